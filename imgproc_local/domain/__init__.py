@@ -1,0 +1,1 @@
+"""What the service talks about: pictures, plans, jobs, credits, keys. No I/O, no clock, no framework."""

@@ -1,0 +1,115 @@
+"""Pictures as data: which formats there are, what a header says, what a describer gets to see."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class Format(StrEnum):
+    JPEG = "jpeg"
+    PNG = "png"
+    GIF = "gif"
+    WEBP = "webp"
+    AVIF = "avif"
+
+
+class FormatTraits(Struct, frozen=True):
+    """One row of the capability table. `extensions[0]` is the one the service itself writes."""
+
+    name: str
+    mime: str
+    extensions: tuple[str, ...]
+    alpha: bool
+    animation: bool
+
+
+TRAITS: dict[Format, FormatTraits] = {
+    Format.JPEG: FormatTraits("JPEG", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), alpha=False, animation=False),
+    Format.PNG: FormatTraits("PNG", "image/png", ("png",), alpha=True, animation=False),
+    Format.GIF: FormatTraits("GIF", "image/gif", ("gif",), alpha=True, animation=True),
+    Format.WEBP: FormatTraits("WebP", "image/webp", ("webp",), alpha=True, animation=True),
+    Format.AVIF: FormatTraits("AVIF", "image/avif", ("avif",), alpha=True, animation=False),
+}
+
+
+class ImageInfo(Struct, frozen=True):
+    """What a picture's header says, before anything is decoded.
+
+    `width_px` and `height_px` are of one frame as stored; `orientation` is EXIF's 1 to 8 (5 to 8 swap the sides on display).
+    """
+
+    format: Format
+    width_px: int
+    height_px: int
+    frames: int = 1
+    orientation: int = 1
+    has_alpha: bool = False
+    bits_per_sample: int = 8
+    duration_ms: int = 0
+
+    @property
+    def pixels(self) -> int:
+        """Pixels to decode, every frame counted."""
+        return self.width_px * self.height_px * self.frames
+
+    @property
+    def display_size_px(self) -> tuple[int, int]:
+        """Width and height as a viewer shows them, the orientation applied."""
+        if self.orientation >= 5:
+            return self.height_px, self.width_px
+        return self.width_px, self.height_px
+
+
+class Pixels(Struct, frozen=True):
+    """A picture scaled down for looking at: H×W×3 uint8 sRGB rows without padding, orientation applied.
+
+    Transparent pixels are laid over white; `alpha_mean` is the mean opacity from 0.0 to 1.0 before that.
+    """
+
+    width_px: int
+    height_px: int
+    rgb: bytes
+    alpha_mean: float = 1.0
+
+
+class EmbeddedText(Struct, frozen=True):
+    """One text found in a picture's metadata. `language` is its BCP 47 tag, None where the file does not say."""
+
+    text: str
+    language: str | None = None
+
+
+class Embedded(Struct, frozen=True):
+    """The words and facts that a picture carries: IPTC-IIM, XMP and EXIF read into one shape, blank ones dropped.
+
+    Names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
+    `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`, None where absent or not a real date.
+    `gps` is (latitude, longitude) in degrees.
+    """
+
+    alt_text: tuple[EmbeddedText, ...] = ()
+    extended_description: tuple[EmbeddedText, ...] = ()
+    description: tuple[EmbeddedText, ...] = ()
+    headline: tuple[EmbeddedText, ...] = ()
+    title: tuple[EmbeddedText, ...] = ()
+    keywords: tuple[EmbeddedText, ...] = ()
+    event: tuple[EmbeddedText, ...] = ()
+    persons: tuple[str, ...] = ()
+    sublocation: str | None = None
+    city: str | None = None
+    province: str | None = None
+    country: str | None = None
+    creator: tuple[str, ...] = ()
+    copyright: str | None = None
+    created: str | None = None
+    camera: str | None = None
+    gps: tuple[float, float] | None = None
+
+
+def compression_percentage(original_bytes: int, optimized_bytes: int) -> int:
+    """Whole percent saved, never negative. Source: decisions.md, "Results"."""
+    if original_bytes <= 0:
+        return 0
+    return max(0, round(100 * (1 - optimized_bytes / original_bytes)))

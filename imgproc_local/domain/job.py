@@ -1,0 +1,99 @@
+"""A job is its stages; its status is read off them and stored nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.result import Translation
+
+
+class StageName(StrEnum):
+    ANALYZE = "analyze"
+    OPTIMIZE = "optimize"
+    CONVERT = "convert"
+
+
+class StageState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Status(StrEnum):
+    """Set A of the published interface."""
+
+    PENDING = "pending"
+    ANALYZING = "analyzing"
+    OPTIMIZING = "optimizing"
+    CONVERTING = "converting"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+    @property
+    def final(self) -> bool:
+        return self in (Status.COMPLETED, Status.FAILED)
+
+
+VERBS = {
+    StageName.ANALYZE: Status.ANALYZING,
+    StageName.OPTIMIZE: Status.OPTIMIZING,
+    StageName.CONVERT: Status.CONVERTING,
+}
+
+
+class Stage(Struct, frozen=True):
+    """One stage as stored. `started_seq` counts starts over the whole service: the highest started last.
+
+    A stage that an end of the process interrupted is pending again but keeps its `started_seq`.
+    """
+
+    name: StageName
+    state: StageState
+    started_seq: int | None = None
+    error: str | None = None
+
+
+class StoredFile(Struct, frozen=True):
+    """A file of a job: its content address, size in bytes and format."""
+
+    sha256: str
+    size_bytes: int
+    format: Format
+
+
+class Job(Struct, frozen=True):
+    """Everything about one job that a client may see."""
+
+    id: str
+    image_id: str
+    account_id: str
+    project_id: str
+    operation: str
+    original_filename: str
+    original: StoredFile
+    stages: tuple[Stage, ...]
+    created_at: str
+    optimized: StoredFile | None = None
+    converted: StoredFile | None = None
+    translations: tuple[Translation, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        return derive_status(self.stages)
+
+
+def derive_status(stages: Sequence[Stage]) -> Status:
+    """The status that the stages add up to. Source: decisions.md, "Status"."""
+    started = [stage for stage in stages if stage.started_seq is not None]
+    open_stages = [stage for stage in stages if stage.state in (StageState.PENDING, StageState.RUNNING)]
+    if not open_stages:
+        failed = any(stage.state is StageState.FAILED for stage in stages)
+        return Status.FAILED if failed else Status.COMPLETED
+    if not started:
+        return Status.PENDING
+    return VERBS[max(started, key=lambda stage: stage.started_seq or 0).name]
