@@ -7,6 +7,7 @@
     │       ├── BrokenImage         of an accepted type, but damaged
     │       └── TooManyPixels       larger than this service decodes
     ├── UploadTooLarge          more bytes than one upload may have
+    ├── UploadTimedOut          the upload stood still for too long
     ├── Unauthenticated         no key, or one that is not valid
     ├── RateLimited             more requests than the key may make
     ├── InsufficientCredits     the balance does not cover the dispatch
@@ -74,6 +75,10 @@ class TooManyPixels(BadImage):
 
 class UploadTooLarge(ServiceError):
     code = "upload_too_large"
+
+
+class UploadTimedOut(ServiceError):
+    code = "upload_timed_out"
 
 
 class Unauthenticated(ServiceError):

@@ -37,7 +37,7 @@ TRAITS: dict[Format, FormatTraits] = {
 class ImageInfo(Struct, frozen=True):
     """What a picture's header says, before anything is decoded.
 
-    `width_px` and `height_px` are of one frame as stored; `orientation` is EXIF's 1 to 8 (5 to 8 swap the sides on display).
+    `width_px` and `height_px` are of one frame as stored; `orientation` is EXIF's 1 to 8 (5 to 8 swap the sides).
     """
 
     format: Format

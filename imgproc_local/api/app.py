@@ -1,0 +1,69 @@
+"""Puts the handlers together. `services` are opened before and closed after by whoever serves the app."""
+
+from __future__ import annotations
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.enums import HttpMethod
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
+from imgproc_local.api.auth import tell_allowance
+from imgproc_local.compose import Services
+from imgproc_local.web import page
+
+PREFIX = "/api/v1"
+
+
+def make_app(services: Services) -> ASGIApp:
+    """The ASGI app on opened services."""
+    api = Router(
+        path=PREFIX,
+        route_handlers=[
+            languages.languages,
+            images.analyze,
+            images.optimize,
+            images.convert,
+            images.process,
+            images.optimized,
+            images.converted,
+            jobs.list_jobs,
+            jobs.get_job,
+            jobs.job_events,
+            jobs.delete_job,
+            credits.balance,
+            credits.afford,
+            openapi.document,
+        ],
+    )
+    litestar = Litestar(
+        route_handlers=[api, health.healthz, *page.HANDLERS],
+        state=State({"services": services, "heartbeat": health.Heartbeat()}),
+        exception_handlers=errors.HANDLERS,
+        before_send=[tell_allowance],
+        openapi_config=None,
+        request_max_body_size=None,  # read_form bounds uploads by itself, and other handlers read no body
+        debug=False,
+    )
+    return answer_head(litestar)
+
+
+def answer_head(app: ASGIApp) -> ASGIApp:
+    """HEAD wherever there is a GET: the same answer without its body. Source: RFC 9110, section 9.3.2."""
+
+    async def head(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("method") != "HEAD":
+            await app(scope, receive, send)
+            return
+
+        async def send_headers(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await send({**message, "body": b""})
+            else:
+                await send(message)
+
+        as_get = scope.copy()
+        as_get["method"] = HttpMethod.GET  # type: ignore[typeddict-unknown-key]
+        await app(as_get, receive, send_headers)
+
+    return head

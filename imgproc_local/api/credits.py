@@ -1,0 +1,38 @@
+"""The balance, and whether a batch is affordable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, get
+
+from imgproc_local.api.auth import caller, require_key
+from imgproc_local.api.form import read_format
+from imgproc_local.api.query import read_integer
+from imgproc_local.api.wire import AffordBody, Balance, BalanceBody
+from imgproc_local.compose import Services
+from imgproc_local.domain.credits import affordability
+from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.plan import MAX_LANGUAGES
+
+MAX_IMAGES = 100
+"""Source: interface.md, "Limits"."""
+
+
+@get("/credits/balance", guards=[require_key])
+async def balance(request: Request[Any, Any, Any]) -> BalanceBody:
+    services: Services = request.app.state.services
+    return BalanceBody(Balance(await services.store.credits.balance(caller(request).account_id)))
+
+
+@get("/credits/afford", guards=[require_key])
+async def afford(request: Request[Any, Any, Any]) -> AffordBody:
+    services: Services = request.app.state.services
+    errors: dict[str, list[str]] = {}
+    images = read_integer(request.query_params, "images", errors, minimum=1, maximum=MAX_IMAGES)
+    languages = read_integer(request.query_params, "languages", errors, minimum=1, maximum=MAX_LANGUAGES, default=1)
+    read_format(request.query_params.get("format", ""), errors)
+    if errors:
+        raise InvalidRequest(errors)
+    current = await services.store.credits.balance(caller(request).account_id)
+    return AffordBody(affordability(services.prices, images, languages, current))

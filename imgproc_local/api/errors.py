@@ -1,0 +1,113 @@
+"""One table from error to status and body; every error that leaves the API has passed it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from imgproc_local.api.wire import (
+    ErrorBody,
+    InsufficientCreditsBody,
+    NotReadyBody,
+    RateLimitBody,
+    ValidationErrorBody,
+)
+from imgproc_local.domain.errors import (
+    FileNotReady,
+    IdempotencyConflict,
+    InsufficientCredits,
+    InvalidRequest,
+    NotFound,
+    QueueFull,
+    RateLimited,
+    ServiceError,
+    StorageFailed,
+    Unauthenticated,
+    UploadTimedOut,
+    UploadTooLarge,
+)
+
+log = logging.getLogger(__name__)
+
+STORAGE_RETRY_AFTER_S = 30
+
+Body = ErrorBody | ValidationErrorBody | RateLimitBody | InsufficientCreditsBody | NotReadyBody
+
+
+def _plain(error: Any) -> Body:
+    return ErrorBody(error.message)
+
+
+def _retry_after(error: Any) -> dict[str, str]:
+    return {"Retry-After": str(error.retry_after_s)}
+
+
+def _no_headers(_: Any) -> dict[str, str]:
+    return {}
+
+
+TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any], Mapping[str, str]]]] = {
+    InvalidRequest: (422, lambda error: ValidationErrorBody(error.message, error.errors), _no_headers),
+    UploadTooLarge: (413, _plain, _no_headers),
+    UploadTimedOut: (408, _plain, lambda _: {"Connection": "close"}),
+    Unauthenticated: (401, _plain, lambda _: {"WWW-Authenticate": "Bearer"}),
+    RateLimited: (429, lambda error: RateLimitBody(error.message, error.retry_after_s), _retry_after),
+    InsufficientCredits: (
+        402,
+        lambda error: InsufficientCreditsBody(error.message, error.required, error.balance, error.shortfall),
+        _no_headers,
+    ),
+    NotFound: (404, _plain, _no_headers),
+    FileNotReady: (404, lambda error: NotReadyBody(error.message), _no_headers),
+    IdempotencyConflict: (409, _plain, _no_headers),
+    QueueFull: (503, _plain, _retry_after),
+    StorageFailed: (503, _plain, lambda _: {"Retry-After": str(STORAGE_RETRY_AFTER_S)}),
+}
+
+
+def service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
+    for kind in type(error).__mro__:
+        if kind in TABLE:
+            status, body, headers = TABLE[kind]
+            if isinstance(error, StorageFailed):
+                log.error("%s", error.message)
+            return Response(body(error), status_code=status, headers=headers(error))
+    return unexpected(_, error)
+
+
+HTTP_PHRASES = {
+    404: "There is nothing at this path; the API's paths begin with /api/v1 and are listed in /api/v1/openapi.json.",
+    405: "This path does not take this method; /api/v1/openapi.json lists what it takes.",
+}
+
+
+def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """Litestar's own refusals, in the one error shape."""
+    if error.status_code >= 500:
+        return unexpected(request, error)
+    message = HTTP_PHRASES.get(error.status_code, error.detail)
+    headers = {"Allow": allow} if (allow := (error.headers or {}).get("Allow")) else {}
+    return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
+
+
+def not_unicode(_: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
+    """Text that is not UTF-8, wherever in the request it stood."""
+    message = f"Text must be UTF-8; the byte 0x{error.object[error.start]:02x} came."
+    return Response(ValidationErrorBody(message, {"request": [message]}), status_code=422)
+
+
+def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return Response(ErrorBody("Server Error"), status_code=500)
+
+
+HANDLERS: dict[int | type[Exception], Callable[..., Response[Any]]] = {
+    ServiceError: service_error,
+    HTTPException: http_error,
+    UnicodeDecodeError: not_unicode,
+    Exception: unexpected,
+}

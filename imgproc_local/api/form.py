@@ -1,0 +1,266 @@
+"""Reads an upload: the image streams to the disk, the few text fields to memory, and neither may grow past its bound.
+
+Litestar's own forms keep a copy in a temporary file before the handler runs and tell bounds in other words; here one
+pass over the body does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import AsyncIterator
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+from litestar import Request
+from msgspec import Struct
+from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
+
+from imgproc_local.domain.errors import InvalidRequest, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import (
+    CONVERT_TARGETS,
+    DEFAULT_LANGUAGES,
+    DEFAULT_PROJECT_NAME,
+    MAX_LANGUAGES,
+    Operation,
+    Plan,
+)
+from imgproc_local.storage.blobs import Incoming
+
+MAX_FIELDS = 100
+MAX_FIELD_BYTES = 16 * 1024
+OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
+"""What a form may weigh besides its image."""
+WRITE_BYTES = 512 * 1024
+"""Collected before a thread writes them: small enough for eight uploads at once in a few megabytes."""
+CHUNK_TIMEOUT_S = 30
+"""How long an upload may stand still."""
+MAX_FILENAME_BYTES = 255
+MAX_PROJECT_NAME = 255
+ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
+BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+Fields = list[tuple[str, str]]
+
+
+class Form(Struct):
+    """`filename` is None until an image came; its bytes are in the `Incoming` that `read_form` was given."""
+
+    fields: Fields
+    filename: str | None = None
+
+
+async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int) -> Form:
+    """Read the whole body: the part `image` into `incoming`, text parts into the form.
+
+    Raises:
+        InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
+        UploadTooLarge: the image has more than `max_image_bytes`; refused while reading.
+        UploadTimedOut: nothing came for `CHUNK_TIMEOUT_S`.
+    """
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    if kind != "multipart/form-data" or not options.get("boundary"):
+        came = f"{kind!r} came" if kind else "no Content-Type came"
+        raise _bad_body(f"The body must be multipart/form-data with a boundary; {came}.")
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > max_image_bytes + OVERHEAD_BYTES:
+        raise _too_large(max_image_bytes)
+    form = Form(fields=[])
+    try:
+        with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
+            reader = _PartReader(form, incoming, max_image_bytes)
+            async for chunk in _chunks(request):
+                for event in parser.parse(chunk):
+                    reader.take(event)
+                if reader.pending_bytes >= WRITE_BYTES:
+                    await asyncio.to_thread(reader.flush)
+                if parser.closed:
+                    break
+            await asyncio.to_thread(reader.flush)
+    except MultipartError as error:
+        raise _bad_body(f"The multipart body can't be read: {error}.") from error
+    return form
+
+
+class _PartReader:
+    """Sorts the parser's events into the form."""
+
+    def __init__(self, form: Form, incoming: Incoming, max_image_bytes: int) -> None:
+        self._form = form
+        self._incoming = incoming
+        self._max_image_bytes = max_image_bytes
+        self._image_bytes = 0
+        self._image_chunks: list[bytes | bytearray] = []
+        self._text = bytearray()
+        self._part: MultipartSegment | None = None
+        self.pending_bytes = 0
+
+    def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event is None:
+            self._end()
+        elif self._part is not None:
+            self._payload(self._part, event)
+
+    def _begin(self, part: MultipartSegment) -> None:
+        self._part = part
+        self._text.clear()
+        if part.name != "image":
+            return
+        if part.filename is None:
+            raise InvalidRequest({"image": ["image must be a file part with a file name; a text field came."]})
+        if self._form.filename is not None:
+            raise InvalidRequest({"image": ["image must be one file; more than one came. Send one request per image."]})
+        self._form.filename = part.filename
+
+    def _payload(self, part: MultipartSegment, data: bytes | bytearray) -> None:
+        if part.name == "image":
+            self._image_bytes += len(data)
+            if self._image_bytes > self._max_image_bytes:
+                raise _too_large(self._max_image_bytes)
+            self._image_chunks.append(data)
+            self.pending_bytes += len(data)
+        elif part.filename is None:
+            self._text += data
+            if len(self._text) > MAX_FIELD_BYTES:
+                raise InvalidRequest({part.name: [f"{part.name} may have {MAX_FIELD_BYTES} bytes; more came."]})
+
+    def _end(self) -> None:
+        part = self._part
+        if part is not None and part.name != "image" and part.filename is None:
+            self._form.fields.append((part.name, self._text.decode("utf-8")))
+
+    def flush(self) -> None:
+        for chunk in self._image_chunks:
+            self._incoming.write(chunk)
+        self._image_chunks.clear()
+        self.pending_bytes = 0
+
+
+async def _chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(CHUNK_TIMEOUT_S):
+                chunk = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
+        if chunk:
+            yield chunk
+
+
+def _bad_body(message: str) -> InvalidRequest:
+    return InvalidRequest({"image": [message]})
+
+
+def _too_large(max_image_bytes: int) -> UploadTooLarge:
+    return UploadTooLarge(
+        f"image may have {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); more came."
+    )
+
+
+# ---- fields -> Plan ----
+
+
+def read_plan(operation: Operation, fields: Fields) -> tuple[Plan, dict[str, list[str]]]:
+    """What the fields ask for, and every problem found in them by field. The plan counts only where there is none."""
+    errors: dict[str, list[str]] = {}
+    languages: tuple[str, ...] = DEFAULT_LANGUAGES
+    target = Format.WEBP
+    if operation in (Operation.ANALYZE, Operation.PROCESS):
+        languages = _languages(fields, errors)
+    if operation in (Operation.CONVERT, Operation.PROCESS):
+        target = read_format(_last(fields, "format"), errors)
+    project_id = _last(fields, "project_id") or None
+    if project_id is not None and not ULID.fullmatch(project_id):
+        errors["project_id"] = [f"project_id must be a ULID of 26 characters; {_shown(project_id)} came."]
+    project_name = unicodedata.normalize("NFC", _last(fields, "project_name"))
+    if len(project_name) > MAX_PROJECT_NAME:
+        errors["project_name"] = [f"project_name may have {MAX_PROJECT_NAME} characters; {len(project_name)} came."]
+    if any(unicodedata.category(character) == "Cc" for character in project_name):
+        errors["project_name"] = ["project_name must be text without control characters."]
+    plan = Plan(
+        operation=operation,
+        languages=languages,
+        format=target,
+        project_id=project_id.lower() if project_id else None,
+        project_name=project_name or DEFAULT_PROJECT_NAME,
+    )
+    return plan, errors
+
+
+def read_format(text: str, errors: dict[str, list[str]]) -> Format:
+    """`webp` (also for nothing) or `avif`; anything else is noted in `errors`."""
+    wanted = text.lower()
+    if wanted in CONVERT_TARGETS:
+        return Format(wanted)
+    if wanted:
+        errors["format"] = [f"format must be webp or avif; {_shown(text)} came."]
+    return Format.WEBP
+
+
+def _last(fields: Fields, name: str) -> str:
+    return next((value.strip() for field, value in reversed(fields) if field == name), "")
+
+
+def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
+    """The codes in all the spellings that clients have for a list: see decisions.md, "Uploads"."""
+    plain: list[str] = []
+    indexed: list[tuple[int, str]] = []
+    for name, value in fields:
+        if name in ("languages", "languages[]"):
+            plain += _split(value, errors)
+        elif match := re.fullmatch(r"languages\[(\d{1,4})\]", name):
+            indexed += [(int(match[1]), code) for code in _split(value, errors)]
+    codes = [*plain, *(code for _, code in sorted(indexed, key=lambda item: item[0]))]
+    codes = list(dict.fromkeys(code.lower() for code in codes))
+    problems = errors.setdefault("languages", [])
+    problems += [
+        f"languages must be ISO 639-1 codes that GET /languages lists; {_shown(code)} came."
+        for code in codes
+        if code not in LANGUAGES
+    ]
+    if len(codes) > MAX_LANGUAGES:
+        problems.append(f"languages may be at most {MAX_LANGUAGES}; {len(codes)} came.")
+    if not problems:
+        del errors["languages"]
+    return tuple(codes) or DEFAULT_LANGUAGES
+
+
+def _split(value: str, errors: dict[str, list[str]]) -> list[str]:
+    value = value.strip()
+    if not value.startswith("["):
+        return [code.strip() for code in value.split(",") if code.strip()]
+    try:
+        return [code.strip() for code in msgspec.json.decode(value, type=list[str]) if code.strip()]
+    except msgspec.MsgspecError:
+        errors.setdefault("languages", []).append(
+            f"languages must be an array of strings where it is JSON; {_shown(value)} came."
+        )
+        return []
+
+
+def _shown(text: str) -> str:
+    """What came, short enough to be told."""
+    return repr(text if len(text) <= 40 else text[:39] + "…")
+
+
+def clean_filename(raw: str, file_format: Format) -> str:
+    """The name to remember an upload by. Source: decisions.md, "Uploads"."""
+    name = re.split(r"[/\\]", raw)[-1]
+    name = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cs") and c not in BIDI_CONTROLS).strip()
+    if not name.strip("."):
+        name = f"image.{file_format.value}"
+    if len(name.encode()) > MAX_FILENAME_BYTES:
+        suffix = PurePosixPath(name).suffix
+        suffix = suffix if len(suffix.encode()) <= 16 else ""
+        room = MAX_FILENAME_BYTES - len(suffix.encode())
+        name = name.encode()[:room].decode("utf-8", "ignore") + suffix
+    return name

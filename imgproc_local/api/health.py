@@ -1,0 +1,47 @@
+"""Whether the service would do its work: the store takes a write, and every lane claims."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from litestar import Request, Response, get
+
+from imgproc_local.api.wire import ErrorBody, HealthBody
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import StorageFailed
+
+BEAT_EVERY_S = 1.0
+"""Asked without a key, so at most one write a second."""
+BEAT_TIMEOUT_S = 5.0
+
+
+class Heartbeat:
+    """Remembers the last proof that the store can be written."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._beaten_at_s = -BEAT_EVERY_S
+
+    async def beat(self, services: Services) -> None:
+        """Raises `StorageFailed` where the store can't be written in time."""
+        async with self._lock:
+            if time.monotonic() - self._beaten_at_s < BEAT_EVERY_S:
+                return
+            try:
+                async with asyncio.timeout(BEAT_TIMEOUT_S):
+                    await services.jobs.beat()
+            except TimeoutError:
+                raise StorageFailed("The store did not take a write in time.") from None
+            self._beaten_at_s = time.monotonic()
+
+
+@get("/healthz")
+async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
+    services: Services = request.app.state.services
+    heartbeat: Heartbeat = request.app.state.heartbeat
+    if not services.engine.claims:
+        return Response(ErrorBody("The stages are not being claimed; see the service's log."), status_code=503)
+    await heartbeat.beat(services)
+    return Response(HealthBody("ok"))

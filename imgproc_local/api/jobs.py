@@ -1,0 +1,94 @@
+"""Polling, waiting for, listening to, listing and deleting jobs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, delete, get
+from litestar.params import FromPath
+from litestar.response import Stream
+
+from imgproc_local.api.auth import caller, require_key
+from imgproc_local.api.form import ULID
+from imgproc_local.api.prefer import applied, wait_preference_s
+from imgproc_local.api.query import read_integer
+from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, statuses_of
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.engine.signals import changes
+
+DEFAULT_PAGE = 20
+MAX_PAGE = 100
+KEEP_ALIVE_S = 15.0
+"""A comment after this long without a change tells proxies, and us, that the listener is still there."""
+
+
+@get("/jobs/{job_id:str}", guards=[require_key])
+async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
+    services: Services = request.app.state.services
+    account_id = caller(request).account_id
+    wait_s = wait_preference_s(request.headers.get("prefer"))
+    if wait_s is None:
+        job = await services.jobs.get(job_id.lower(), account_id)
+    else:
+        job = await services.engine.wait_final(job_id.lower(), wait_s, account_id)
+    return Response(job_body(job, services.config.status_set), headers=applied(wait_s))
+
+
+@get("/jobs/{job_id:str}/events", guards=[require_key])
+async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
+    services: Services = request.app.state.services
+    await services.jobs.get(job_id.lower(), caller(request).account_id)
+    return Stream(
+        _events(services, job_id.lower(), caller(request).account_id),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(services: Services, job_id: str, account_id: str) -> AsyncIterator[bytes]:
+    with services.engine.signals.watch(job_id) as watch:
+        start = await services.jobs.get(job_id, account_id)
+        async for job in changes(watch, start, KEEP_ALIVE_S):
+            if job is None:
+                yield b": still working\n\n"
+            else:
+                body = msgspec.json.encode(job_body(job, services.config.status_set))
+                yield b"event: status\ndata: " + body + b"\n\n"
+
+
+@get("/jobs", guards=[require_key])
+async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
+    services: Services = request.app.state.services
+    query, errors = request.query_params, dict[str, list[str]]()
+    limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE, minimum=1, maximum=MAX_PAGE)
+    status_set = services.config.status_set
+    statuses = None
+    if word := query.get("status"):
+        statuses = statuses_of(word, status_set)
+        if not statuses:
+            errors["status"] = [f"status must be a status of set {status_set}; {word[:40]!r} came."]
+    for name in ("cursor", "project_id"):
+        value = query.get(name)
+        if value and not ULID.fullmatch(value):
+            errors[name] = [f"{name} must be a ULID of 26 characters; {value[:40]!r} came."]
+    if errors:
+        raise InvalidRequest(errors)
+    jobs = await services.jobs.page(
+        caller(request).account_id,
+        limit + 1,
+        statuses,
+        (query.get("project_id") or "").lower() or None,
+        (query.get("cursor") or "").lower() or None,
+    )
+    more = len(jobs) > limit
+    jobs = jobs[:limit]
+    return jobs_body(jobs, jobs[-1].id if more else None, status_set)
+
+
+@delete("/jobs/{job_id:str}", status_code=204, guards=[require_key])
+async def delete_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> None:
+    services: Services = request.app.state.services
+    await services.engine.delete(job_id.lower(), caller(request).account_id)

@@ -1,0 +1,13 @@
+"""The public list of languages."""
+
+from __future__ import annotations
+
+from litestar import get
+
+from imgproc_local.api.wire import LanguagesBody, language_body
+from imgproc_local.domain.languages import LANGUAGES
+
+
+@get("/languages")
+async def languages() -> LanguagesBody:
+    return LanguagesBody([language_body(language) for language in LANGUAGES.values()])

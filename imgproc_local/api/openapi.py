@@ -1,0 +1,315 @@
+"""The OpenAPI 3.1 document, from the very Structs that the handlers answer with.
+
+Written as a table beside the handlers rather than guessed from their signatures: the uploads stream past any form
+Struct, and the errors are as much contract as the results. A test holds the table and the routes together.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Response, get
+from msgspec import Meta, Struct
+
+from imgproc_local import __version__
+from imgproc_local.api import wire
+from imgproc_local.domain.plan import ACCEPTED, MAX_LANGUAGES, Operation
+
+REF = "#/components/schemas/{name}"
+
+_LANGUAGES = Annotated[
+    list[str],
+    Meta(
+        description="ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or one"
+        " comma-separated value. Default: en",
+        max_length=MAX_LANGUAGES,
+    ),
+]
+_PROJECT_ID = Annotated[str, Meta(description="ULID of an existing project; wins over project_name")]
+_PROJECT_NAME = Annotated[
+    str, Meta(description="project to use, created where there is none of that name; default API Uploads")
+]
+_FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
+_IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
+
+
+class AnalyzeFields(Struct):
+    languages: _LANGUAGES = msgspec.field(default_factory=lambda: ["en"])
+    project_id: _PROJECT_ID = ""
+    project_name: _PROJECT_NAME = "API Uploads"
+
+
+class OptimizeFields(Struct):
+    project_id: _PROJECT_ID = ""
+    project_name: _PROJECT_NAME = "API Uploads"
+
+
+class ConvertFields(Struct):
+    format: _FORMAT = "webp"
+    project_id: _PROJECT_ID = ""
+    project_name: _PROJECT_NAME = "API Uploads"
+
+
+class ProcessFields(Struct):
+    languages: _LANGUAGES = msgspec.field(default_factory=lambda: ["en"])
+    format: _FORMAT = "webp"
+    project_id: _PROJECT_ID = ""
+    project_name: _PROJECT_NAME = "API Uploads"
+
+
+FIELDS: dict[Operation, type[Struct]] = {
+    Operation.ANALYZE: AnalyzeFields,
+    Operation.OPTIMIZE: OptimizeFields,
+    Operation.CONVERT: ConvertFields,
+    Operation.PROCESS: ProcessFields,
+}
+BODIES: list[type[Struct]] = [
+    wire.LanguagesBody,
+    wire.DispatchBody,
+    wire.JobBody,
+    wire.JobsBody,
+    wire.BalanceBody,
+    wire.AffordBody,
+    wire.HealthBody,
+    wire.ErrorBody,
+    wire.ValidationErrorBody,
+    wire.RateLimitBody,
+    wire.InsufficientCreditsBody,
+    wire.NotReadyBody,
+]
+
+RATE_HEADERS = {
+    "X-RateLimit-Limit": {"schema": {"type": "integer"}, "description": "requests per rolling minute; 0 is no limit"},
+    "X-RateLimit-Remaining": {"schema": {"type": "integer"}, "description": "requests left in this minute"},
+}
+RETRY_AFTER = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
+
+
+def _json(body: type[Struct], description: str, headers: dict[str, Any] | None = None) -> dict[str, Any]:
+    schema = {"$ref": REF.format(name=body.__name__)}
+    answer: dict[str, Any] = {"description": description, "content": {"application/json": {"schema": schema}}}
+    if headers:
+        answer["headers"] = headers
+    return answer
+
+
+def _keyed(answers: dict[str, Any]) -> dict[str, Any]:
+    """The answers of an endpoint that needs a key: its own, and those of the guard."""
+    return {
+        **{
+            status: {**answer, "headers": {**RATE_HEADERS, **answer.get("headers", {})}}
+            for status, answer in answers.items()
+        },
+        "401": _json(
+            wire.ErrorBody,
+            "missing or wrong key",
+            {"WWW-Authenticate": {"schema": {"const": "Bearer"}, "description": "how to authenticate"}},
+        ),
+        "429": _json(wire.RateLimitBody, "more requests than the key may make in a minute", RATE_HEADERS | RETRY_AFTER),
+        "503": _json(wire.ErrorBody, "the queue is full, or the store can't be used; nothing was taken", RETRY_AFTER),
+    }
+
+
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+
+
+def _query(name: str, description: str, schema: dict[str, Any], required: bool = False) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
+
+
+def _path_id(name: str, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+PREFER = _header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
+IDEMPOTENCY_KEY = _header("Idempotency-Key", "the same key and body within 24 hours answer with the same job")
+PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
+JOB_ID = _path_id("id", "the job_id of a dispatch, in either case")
+IMAGE_ID = _path_id("id", "the id of a job's image, in either case")
+INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
+
+
+def _upload(operation: Operation, summary: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    fields = schemas[FIELDS[operation].__name__]
+    form = {**fields, "properties": {"image": _IMAGE, **fields["properties"]}, "required": ["image"]}
+    accepted = ", ".join(accepted.value for accepted in ACCEPTED[operation])
+    return {
+        "operationId": operation.value,
+        "summary": summary,
+        "description": f"The image is told by its bytes; accepted: {accepted}.",
+        "parameters": [PREFER, IDEMPOTENCY_KEY],
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
+        "responses": _keyed(
+            {
+                "202": _json(wire.DispatchBody, "dispatched; poll the job", PREFERENCE_APPLIED),
+                "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
+                "408": _json(wire.ErrorBody, "the upload stood still"),
+                "409": _json(wire.ErrorBody, "the Idempotency-Key was used with another body"),
+                "413": _json(wire.ErrorBody, "more bytes than one image may have"),
+                "422": _json(wire.ValidationErrorBody, "a field is not as expected, or the image can't be used"),
+            }
+        ),
+    }
+
+
+def _download(summary: str, operation_id: str) -> dict[str, Any]:
+    missing = _json(wire.ErrorBody, "no such image (message), or its stage is not done yet (error)")
+    missing["content"]["application/json"]["schema"] = {
+        "oneOf": [{"$ref": REF.format(name="ErrorBody")}, {"$ref": REF.format(name="NotReadyBody")}]
+    }
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "parameters": [IMAGE_ID],
+        "responses": _keyed(
+            {
+                "200": {
+                    "description": "the file",
+                    "headers": {
+                        "Content-Disposition": {"schema": {"type": "string"}, "description": "attachment (RFC 6266)"},
+                        "ETag": {"schema": {"type": "string"}, "description": "content address of the file"},
+                    },
+                    "content": {"image/*": {"schema": {"type": "string", "contentMediaType": "image/*"}}},
+                },
+                "304": {"description": "If-None-Match names the file's ETag"},
+                "404": missing,
+            }
+        ),
+    }
+
+
+def _operation(
+    operation_id: str, summary: str, answers: dict[str, Any], parameters: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "parameters": parameters or [],
+        "responses": _keyed(answers),
+    }
+
+
+def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
+    invalid = _json(wire.ValidationErrorBody, "a parameter is not as expected")
+    no_job = _json(wire.ErrorBody, "no such job in this account")
+    events = {"description": "one `status` event per change, until the job is final"}
+    return {
+        "/languages": {
+            "get": {
+                "operationId": "languages",
+                "summary": "The languages that metadata can be written in",
+                "security": [],
+                "responses": {"200": _json(wire.LanguagesBody, "every language")},
+            }
+        },
+        "/images/analyze": {"post": _upload(Operation.ANALYZE, "SEO file name and alt text per language", schemas)},
+        "/images/optimize": {"post": _upload(Operation.OPTIMIZE, "A smaller file that looks the same", schemas)},
+        "/images/convert": {"post": _upload(Operation.CONVERT, "The image in WebP or AVIF", schemas)},
+        "/images/process": {"post": _upload(Operation.PROCESS, "Analyze, optimize and convert in one call", schemas)},
+        "/images/{id}/optimized": {"get": _download("The optimized file", "optimized")},
+        "/images/{id}/converted": {"get": _download("The converted file (local addition)", "converted")},
+        "/jobs": {
+            "get": _operation(
+                "list_jobs",
+                "The account's jobs, newest first (local addition)",
+                {"200": _json(wire.JobsBody, "one page"), "422": invalid},
+                [
+                    _query("status", "only jobs of this status", {"type": "string"}),
+                    _query("project_id", "only jobs of this project", {"type": "string"}),
+                    _query("cursor", "next_cursor of the page before", {"type": "string"}),
+                    _query("limit", "jobs per page", {**INTEGER_1_100, "default": 20}),
+                ],
+            )
+        },
+        "/jobs/{id}": {
+            "get": _operation(
+                "get_job",
+                "A job and its results",
+                {"200": _json(wire.JobBody, "the job as it stands", PREFERENCE_APPLIED), "404": no_job},
+                [JOB_ID, PREFER],
+            ),
+            "delete": _operation(
+                "delete_job",
+                "Cancel what has not started and remove the files (local addition)",
+                {"204": {"description": "deleted"}, "404": no_job},
+                [JOB_ID],
+            ),
+        },
+        "/jobs/{id}/events": {
+            "get": _operation(
+                "job_events",
+                "Server-Sent Events of a job (local addition)",
+                {
+                    "200": {**events, "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+                    "404": no_job,
+                },
+                [JOB_ID],
+            )
+        },
+        "/credits/balance": {
+            "get": _operation("balance", "The credit balance", {"200": _json(wire.BalanceBody, "the balance")})
+        },
+        "/credits/afford": {
+            "get": _operation(
+                "afford",
+                "Whether the full pipeline is affordable for a batch",
+                {"200": _json(wire.AffordBody, "required, balance and shortfall, in credits"), "422": invalid},
+                [
+                    _query("images", "number of images", INTEGER_1_100, required=True),
+                    _query(
+                        "languages",
+                        "alt-text languages per image",
+                        {"type": "integer", "minimum": 1, "maximum": MAX_LANGUAGES, "default": 1},
+                    ),
+                    _query("format", "target format", {"enum": ["webp", "avif"], "default": "webp"}),
+                ],
+            )
+        },
+        "/openapi.json": {
+            "get": {
+                "operationId": "openapi",
+                "summary": "This document",
+                "security": [],
+                "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {}}}},
+            }
+        },
+    }
+
+
+@cache
+def build() -> bytes:
+    """The document as JSON."""
+    _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
+    paths = _paths(schemas)
+    for fields in FIELDS.values():
+        del schemas[fields.__name__]
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Image Processing Service, local",
+                "version": __version__,
+                "description": "SEO file names, alt texts, smaller files and modern formats, on this machine."
+                " Sizes are bytes; times are RFC 3339 in UTC. Errors carry a `message` for people.",
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/api/v1"}],
+            "security": [{"bearer": []}, {"apiKey": []}],
+            "paths": paths,
+            "components": {
+                "schemas": schemas,
+                "securitySchemes": {
+                    "bearer": {"type": "http", "scheme": "bearer"},
+                    "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+                },
+            },
+        }
+    )
+
+
+@get("/openapi.json")
+async def document() -> Response[bytes]:
+    return Response(build(), media_type="application/json")

@@ -1,0 +1,21 @@
+"""The `Prefer: wait=N` header of RFC 7240: hold the answer until there is something to say."""
+
+from __future__ import annotations
+
+import re
+
+MAX_WAIT_S = 60
+_WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:;.*)?", re.IGNORECASE)
+
+
+def wait_preference_s(header: str | None) -> int | None:
+    """Seconds to wait, at most `MAX_WAIT_S`; None where none are asked for. Other preferences may be ignored."""
+    for preference in (header or "").split(","):
+        match = _WAIT.fullmatch(preference)
+        if match:
+            return min(int(match[1]), MAX_WAIT_S)
+    return None
+
+
+def applied(wait_s: int | None) -> dict[str, str]:
+    return {} if wait_s is None else {"Preference-Applied": f"wait={wait_s}"}

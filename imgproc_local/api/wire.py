@@ -1,0 +1,236 @@
+"""Every published shape, and how the domain becomes one. Names here are the interface's; nothing else knows them.
+
+The mapping between the two published status sets lives here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from imgproc_local.domain.credits import Affordability
+from imgproc_local.domain.image import compression_percentage
+from imgproc_local.domain.job import Job, StageState, Status
+from imgproc_local.domain.languages import Language
+from imgproc_local.domain.result import Translation
+
+StatusSet = Literal["A", "B"]
+
+SET_B = {
+    Status.PENDING: "pending",
+    Status.ANALYZING: "processing",
+    Status.OPTIMIZING: "processing",
+    Status.CONVERTING: "processing",
+    Status.COMPLETED: "done",
+    Status.FAILED: "failed",
+}
+
+Ulid = Annotated[str, Meta(pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
+StatusWord = Annotated[
+    str,
+    Meta(
+        description="pending, analyzing, optimizing, converting, completed or failed;"
+        ' with the setting status_set = "B": pending, processing, done or failed'
+    ),
+]
+LanguageCode = Annotated[str, Meta(description="ISO 639-1 code", min_length=2, max_length=2, examples=["en"])]
+Bytes = Annotated[int, Meta(description="size in bytes", ge=0)]
+
+
+class LanguageBody(Struct, frozen=True):
+    code: LanguageCode
+    name: Annotated[str, Meta(description="English name of the language")]
+    native_name: Annotated[str, Meta(description="name of the language in that language")]
+
+
+class LanguagesBody(Struct, frozen=True):
+    data: list[LanguageBody]
+
+
+class Dispatch(Struct, frozen=True):
+    job_id: Ulid
+    status: StatusWord
+    message: Annotated[str, Meta(description="what was dispatched and the path to poll")]
+
+
+class DispatchBody(Struct, frozen=True):
+    data: Dispatch
+
+
+class TranslationBody(Struct, frozen=True):
+    language_code: LanguageCode
+    seo_filename: Annotated[
+        str, Meta(description="lower-case ASCII words joined by hyphens, no extension", max_length=80)
+    ]
+    seo_alt_text: Annotated[str, Meta(description="descriptive alt text in the language", max_length=250)]
+    source: Annotated[
+        Literal["vision", "facts", "embedded", "person"],
+        Meta(
+            description="who wrote it: the vision model, the facts of file and pixels,"
+            " the file's own text in this language, or a person by hand"
+        ),
+    ]
+
+
+class ImageBody(Struct, frozen=True):
+    id: Annotated[str, Meta(pattern="^[0-9a-z]{26}$", description="the identifier for GET /images/{id}/optimized")]
+    status: StatusWord
+    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    original_size: Bytes
+    optimized_size: Annotated[int | None, Meta(description="bytes; null until optimize is done")]
+    converted_format: Annotated[
+        Literal["webp", "avif"] | None, Meta(description="format of the converted file; null until convert is done")
+    ]
+    converted_size: Annotated[int | None, Meta(description="bytes; null until convert is done")]
+    compression_percentage: Annotated[
+        int | None, Meta(description="whole percent that optimize saved, 0 to 100; null until optimize is done")
+    ]
+    translations: Annotated[
+        list[TranslationBody],
+        Meta(description="one per requested language, in the order requested; empty until analyze is done"),
+    ]
+
+
+class StageErrorBody(Struct, frozen=True):
+    stage: Literal["analyze", "optimize", "convert"]
+    message: Annotated[str, Meta(description="the reason, for people")]
+
+
+class JobData(Struct, frozen=True):
+    job_id: Ulid
+    status: StatusWord
+    image: ImageBody
+    errors: Annotated[
+        list[StageErrorBody] | UnsetType, Meta(description="present only when the status is failed: why, per stage")
+    ] = UNSET
+
+
+class JobBody(Struct, frozen=True):
+    data: JobData
+
+
+class JobsBody(Struct, frozen=True):
+    data: list[JobData]
+    next_cursor: Annotated[
+        str | None, Meta(description="send it as ?cursor= for the next, older page; null on the last")
+    ]
+
+
+class Balance(Struct, frozen=True):
+    balance: Annotated[int, Meta(description="credits", ge=0)]
+
+
+class BalanceBody(Struct, frozen=True):
+    data: Balance
+
+
+class AffordBody(Struct, frozen=True):
+    data: Affordability
+
+
+class HealthBody(Struct, frozen=True):
+    status: Literal["ok"]
+
+
+# ---- errors ----
+
+
+class ErrorBody(Struct, frozen=True):
+    message: Annotated[str, Meta(description="what was expected and what came, for people")]
+
+
+class ValidationErrorBody(Struct, frozen=True):
+    message: Annotated[str, Meta(description="the first problem, and how many more there are")]
+    errors: Annotated[dict[str, list[str]], Meta(description="every problem, by field")]
+
+
+class RateLimitBody(Struct, frozen=True):
+    message: Annotated[str, Meta(examples=["Too Many Attempts."])]
+    retry_after: Annotated[int, Meta(description="seconds", ge=1)]
+
+
+class InsufficientCreditsBody(Struct, frozen=True):
+    message: str
+    required: int
+    balance: int
+    shortfall: int
+
+
+class NotReadyBody(Struct, frozen=True):
+    error: Annotated[str, Meta(description="which stage must be done before there is a file")]
+
+
+# ---- domain -> wire ----
+
+
+def status_word(status: Status, status_set: StatusSet) -> str:
+    return SET_B[status] if status_set == "B" else status.value
+
+
+def statuses_of(word: str, status_set: StatusSet) -> list[Status]:
+    """The statuses that a word on the wire stands for; empty for a word that is not of the set in force."""
+    return [status for status in Status if status_word(status, status_set) == word]
+
+
+def language_body(language: Language) -> LanguageBody:
+    return LanguageBody(language.code, language.name, language.native_name)
+
+
+DISPATCHED = {
+    "analyze": "Image analysis",
+    "optimize": "Image optimization",
+    "convert": "Image conversion",
+    "process": "Image processing",
+}
+
+
+def dispatch_body(job: Job, status: Status, status_set: StatusSet) -> DispatchBody:
+    message = f"{DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
+    return DispatchBody(Dispatch(job.id, status_word(status, status_set), message))
+
+
+def translation_body(translation: Translation) -> TranslationBody:
+    return TranslationBody(
+        translation.language_code, translation.seo_filename, translation.seo_alt_text, translation.source.value
+    )
+
+
+def job_data(job: Job, status_set: StatusSet) -> JobData:
+    word = status_word(job.status, status_set)
+    optimized, converted = job.optimized, job.converted
+    converted_format: Literal["webp", "avif"] | None = None
+    if converted is not None:
+        converted_format = "avif" if converted.format == "avif" else "webp"
+    errors = [
+        StageErrorBody(stage.name.value, stage.error or "")
+        for stage in job.stages
+        if stage.state is StageState.FAILED and job.status is Status.FAILED
+    ]
+    return JobData(
+        job_id=job.id,
+        status=word,
+        image=ImageBody(
+            id=job.image_id,
+            status=word,
+            original_filename=job.original_filename,
+            original_size=job.original.size_bytes,
+            optimized_size=optimized.size_bytes if optimized else None,
+            converted_format=converted_format,
+            converted_size=converted.size_bytes if converted else None,
+            compression_percentage=(
+                compression_percentage(job.original.size_bytes, optimized.size_bytes) if optimized else None
+            ),
+            translations=[translation_body(translation) for translation in job.translations],
+        ),
+        errors=errors or UNSET,
+    )
+
+
+def job_body(job: Job, status_set: StatusSet) -> JobBody:
+    return JobBody(job_data(job, status_set))
+
+
+def jobs_body(jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet) -> JobsBody:
+    return JobsBody([job_data(job, status_set) for job in jobs], next_cursor)

@@ -1,0 +1,52 @@
+"""The command line: one file per command, loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from imgproc_local import __version__
+from imgproc_local.domain.errors import ServiceError
+
+COMMANDS = ("serve", "process", "keys", "credits", "doctor", "config")
+EXIT_REFUSED = 2
+
+
+class _Lazy(click.Group):
+    """Imports a command when it is called or listed: `keys list` needs no web server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"imgproc_local.cli.{cmd_name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ServiceError as error:
+            raise Refused(error.message) from error
+
+
+class Refused(click.ClickException):
+    """Told on standard error without a traceback."""
+
+    exit_code = EXIT_REFUSED
+
+
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="imgproc-local")
+@click.option("--data-dir", metavar="DIR", help="Folder of the database and the files (IMGPROC_DATA_DIR).")
+@click.pass_context
+def main(ctx: click.Context, data_dir: str | None) -> None:
+    """SEO file names, alt texts, smaller files and modern formats for your images, on your own machine."""
+    ctx.obj = {"data_dir": data_dir}
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # alt texts must not die of a C locale

@@ -1,0 +1,113 @@
+"""`serve`: the API on this machine.
+
+The socket is bound and listening before the application is imported, so that a second copy on the same port fails at
+once, and a client that connects early waits instead of being refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from imgproc_local.cli.settings import data_dir_option, load_config
+from imgproc_local.config import Config
+
+if TYPE_CHECKING:
+    from imgproc_local.compose import Services
+
+BACKLOG = 512
+SHUTDOWN_S = 5
+"""How long an orderly stop waits for requests in flight."""
+
+
+@click.command("serve")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on; 0 takes a free one.  [default: 8484]")
+@click.option("--no-browser", is_flag=True, help="Don't open the local page in a browser.")
+@data_dir_option
+@click.pass_context
+def command(ctx: click.Context, host: str | None, port: int | None, no_browser: bool, data_dir: str | None) -> None:
+    """Serve the API and the local page until stopped."""
+    _open_missing_streams()
+    config = load_config(ctx, data_dir, host=host, port=port)
+    listener = _listen(config)
+    abandoned = asyncio.run(_serve(config, listener, open_browser=not no_browser and sys.stdout.isatty()))
+    if abandoned:
+        # a codec that reacts to nothing would hold up the interpreter's exit
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _open_missing_streams() -> None:
+    """A start without a console has no standard streams, and loggers die of that."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _listen(config: Config) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    # the protocol is named: asyncio leaves Nagle's algorithm on where it is 0, and every answer takes 44 ms
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((config.host, config.port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise click.ClickException(
+            f"Can't listen on {config.host} port {config.port}: {error.strerror}. "
+            "Is it already running? Otherwise choose another with --port, or --port 0 for any free one."
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> int:
+    """Serve until a signal comes. Returns how many threads did not come back."""
+    from imgproc_local.compose import open_services
+
+    async with open_services(config, "serve") as services:
+        from imgproc_local.api.app import make_app
+        from imgproc_local.cli.server import Server, server_config
+
+        address = _address(config, listener)
+        _tell_owner(services, address)
+        await _greet(services, address)
+        app = make_app(services)
+        server = Server(server_config(app, SHUTDOWN_S), on_stop=services.engine.signals.close)
+        if open_browser:
+            asyncio.get_running_loop().call_later(0.3, webbrowser.open, address)
+        await server.serve(sockets=[listener])
+    return services.engine.abandoned_threads
+
+
+def _address(config: Config, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.host, config.host)  # noqa: S104
+    return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
+
+
+def _tell_owner(services: Services, address: str) -> None:
+    from imgproc_local.storage.clock import rfc3339, utc_now
+    from imgproc_local.storage.lock import Owner
+
+    services.lock.tell(Owner(os.getpid(), "serve", address=address, since=rfc3339(utc_now())))
+
+
+async def _greet(services: Services, address: str) -> None:
+    """Say where the service is; on an empty folder, make a key and show it once."""
+    click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
+    click.echo(f"Data: {services.config.data_dir}")
+    if not await services.store.keys.all():
+        _, secret = await services.store.keys.create("first key")
+        click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
+        click.echo("Make more with `imgproc-local keys create --name NAME`.")
+    sys.stdout.flush()

@@ -1,0 +1,127 @@
+"""The only place that wires: a configuration in, the parts of the service out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from imgproc_local.config import Config
+from imgproc_local.domain.credits import Prices
+from imgproc_local.domain.limits import RollingWindow
+from imgproc_local.engine.analyze import Analyze
+from imgproc_local.engine.convert import Convert
+from imgproc_local.engine.optimize import Optimize
+from imgproc_local.engine.runner import Engine
+from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Stage
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.clock import Clock, rfc3339, utc_now
+from imgproc_local.storage.credits import Credits
+from imgproc_local.storage.database import Database, open_database
+from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.keys import Keys
+from imgproc_local.storage.lock import FolderLock, Owner
+from imgproc_local.vision.describer import Describer
+
+DATABASE_FILE = "imgproc.db"
+
+
+class Store(Struct, frozen=True):
+    """What works beside a running server."""
+
+    database: Database
+    keys: Keys
+    credits: Credits
+
+
+class Services(Struct, frozen=True):
+    """Everything that the API and the command line use."""
+
+    config: Config
+    lock: FolderLock
+    store: Store
+    jobs: Jobs
+    blobs: Blobs
+    engine: Engine
+    window: RollingWindow
+    prices: Prices
+
+
+def core_count() -> int:
+    """Cores that this process may use, not those that the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def facts_describer() -> Describer:
+    """The describer that needs no model, loaded when the first picture comes."""
+    from imgproc_local.vision.facts import FactsDescriber
+
+    return FactsDescriber()
+
+
+@asynccontextmanager
+async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
+    """Keys and credits, whether a server owns the folder or not."""
+    config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database = await open_database(config.data_dir / DATABASE_FILE)
+    try:
+        yield Store(
+            database=database,
+            keys=Keys(database, clock, config.first_balance),
+            credits=Credits(database, clock),
+        )
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def open_services(
+    config: Config,
+    doing: str,
+    *,
+    make_describer: Callable[[], Describer] = facts_describer,
+    clock: Clock = utc_now,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[Services]:
+    """The whole service on its data folder, which it owns inside the block. The engine is running inside it.
+
+    Raises:
+        DataFolderBusy: another process owns the folder.
+        StorageFailed: the folder or the database can't be used.
+    """
+    lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
+    try:
+        async with open_store(config, clock) as store:
+            jobs = Jobs(store.database, clock, config.queue_limit)
+            blobs = Blobs(config.data_dir, jobs.is_referenced)
+            prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
+            stages: tuple[Stage, ...] = (Analyze(make_describer, use_gps=config.use_gps), Optimize(), Convert())
+            engine = Engine(
+                jobs,
+                blobs,
+                stages,
+                {CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
+                prices,
+                config.stage_timeout_s,
+            )
+            await engine.start()
+            try:
+                yield Services(
+                    config=config,
+                    lock=lock,
+                    store=store,
+                    jobs=jobs,
+                    blobs=blobs,
+                    engine=engine,
+                    window=RollingWindow(monotonic),
+                    prices=prices,
+                )
+            finally:
+                await engine.stop()
+    finally:
+        lock.release()

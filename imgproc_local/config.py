@@ -1,0 +1,145 @@
+"""Every setting, in one frozen struct: defaults < TOML file < IMGPROC_* environment < command-line flags.
+
+Nothing is read at import. `load` reads the sources once and remembers, for `config show`, where each value came from.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import msgspec
+import platformdirs
+from msgspec import Meta, Struct
+
+from imgproc_local.domain.errors import SettingInvalid
+
+ENV_PREFIX = "IMGPROC_"
+CONFIG_VARIABLE = "IMGPROC_CONFIG"
+
+
+def default_data_dir() -> Path:
+    return Path(platformdirs.user_data_dir("imgproc-local", appauthor=False))
+
+
+def default_config_path() -> Path:
+    return Path(platformdirs.user_config_dir("imgproc-local", appauthor=False)) / "config.toml"
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings. Each field's `Meta` holds its bounds and the sentence that `config show` and the README tell."""
+
+    data_dir: Annotated[Path, Meta(description="folder of the database and the files")] = msgspec.field(
+        default_factory=default_data_dir
+    )
+    host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 takes a free one")] = 8484
+    status_set: Annotated[
+        Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
+    ] = "A"
+    max_upload_bytes: Annotated[int, Meta(ge=1024, description="largest image file accepted, in bytes")] = (
+        25 * 1024 * 1024
+    )
+    max_pixels: Annotated[int, Meta(ge=1, description="most pixels of one image, all frames counted")] = 200_000_000
+    queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs taken before 503")] = 1000
+    codec_threads: Annotated[
+        int, Meta(ge=0, le=256, description="threads that optimize and convert; 0 is one per processor core")
+    ] = 0
+    stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that one stage of one job may take")] = (
+        120
+    )
+    rate_limit_per_minute: Annotated[
+        int, Meta(ge=0, description="requests per rolling minute and key; 0 is no limit")
+    ] = 60
+    price_analyze: Annotated[int, Meta(ge=0, description="credits for analyze, per language")] = 1
+    price_optimize: Annotated[int, Meta(ge=0, description="credits for optimize")] = 1
+    price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
+    first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
+    use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
+
+
+SETTINGS = Config.__struct_fields__
+
+
+def setting_meta(name: str) -> Meta:
+    """The description and bounds of one setting."""
+    hint = get_type_hints(Config, include_extras=True)[name]
+    return next(part for part in get_args(hint) if isinstance(part, Meta))
+
+
+class Loaded(Struct, frozen=True):
+    """A configuration and, per setting, the source of its value in words."""
+
+    config: Config
+    origins: dict[str, str]
+    file: Path | None
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
+    """The settings in force. `flags` holds what the command line gave, None where it gave nothing.
+
+    Raises:
+        SettingInvalid: a file that is not TOML, an unknown setting or a value out of bounds; says which and where.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(SETTINGS, "default")
+
+    named = environ.get(CONFIG_VARIABLE)
+    file = Path(named) if named else default_config_path()
+    if named and not file.is_file():
+        raise SettingInvalid(f"{CONFIG_VARIABLE} names {named}, and there is no such file.")
+    if file.is_file():
+        for name, value in _read_toml(file).items():
+            values[name], origins[name] = value, str(file)
+    for name in SETTINGS:
+        variable = ENV_PREFIX + name.upper()
+        if variable in environ:
+            values[name], origins[name] = environ[variable], variable
+    for name, value in flags.items():
+        if value is not None:
+            values[name], origins[name] = value, "--" + name.replace("_", "-")
+
+    _refuse_unknown_variables(environ)
+    for name, value in values.items():
+        _check(name, value, origins[name])
+    config = msgspec.convert(values, Config, strict=False, dec_hook=_to_path)
+    config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
+    return Loaded(config=config, origins=origins, file=file if file.is_file() else None)
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
+    unknown = sorted(set(values) - set(SETTINGS))
+    if unknown:
+        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}. Known: {', '.join(SETTINGS)}.")
+    return values
+
+
+def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
+    known = {ENV_PREFIX + name.upper() for name in SETTINGS} | {CONFIG_VARIABLE}
+    unknown = sorted(name for name in environ if name.startswith(ENV_PREFIX) and name not in known)
+    if unknown:
+        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}. Known: {', '.join(sorted(known))}.")
+
+
+def _check(name: str, value: Any, origin: str) -> None:
+    hint = get_type_hints(Config, include_extras=True)[name]
+    try:
+        msgspec.convert(value, hint, strict=False, dec_hook=_to_path)
+    except msgspec.ValidationError as error:
+        raise SettingInvalid(
+            f"{name} ({origin}): {error}; {value!r} came. {setting_meta(name).description}."
+        ) from error
+
+
+def _to_path(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, (str, Path)) and str(value):
+        return Path(value)
+    raise msgspec.ValidationError(f"Expected {kind.__name__}")

@@ -1,0 +1,1 @@
+"""Takes jobs in, runs their stages, keeps every outcome."""

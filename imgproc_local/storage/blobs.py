@@ -1,0 +1,180 @@
+"""Files by the SHA-256 of their content, each written whole or not at all.
+
+A file comes in under a temporary name, is fsynced, renamed, and only then referenced by a row. Invariant: a file that a
+row references exists; a file that no row references is leased by somebody who is about to reference it, or is swept at
+the next start. One lock orders leases against removals, so an upload never loses its file to the deletion of an older
+job with the same content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import StorageFailed
+
+
+class Blob(Struct, frozen=True):
+    sha256: str
+    size_bytes: int
+
+
+class Incoming:
+    """A file on its way in. `write` and `close` block: call them from a thread. Leaving its block discards it."""
+
+    def __init__(self, folder: Path) -> None:
+        with storage_errors():
+            descriptor, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        self.path = Path(name)
+        self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        with storage_errors():
+            view = memoryview(chunk)
+            while view:
+                view = view[self._file.write(view) :]
+        self._hash.update(chunk)
+        self.size_bytes += len(chunk)
+
+    def close(self) -> Blob:
+        """Bring the content to the disk and return its address."""
+        with storage_errors():
+            os.fsync(self._file.fileno())
+            self._file.close()
+        return Blob(self._hash.hexdigest(), self.size_bytes)
+
+    def __enter__(self) -> Incoming:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class Blobs:
+    """The files below `folder`. `is_referenced` asks the database whether any row names an address."""
+
+    def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
+        self._files = folder / "files"
+        self.incoming_folder = folder / "incoming"
+        self._is_referenced = is_referenced
+        self._leases: Counter[str] = Counter()
+        self._lock = asyncio.Lock()
+        with storage_errors():
+            self._files.mkdir(parents=True, exist_ok=True)
+            self.incoming_folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, sha256: str) -> Path:
+        return self._files / sha256[:2] / sha256
+
+    def incoming(self) -> Incoming:
+        return Incoming(self.incoming_folder)
+
+    @asynccontextmanager
+    async def keep(self, incoming: Incoming) -> AsyncIterator[Blob]:
+        """Take the file in, leased inside the block: reference it there, or leave by an exception and it is removed."""
+        blob = await asyncio.to_thread(incoming.close)
+        async with self._lock:
+            self._leases[blob.sha256] += 1
+        referenced = False
+        try:
+            await asyncio.to_thread(self._adopt, incoming.path, blob)
+            yield blob
+            referenced = True
+        finally:
+            self._leases[blob.sha256] -= 1
+            if not self._leases[blob.sha256]:
+                del self._leases[blob.sha256]
+            if not referenced:
+                await asyncio.shield(self.remove([blob.sha256]))
+
+    @asynccontextmanager
+    async def put(self, data: bytes) -> AsyncIterator[Blob]:
+        """As `keep`, for bytes in memory."""
+        with await asyncio.to_thread(self._spool, data) as incoming:
+            async with self.keep(incoming) as blob:
+                yield blob
+
+    def _spool(self, data: bytes) -> Incoming:
+        incoming = self.incoming()
+        try:
+            incoming.write(data)
+        except BaseException:
+            incoming.__exit__(None, None, None)
+            raise
+        return incoming
+
+    def _adopt(self, source: Path, blob: Blob) -> None:
+        target = self.path(blob.sha256)
+        with storage_errors():
+            if target.exists() and target.stat().st_size == blob.size_bytes:
+                return
+            target.parent.mkdir(exist_ok=True)
+            source.replace(target)
+            _fsync_folder(target.parent)
+            _fsync_folder(self._files)
+
+    async def remove(self, addresses: Iterable[str]) -> None:
+        """Remove those files that nothing references or leases any more."""
+        for sha256 in addresses:
+            async with self._lock:
+                # leases first: whoever gave one back before this line has already written its row
+                if sha256 in self._leases or await self._is_referenced(sha256):
+                    continue
+                self.path(sha256).unlink(missing_ok=True)
+
+    def sweep(self, referenced: set[str]) -> int:
+        """Remove what an end of the process left behind and return how many files that was. Only before serving."""
+        removed = 0
+        for leftover in self.incoming_folder.iterdir():
+            leftover.unlink(missing_ok=True)
+            removed += 1
+        for file in self.on_disk():
+            if file.name not in referenced:
+                file.unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+    def on_disk(self) -> list[Path]:
+        return [file for folder in self._files.iterdir() if folder.is_dir() for file in folder.iterdir()]
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self._files).free
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Make a rename durable. Windows can't open folders, and NTFS journals renames by itself."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def storage_errors() -> Iterator[None]:
+    """Maps the operating system's errors at this room's border."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFailed("The disk that holds the data folder is full; nothing was stored.") from error
+        raise StorageFailed(f"The data folder refused ({os.strerror(error.errno or 0)}).") from error

@@ -1,0 +1,196 @@
+"""The SQLite file: one writer behind a lock, one reader beside it, every error told as `StorageFailed`.
+
+Invariant: what is inside one `transaction()` is committed whole or not at all, also when the task that runs it is
+cancelled. The statements run on the connection's own thread in the order given, so a rollback always comes after a
+statement that a cancelled task left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+from imgproc_local.domain.errors import StorageFailed
+
+Row = sqlite3.Row
+Parameters = Mapping[str, Any]
+
+BUSY_TIMEOUT_MS = 5000
+
+
+def _load_queries() -> dict[str, str]:
+    text = resources.files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
+    parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], (body.strip() for body in parts[2::2]), strict=True))
+
+
+QUERIES = _load_queries()
+"""Every statement of the service by its name in queries.sql."""
+
+
+def _migrations() -> list[tuple[int, str]]:
+    folder = resources.files(__package__).joinpath("migrations")
+    found = [(int(entry.name[:4]), entry) for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return [(number, entry.read_text(encoding="utf-8")) for number, entry in sorted(found, key=lambda item: item[0])]
+
+
+class Transaction:
+    """Runs named statements on one connection."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self._connection = connection
+
+    async def all(self, query: str, parameters: Parameters | None = None) -> list[Row]:
+        rows = await self._connection.execute_fetchall(QUERIES[query], parameters or {})
+        return list(rows)
+
+    async def one(self, query: str, parameters: Parameters | None = None) -> Row | None:
+        rows = await self.all(query, parameters)
+        return rows[0] if rows else None
+
+    async def value(self, query: str, parameters: Parameters | None = None) -> Any:
+        """The first column of the first row, None where there is no row."""
+        row = await self.one(query, parameters)
+        return row[0] if row is not None else None
+
+    async def run(self, query: str, parameters: Parameters | None = None) -> None:
+        await self.all(query, parameters)
+
+
+class Database:
+    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """One writing transaction. Raises `StorageFailed` where SQLite refuses; nothing is written then."""
+        async with self._lock:
+            with _told():
+                await self._writer.execute_fetchall("BEGIN IMMEDIATE")
+                try:
+                    yield Transaction(self._writer)
+                    await asyncio.shield(asyncio.ensure_future(self._writer.execute_fetchall("COMMIT")))
+                except BaseException:
+                    await asyncio.shield(asyncio.ensure_future(self._rollback()))
+                    raise
+
+    async def _rollback(self) -> None:
+        if self._writer.in_transaction:
+            await self._writer.execute_fetchall("ROLLBACK")
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[Transaction]:
+        """Statements that only read; each sees what was committed before it began."""
+        with _told():
+            yield Transaction(self._reader)
+
+    async def close(self) -> None:
+        await self._reader.close()
+        async with self._lock:
+            await self._writer.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Maps sqlite3's errors at this room's border."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageFailed(_phrase(error)) from error
+
+
+def _phrase(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith("SQLITE_FULL"):
+        return "The disk that holds the data folder is full; nothing was stored."
+    if name.startswith("SQLITE_READONLY") or name.startswith("SQLITE_CANTOPEN"):
+        return "The data folder can't be written; nothing was stored."
+    if name.startswith("SQLITE_BUSY"):
+        return "The database is held by another process; nothing was stored."
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return "The database file is damaged; run `imgproc-local doctor`."
+    return f"The database refused ({name or type(error).__name__}); nothing was stored."
+
+
+async def _connect(path: Path) -> aiosqlite.Connection:
+    connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+    connection.row_factory = sqlite3.Row
+    try:
+        await connection.execute_fetchall(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        await connection.execute_fetchall("PRAGMA journal_mode = WAL")
+        await connection.execute_fetchall("PRAGMA synchronous = FULL")
+        await connection.execute_fetchall("PRAGMA foreign_keys = ON")
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def open_database(path: Path) -> Database:
+    """The database at `path`, created or migrated to the newest schema.
+
+    Raises:
+        StorageFailed: the file can't be opened, is no database, or was written by a newer version of the program.
+    """
+    with _told():
+        writer = await _connect(path)
+        try:
+            await _migrate(writer)
+            reader = await _connect(path)
+            try:
+                await reader.execute_fetchall("PRAGMA query_only = ON")
+            except BaseException:
+                await reader.close()
+                raise
+        except BaseException:
+            await writer.close()
+            raise
+    return Database(writer, reader)
+
+
+async def _migrate(connection: aiosqlite.Connection) -> None:
+    """Bring the schema up to date. A step commits with its `user_version`: executescript() would commit before."""
+    migrations = _migrations()
+    newest = migrations[-1][0]
+    while True:
+        await connection.execute_fetchall("BEGIN IMMEDIATE")
+        try:
+            rows = list(await connection.execute_fetchall("PRAGMA user_version"))
+            version = int(rows[0][0])
+            if version > newest:
+                raise StorageFailed(
+                    f"The data folder was written by a newer version of the program (schema {version}, this one knows"
+                    f" {newest}). Use that version, or another folder with --data-dir."
+                )
+            step = next(((number, sql) for number, sql in migrations if number > version), None)
+            if step is not None:
+                for statement in _statements(step[1]):
+                    await connection.execute_fetchall(statement)
+                await connection.execute_fetchall(f"PRAGMA user_version = {step[0]}")
+            await connection.execute_fetchall("COMMIT")
+        except BaseException:
+            await connection.execute_fetchall("ROLLBACK")
+            raise
+        if step is None:
+            return
+
+
+def _statements(script: str) -> list[str]:
+    statements: list[str] = []
+    pending = ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            statements.append(pending.strip())
+            pending = ""
+    return statements

@@ -1,0 +1,361 @@
+"""Jobs and their stages. What must be true together is written together: job + stages + credit hold; stage result +
+credit release + file reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import Job, Stage, StageName, StageState, Status, StoredFile
+from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import numbered
+from imgproc_local.storage.clock import Clock, new_id, rfc3339
+from imgproc_local.storage.credits import move
+from imgproc_local.storage.database import Database, Row, Transaction
+from imgproc_local.storage.projects import project_of_plan
+
+IDEMPOTENCY_WINDOW = timedelta(hours=24)
+MAX_ATTEMPTS = 3
+"""Ends of the process that one stage may be running at. Source: house.md, "Storage"."""
+
+QUEUE_FULL_RETRY_AFTER_S = 5
+INTERRUPTED = (
+    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image. It is not tried again."
+)
+
+
+class Submission(Struct, frozen=True):
+    """An accepted upload on its way into the queue. `prices` also says which stages it has, `lanes` where they run."""
+
+    account_id: str
+    plan: Plan
+    original_filename: str
+    sha256: str
+    size_bytes: int
+    info: ImageInfo
+    prices: Mapping[StageName, int]
+    lanes: Mapping[StageName, str]
+    idempotency_key: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What must be equal for two requests to have the same body."""
+        asked = (self.plan, self.original_filename, self.sha256)
+        return msgspec.json.encode(asked).decode()
+
+
+class Claimed(Struct, frozen=True):
+    """A stage to work on, with all that its work needs to know. `attempts` counts this one."""
+
+    job: Job
+    stage: StageName
+    attempts: int
+    languages: tuple[str, ...]
+    convert_to: Format
+    info: ImageInfo
+    project_name: str
+
+
+class Output(Struct, frozen=True):
+    """What a finished stage leaves: a file that is already in the blobs, or translations."""
+
+    file: StoredFile | None = None
+    translations: tuple[Translation, ...] = ()
+
+
+class Jobs:
+    def __init__(self, database: Database, clock: Clock, queue_limit: int) -> None:
+        self._database = database
+        self._clock = clock
+        self._queue_limit = queue_limit
+
+    # ---- taking in ----
+
+    async def submit(self, submission: Submission) -> tuple[Job, bool]:
+        """The job now queued, and whether it is new: the same idempotency key and body give the job that was there.
+
+        Raises:
+            IdempotencyConflict, QueueFull, InsufficientCredits, InvalidRequest: nothing was taken.
+        """
+        now = self._clock()
+        at = rfc3339(now)
+        async with self._database.transaction() as tx:
+            earlier = await self._earlier(tx, submission, now)
+            if earlier is not None:
+                return earlier, False
+            if await tx.value("count_open_jobs") >= self._queue_limit:
+                raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
+            required = sum(submission.prices.values())
+            balance = await tx.value("account_balance", {"account_id": submission.account_id})
+            if balance < required:
+                raise InsufficientCredits(required, balance)
+            project_id = await project_of_plan(tx, submission.account_id, submission.plan, at)
+            job_id = new_id()
+            await tx.run(
+                "insert_job",
+                {
+                    "id": job_id,
+                    "image_id": new_id(),
+                    "account_id": submission.account_id,
+                    "project_id": project_id,
+                    "operation": submission.plan.operation.value,
+                    "languages": msgspec.json.encode(submission.plan.languages).decode(),
+                    "convert_to": submission.plan.format.value,
+                    "original_filename": submission.original_filename,
+                    "original_sha256": submission.sha256,
+                    "original_size": submission.size_bytes,
+                    "info": msgspec.json.encode(submission.info).decode(),
+                    "at": at,
+                    "idempotency_key": submission.idempotency_key,
+                    "fingerprint": submission.fingerprint,
+                },
+            )
+            for stage, price in submission.prices.items():
+                lane = submission.lanes[stage]
+                await tx.run("insert_stage", {"job_id": job_id, "name": stage.value, "lane": lane, "price": price})
+                await move(tx, submission.account_id, "hold", -price, at, job_id, stage.value)
+            return await _job(tx, job_id), True
+
+    async def _earlier(self, tx: Transaction, submission: Submission, now: datetime) -> Job | None:
+        if submission.idempotency_key is None:
+            return None
+        row = await tx.one(
+            "job_by_idempotency_key",
+            {
+                "account_id": submission.account_id,
+                "idempotency_key": submission.idempotency_key,
+                "since": rfc3339(now - IDEMPOTENCY_WINDOW),
+            },
+        )
+        if row is None:
+            return None
+        if row["fingerprint"] != submission.fingerprint:
+            raise IdempotencyConflict(
+                "This Idempotency-Key was sent with another body in the last 24 hours; use a new key for a new request."
+            )
+        return await _job(tx, row["id"])
+
+    async def require_room(self) -> None:
+        """Refuse early, before an upload is read. Raises `QueueFull`; `submit` decides again."""
+        async with self._database.reading() as read:
+            if await read.value("count_open_jobs") >= self._queue_limit:
+                raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
+
+    # ---- reading ----
+
+    async def get(self, job_id: str, account_id: str | None = None) -> Job:
+        """The job as it stands. Raises `NotFound` for one that is not there or another account's."""
+        async with self._database.reading() as read:
+            return await _job(read, job_id, account_id)
+
+    async def by_image(self, image_id: str, account_id: str) -> Job:
+        """The job of an image. Raises `NotFound`."""
+        async with self._database.reading() as read:
+            job_id = await read.value("job_id_by_image", {"image_id": image_id, "account_id": account_id})
+            if job_id is None:
+                raise NotFound(f"No image {image_id!r} in this account.")
+            return await _job(read, job_id, account_id)
+
+    async def page(
+        self,
+        account_id: str,
+        limit: int,
+        statuses: Sequence[Status] | None = None,
+        project_id: str | None = None,
+        before_id: str | None = None,
+    ) -> list[Job]:
+        """At most `limit` jobs, newest first, older than `before_id` where it is given."""
+        async with self._database.reading() as read:
+            rows = await read.all(
+                "list_jobs",
+                {
+                    "account_id": account_id,
+                    "project_id": project_id,
+                    "before_id": before_id,
+                    "statuses": None if statuses is None else msgspec.json.encode(list(statuses)).decode(),
+                    "limit": limit,
+                },
+            )
+            jobs = [await read.one("job_by_id", {"id": row["id"], "account_id": account_id}) for row in rows]
+        return [_to_job(row) for row in jobs if row is not None]
+
+    # ---- working ----
+
+    async def claim(self, lane: str) -> Claimed | None:
+        """The oldest pending stage of `lane`, now running; None where nothing waits."""
+        async with self._database.transaction() as tx:
+            row = await tx.one("claim_stage", {"lane": lane, "at": rfc3339(self._clock())})
+            if row is None:
+                return None
+            work = await tx.one("work_of_job", {"job_id": row["job_id"]})
+            assert work is not None
+            return Claimed(
+                job=await _job(tx, row["job_id"]),
+                stage=StageName(row["name"]),
+                attempts=row["attempts"],
+                languages=msgspec.json.decode(work["languages"], type=tuple[str, ...]),
+                convert_to=Format(work["convert_to"]),
+                info=msgspec.json.decode(work["info"], type=ImageInfo),
+                project_name=work["project_name"],
+            )
+
+    async def record_done(self, job: Job, stage: StageName, output: Output) -> Job | None:
+        """Keep a stage's result; None where the job was deleted meanwhile and the result is not wanted."""
+        async with self._database.transaction() as tx:
+            file = output.file
+            finished = await tx.value(
+                "finish_stage",
+                {
+                    "job_id": job.id,
+                    "name": stage.value,
+                    "at": rfc3339(self._clock()),
+                    "sha256": file.sha256 if file else None,
+                    "size": file.size_bytes if file else None,
+                    "format": file.format.value if file else None,
+                },
+            )
+            if finished is None:
+                return None
+            for position, translation in enumerate(output.translations):
+                await _insert_translation(tx, job, position, translation)
+            return await _job(tx, job.id)
+
+    async def record_failed(self, job: Job, stage: StageName, message: str) -> Job | None:
+        """Keep a stage's failure and give its credits back; None where the job was deleted meanwhile."""
+        async with self._database.transaction() as tx:
+            return await self._fail(tx, job.id, stage, message)
+
+    async def _fail(self, tx: Transaction, job_id: str, stage: StageName, message: str) -> Job | None:
+        at = rfc3339(self._clock())
+        row = await tx.one("fail_stage", {"job_id": job_id, "name": stage.value, "at": at, "error": message})
+        if row is None:
+            return None
+        await move(tx, row["account_id"], "release", row["price"], at, job_id, stage.value)
+        return await _job(tx, job_id)
+
+    async def give_back(self, job: Job, stage: StageName) -> None:
+        """Return a stage to the queue that an orderly stop interrupted."""
+        async with self._database.transaction() as tx:
+            await tx.run("return_stage", {"job_id": job.id, "name": stage.value})
+
+    async def recover(self) -> tuple[int, int]:
+        """After an end of the process: how many running stages went back to the queue, and how many were given up."""
+        requeued = given_up = 0
+        async with self._database.transaction() as tx:
+            for row in await tx.all("interrupted_stages"):
+                if row["attempts"] >= MAX_ATTEMPTS:
+                    await self._fail(tx, row["job_id"], StageName(row["name"]), INTERRUPTED)
+                    given_up += 1
+                else:
+                    await tx.run("requeue_stage", {"job_id": row["job_id"], "name": row["name"]})
+                    requeued += 1
+        return requeued, given_up
+
+    # ---- removing ----
+
+    async def delete(self, job_id: str, account_id: str) -> list[str]:
+        """Delete the job, give back what its waiting stages cost, and return the addresses of its files.
+
+        Raises:
+            NotFound: no such job in this account.
+        """
+        at = rfc3339(self._clock())
+        async with self._database.transaction() as tx:
+            await _job(tx, job_id, account_id)
+            for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
+                await move(tx, account_id, "release", stage["price"], at, job_id, stage["name"])
+            files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
+            await tx.run("delete_job", {"job_id": job_id})
+        return files
+
+    async def referenced_files(self) -> set[str]:
+        async with self._database.reading() as read:
+            return {row["sha256"] for row in await read.all("referenced_files")}
+
+    async def is_referenced(self, sha256: str) -> bool:
+        async with self._database.reading() as read:
+            return bool(await read.value("file_referenced", {"sha256": sha256}))
+
+    async def beat(self) -> None:
+        """Write something, to see that the store can be written. Raises `StorageFailed`."""
+        async with self._database.transaction() as tx:
+            await tx.run("beat", {"at": rfc3339(self._clock())})
+
+
+async def _insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
+    """Store one translation under a file name that is unique in its project and language (`-2`, `-3` … on a clash)."""
+    where = {"project_id": job.project_id, "language_code": translation.language_code}
+    base = translation.seo_filename
+    highest = await tx.value("highest_slug_number", {**where, "slug_base": base})
+    number = 1 if highest is None else highest + 1
+    while await tx.value("slug_taken", {**where, "seo_filename": numbered(base, number)}):
+        number += 1
+    await tx.run(
+        "insert_translation",
+        {
+            **where,
+            "job_id": job.id,
+            "position": position,
+            "seo_filename": numbered(base, number),
+            "slug_base": base,
+            "slug_number": number,
+            "seo_alt_text": translation.seo_alt_text,
+            "source": translation.source.value,
+        },
+    )
+
+
+class _StageRow(Struct):
+    name: StageName
+    state: StageState
+    started_seq: int | None
+    error: str | None
+    output_sha256: str | None
+    output_size: int | None
+    output_format: Format | None
+
+    @property
+    def output(self) -> StoredFile | None:
+        if self.output_sha256 is None or self.output_size is None or self.output_format is None:
+            return None
+        return StoredFile(self.output_sha256, self.output_size, self.output_format)
+
+
+_decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
+_decode_translations = msgspec.json.Decoder(tuple[Translation, ...]).decode
+_decode_info = msgspec.json.Decoder(ImageInfo).decode
+
+
+async def _job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
+    row = await tx.one("job_by_id", {"id": job_id, "account_id": account_id})
+    if row is None:
+        raise NotFound(f"No job {job_id!r} in this account.")
+    return _to_job(row)
+
+
+def _to_job(row: Row) -> Job:
+    stages: tuple[_StageRow, ...] = _decode_stages(row["stages"])
+    outputs: dict[str, Any] = {stage.name: stage.output for stage in stages}
+    info = _decode_info(row["info"])
+    return Job(
+        id=row["id"],
+        image_id=row["image_id"],
+        account_id=row["account_id"],
+        project_id=row["project_id"],
+        operation=Operation(row["operation"]).value,
+        original_filename=row["original_filename"],
+        original=StoredFile(row["original_sha256"], row["original_size"], info.format),
+        stages=tuple(Stage(stage.name, stage.state, stage.started_seq, stage.error) for stage in stages),
+        created_at=row["created_at"],
+        optimized=outputs.get(StageName.OPTIMIZE),
+        converted=outputs.get(StageName.CONVERT),
+        translations=_decode_translations(row["translations"]),
+    )

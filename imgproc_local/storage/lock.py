@@ -1,0 +1,91 @@
+"""One process owns a data folder at a time. The operating system lets the lock go with the process, however it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
+
+
+class Owner(Struct, frozen=True):
+    """Who holds a data folder: `doing` is what for, `address` where it can be reached, if it serves."""
+
+    pid: int
+    doing: str
+    address: str | None = None
+    since: str = ""
+
+
+class FolderLock:
+    """Holds `folder` from construction to `release`. Raises `DataFolderBusy`, naming the owner."""
+
+    def __init__(self, folder: Path, owner: Owner) -> None:
+        self._info = folder / "owner.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file: IO[bytes] = (folder / "owner.lock").open("ab")
+        except OSError as error:
+            raise StorageFailed(
+                f"The data folder {folder} can't be written ({error.strerror}). Choose another with --data-dir."
+            ) from error
+        if not _try_lock(self._file):
+            self._file.close()
+            raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
+        self.tell(owner)
+
+    def tell(self, owner: Owner) -> None:
+        """Replace what others are told about the owner."""
+        whole = self._info.with_suffix(".part")
+        whole.write_bytes(msgspec.json.encode(owner))
+        whole.replace(self._info)
+
+    def release(self) -> None:
+        self._info.unlink(missing_ok=True)
+        self._file.close()
+
+
+def current_owner(folder: Path) -> Owner | None:
+    """Who says that it holds the folder; None where nobody does. What a killed process left is not believed."""
+    info, lock = folder / "owner.json", folder / "owner.lock"
+    try:
+        owner = msgspec.json.decode(info.read_bytes(), type=Owner)
+        with lock.open("ab") as file:
+            return None if _try_lock(file) else owner
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _busy_message(folder: Path, owner: Owner | None) -> str:
+    if owner is None:
+        return f"Another process holds the data folder {folder}. Wait for it, or use another folder with --data-dir."
+    where = f" at {owner.address}" if owner.address else ""
+    return (
+        f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`{where}). "
+        "Send your images to it, stop it first, or use another folder with --data-dir."
+    )
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: IO[bytes]) -> bool:
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _try_lock(file: IO[bytes]) -> bool:
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

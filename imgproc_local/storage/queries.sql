@@ -1,0 +1,202 @@
+-- Every statement of the service, by name.
+
+-- ---- accounts and keys ----
+
+-- name: account_by_name
+SELECT id, name, balance FROM accounts WHERE name = :name;
+
+-- name: account_balance
+SELECT balance FROM accounts WHERE id = :account_id;
+
+-- name: insert_account
+INSERT INTO accounts (id, name, balance, created_at) VALUES (:id, :name, 0, :at);
+
+-- name: insert_key
+INSERT INTO keys (id, account_id, name, hash, rate_limit, created_at)
+VALUES (:id, :account_id, :name, :hash, :rate_limit, :at);
+
+-- name: key_by_hash
+SELECT keys.*, accounts.name AS account
+FROM keys JOIN accounts ON accounts.id = keys.account_id
+WHERE hash = :hash AND revoked_at IS NULL;
+
+-- name: list_keys
+SELECT keys.*, accounts.name AS account
+FROM keys JOIN accounts ON accounts.id = keys.account_id
+ORDER BY keys.id;
+
+-- name: count_keys
+SELECT count(*) FROM keys;
+
+-- name: revoke_key
+UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL RETURNING id;
+
+-- ---- credits ----
+
+-- name: insert_movement
+-- A trigger moves the balance along; its CHECK refuses to go below zero.
+INSERT INTO ledger (account_id, kind, amount, job_id, stage, at)
+VALUES (:account_id, :kind, :amount, :job_id, :stage, :at);
+
+-- name: ledger_differences
+SELECT accounts.name, accounts.balance, coalesce(sum(ledger.amount), 0) AS moved
+FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
+GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0);
+
+-- ---- projects ----
+
+-- name: project_by_id
+SELECT id, name FROM projects WHERE id = :id AND account_id = :account_id;
+
+-- name: project_by_name
+SELECT id, name FROM projects WHERE account_id = :account_id AND name = :name;
+
+-- name: insert_project
+INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id, :name, :at);
+
+-- ---- jobs: taking them in ----
+
+-- name: count_open_jobs
+SELECT count(DISTINCT job_id) FROM stages WHERE state IN ('pending', 'running');
+
+-- name: job_by_idempotency_key
+SELECT id, fingerprint FROM jobs
+WHERE account_id = :account_id AND idempotency_key = :idempotency_key AND created_at > :since
+ORDER BY id DESC LIMIT 1;
+
+-- name: insert_job
+INSERT INTO jobs (
+    id, image_id, account_id, project_id, operation, languages, convert_to, original_filename,
+    original_sha256, original_size, info, created_at, idempotency_key, fingerprint
+) VALUES (
+    :id, :image_id, :account_id, :project_id, :operation, :languages, :convert_to, :original_filename,
+    :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint
+);
+
+-- name: insert_stage
+INSERT INTO stages (job_id, name, lane, state, price) VALUES (:job_id, :name, :lane, 'pending', :price);
+
+-- ---- jobs: reading them ----
+
+-- name: job_by_id
+-- One row with its stages and translations as JSON, so that a poll is one statement.
+SELECT
+    jobs.*,
+    (SELECT json_group_array(json_object(
+        'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
+        'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format))
+     FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)) AS stages,
+    (SELECT json_group_array(json_object(
+        'language_code', language_code, 'seo_filename', seo_filename,
+        'seo_alt_text', seo_alt_text, 'source', source))
+     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position)) AS translations
+FROM jobs
+WHERE jobs.id = :id AND (:account_id IS NULL OR jobs.account_id = :account_id);
+
+-- name: job_id_by_image
+SELECT id FROM jobs WHERE image_id = :image_id AND account_id = :account_id;
+
+-- name: list_jobs
+-- The status is derived here by the rules of domain.job.derive_status; a test holds the two together.
+SELECT id FROM (
+    SELECT jobs.id,
+        CASE
+            WHEN NOT EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+            THEN CASE
+                WHEN EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id AND state = 'failed') THEN 'failed'
+                ELSE 'completed'
+            END
+            ELSE coalesce(
+                (SELECT CASE name
+                    WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
+                 FROM stages WHERE job_id = jobs.id AND started_seq IS NOT NULL
+                 ORDER BY started_seq DESC LIMIT 1),
+                'pending')
+        END AS status
+    FROM jobs
+    WHERE account_id = :account_id
+        AND (:project_id IS NULL OR project_id = :project_id)
+        AND (:before_id IS NULL OR id < :before_id)
+)
+WHERE :statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses))
+ORDER BY id DESC LIMIT :limit;
+
+-- ---- stages: working on them ----
+
+-- name: claim_stage
+UPDATE stages
+SET state = 'running', attempts = attempts + 1, started_at = :at,
+    started_seq = (SELECT coalesce(max(started_seq), 0) + 1 FROM stages)
+WHERE id = (SELECT id FROM stages WHERE lane = :lane AND state = 'pending' ORDER BY id LIMIT 1)
+RETURNING job_id, name, attempts;
+
+-- name: work_of_job
+SELECT jobs.*, projects.name AS project_name
+FROM jobs JOIN projects ON projects.id = jobs.project_id
+WHERE jobs.id = :job_id;
+
+-- name: finish_stage
+UPDATE stages
+SET state = 'done', finished_at = :at, output_sha256 = :sha256, output_size = :size, output_format = :format
+WHERE job_id = :job_id AND name = :name AND state = 'running'
+RETURNING id;
+
+-- name: fail_stage
+UPDATE stages SET state = 'failed', finished_at = :at, error = :error
+WHERE job_id = :job_id AND name = :name AND state = 'running'
+RETURNING price, (SELECT account_id FROM jobs WHERE jobs.id = stages.job_id) AS account_id;
+
+-- name: return_stage
+-- An orderly stop is no fault of the picture's: the attempt does not count.
+UPDATE stages SET state = 'pending', attempts = attempts - 1
+WHERE job_id = :job_id AND name = :name AND state = 'running';
+
+-- name: highest_slug_number
+SELECT max(slug_number) FROM translations
+WHERE project_id = :project_id AND language_code = :language_code AND slug_base = :slug_base;
+
+-- name: slug_taken
+SELECT 1 FROM translations
+WHERE project_id = :project_id AND language_code = :language_code AND seo_filename = :seo_filename;
+
+-- name: insert_translation
+INSERT INTO translations (
+    job_id, project_id, language_code, position, seo_filename, slug_base, slug_number, seo_alt_text, source
+) VALUES (
+    :job_id, :project_id, :language_code, :position, :seo_filename, :slug_base, :slug_number, :seo_alt_text, :source
+);
+
+-- ---- after an end of the process ----
+
+-- name: interrupted_stages
+SELECT stages.job_id, stages.name, stages.attempts FROM stages WHERE state = 'running';
+
+-- name: requeue_stage
+UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND state = 'running';
+
+-- ---- removal ----
+
+-- name: pending_stages_of_job
+SELECT name, price FROM stages WHERE job_id = :job_id AND state = 'pending';
+
+-- name: files_of_job
+SELECT original_sha256 AS sha256 FROM jobs WHERE id = :job_id
+UNION
+SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+
+-- name: delete_job
+DELETE FROM jobs WHERE id = :job_id;
+
+-- name: referenced_files
+SELECT original_sha256 AS sha256 FROM jobs
+UNION
+SELECT output_sha256 FROM stages WHERE output_sha256 IS NOT NULL;
+
+-- name: file_referenced
+SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256)
+    OR EXISTS (SELECT 1 FROM stages WHERE output_sha256 = :sha256);
+
+-- ---- health ----
+
+-- name: beat
+INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at;
