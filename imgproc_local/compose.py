@@ -25,6 +25,7 @@ from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.keys import Keys
 from imgproc_local.storage.lock import FolderLock, Owner
 from imgproc_local.vision.describer import Describer
+from imgproc_local.web.session import PageSession, page_token
 
 DATABASE_FILE = "imgproc.db"
 
@@ -48,6 +49,7 @@ class Services(Struct, frozen=True):
     engine: Engine
     window: RollingWindow
     prices: Prices
+    page: PageSession
 
 
 def core_count() -> int:
@@ -99,6 +101,7 @@ async def open_services(
         async with open_store(config, clock) as store:
             jobs = Jobs(store.database, clock, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
+            page = PageSession(page_token(config.data_dir))
             prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
             stages: tuple[Stage, ...] = (Analyze(make_describer, use_gps=config.use_gps), Optimize(), Convert())
             engine = Engine(
@@ -120,6 +123,7 @@ async def open_services(
                     engine=engine,
                     window=RollingWindow(monotonic),
                     prices=prices,
+                    page=page,
                 )
             finally:
                 await engine.stop()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.enums import HttpMethod
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
 from imgproc_local.api.auth import tell_allowance
 from imgproc_local.compose import Services
-from imgproc_local.web import page
 
 PREFIX = "/api/v1"
 
 
-def make_app(services: Services) -> ASGIApp:
-    """The ASGI app on opened services."""
+def make_app(services: Services, page: Sequence[ControllerRouterHandler] = ()) -> Litestar:
+    """The app on opened services, with the handlers of the local page beside the API; serve it behind `answer_head`."""
     api = Router(
         path=PREFIX,
         route_handlers=[
@@ -36,16 +37,16 @@ def make_app(services: Services) -> ASGIApp:
             openapi.document,
         ],
     )
-    litestar = Litestar(
-        route_handlers=[api, health.healthz, *page.HANDLERS],
+    return Litestar(
+        route_handlers=[api, health.healthz, *page],
         state=State({"services": services, "heartbeat": health.Heartbeat()}),
         exception_handlers=errors.HANDLERS,
         before_send=[tell_allowance],
         openapi_config=None,
+        logging_config=None,
         request_max_body_size=None,  # read_form bounds uploads by itself, and other handlers read no body
         debug=False,
     )
-    return answer_head(litestar)
 
 
 def answer_head(app: ASGIApp) -> ASGIApp:

@@ -76,8 +76,8 @@ class Database:
         """One writing transaction. Raises `StorageFailed` where SQLite refuses; nothing is written then."""
         async with self._lock:
             with _told():
-                await self._writer.execute_fetchall("BEGIN IMMEDIATE")
                 try:
+                    await self._writer.execute_fetchall("BEGIN IMMEDIATE")
                     yield Transaction(self._writer)
                     await asyncio.shield(asyncio.ensure_future(self._writer.execute_fetchall("COMMIT")))
                 except BaseException:
@@ -85,6 +85,8 @@ class Database:
                     raise
 
     async def _rollback(self) -> None:
+        # a cancelled task may have left a statement queued: let it run first, then look where it led
+        await self._writer.execute_fetchall("SELECT 1")
         if self._writer.in_transaction:
             await self._writer.execute_fetchall("ROLLBACK")
 

@@ -1,0 +1,57 @@
+"""The languages that alt texts and file names are written in: the list is what the service can really write."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Language(Struct, frozen=True):
+    """`code` is ISO 639-1, `name` the English name, `native_name` the name in the language itself."""
+
+    code: str
+    name: str
+    native_name: str
+
+
+LANGUAGES: dict[str, Language] = {
+    language.code: language
+    for language in (
+        Language("en", "English", "English"),
+        Language("de", "German", "Deutsch"),
+        Language("fr", "French", "Français"),
+        Language("es", "Spanish", "Español"),
+        Language("it", "Italian", "Italiano"),
+        Language("pt", "Portuguese", "Português"),
+        Language("nl", "Dutch", "Nederlands"),
+        Language("da", "Danish", "Dansk"),
+        Language("sv", "Swedish", "Svenska"),
+        Language("nb", "Norwegian Bokmål", "Norsk bokmål"),
+        Language("fi", "Finnish", "Suomi"),
+        Language("pl", "Polish", "Polski"),
+        Language("cs", "Czech", "Čeština"),
+        Language("sk", "Slovak", "Slovenčina"),
+        Language("sl", "Slovenian", "Slovenščina"),
+        Language("hr", "Croatian", "Hrvatski"),
+        Language("hu", "Hungarian", "Magyar"),
+        Language("ro", "Romanian", "Română"),
+        Language("bg", "Bulgarian", "Български"),
+        Language("el", "Greek", "Ελληνικά"),
+        Language("tr", "Turkish", "Türkçe"),
+        Language("uk", "Ukrainian", "Українська"),
+        Language("ru", "Russian", "Русский"),
+        Language("et", "Estonian", "Eesti"),
+        Language("lv", "Latvian", "Latviešu"),
+        Language("lt", "Lithuanian", "Lietuvių"),
+        Language("ca", "Catalan", "Català"),
+        Language("id", "Indonesian", "Bahasa Indonesia"),
+        Language("vi", "Vietnamese", "Tiếng Việt"),
+        Language("ja", "Japanese", "日本語"),
+        Language("ko", "Korean", "한국어"),
+        Language("zh", "Chinese", "中文"),
+        Language("ar", "Arabic", "العربية"),
+        Language("he", "Hebrew", "עברית"),
+        Language("hi", "Hindi", "हिन्दी"),
+        Language("th", "Thai", "ไทย"),
+    )
+}
+"""By code, in the order in which they are offered."""

@@ -1,0 +1,783 @@
+"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from imgproc_local.config import Config
+from imgproc_local.domain.image import compression_percentage
+from tests.support import pictures
+from tests.support.service import GatedDescriber, Running, running
+
+NOBODY = "01arz3ndektsv4rrffq69g5fav"
+
+
+class Hands:
+    """A clock that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def utc(self) -> datetime:
+        return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(seconds=self.now_s)
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def timed(tmp_path: Path, hands: Hands) -> Iterator[Running]:
+    with running(tmp_path / "data", GatedDescriber, clock=hands.utc, monotonic=hands.monotonic) as started:
+        yield started
+
+
+def problems(answer: httpx.Response) -> dict[str, list[str]]:
+    assert answer.status_code == 422, answer.text
+    assert set(answer.json()) == {"message", "errors"}
+    errors: dict[str, list[str]] = answer.json()["errors"]
+    return errors
+
+
+# ---- Identity and addresses ----
+
+
+def test_base_address_defaults_to_loopback_8484() -> None:
+    config = Config()
+    assert (config.host, config.port) == ("127.0.0.1", 8484)
+
+
+def test_identifiers_are_26_lower_case_characters_and_looked_up_in_either_case(service: Running) -> None:
+    job = service.process("optimize", pictures.jpeg())
+    for identifier in (job["job_id"], job["image"]["id"]):
+        assert re.fullmatch(r"[0-9a-hjkmnp-tv-z]{26}", identifier)
+    assert job["job_id"] != job["image"]["id"]
+    assert service.job(job["job_id"].upper())["job_id"] == job["job_id"]
+    assert service.client.get(f"/images/{job['image']['id'].upper()}/optimized").status_code == 200
+
+
+def test_sizes_are_bytes(service: Running) -> None:
+    picture = pictures.jpeg()
+    image = service.process("process", picture)["image"]
+    assert image["original_size"] == len(picture)
+    optimized = service.client.get(f"/images/{image['id']}/optimized").content
+    converted = service.client.get(f"/images/{image['id']}/converted").content
+    assert (len(optimized), len(converted)) == (image["optimized_size"], image["converted_size"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/api/v1/nothing", 404), ("GET", "/nothing", 404), ("PUT", "/api/v1/jobs", 405)],
+)
+def test_unknown_path_and_wrong_method_answer_with_message(
+    service: Running, method: str, path: str, status: int
+) -> None:
+    answer = httpx.request(method, service.root + path, headers={"X-API-Key": service.key})
+    assert answer.status_code == status
+    assert set(answer.json()) == {"message"}
+
+
+# ---- Status ----
+
+
+def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer: GatedDescriber) -> None:
+    with running(tmp_path, lambda: describer, status_set="B") as service:
+        describer.open.clear()
+        dispatched = service.dispatch("analyze", pictures.jpeg())
+        assert dispatched["status"] == "pending"
+        deadline = time.monotonic() + 10
+        while (status := service.job(dispatched["job_id"])["status"]) == "pending" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert status == "processing"
+        assert [job["status"] for job in service.client.get("/jobs?status=processing").json()["data"]] == ["processing"]
+        describer.open.set()
+        job = service.final(dispatched["job_id"])
+        assert job["status"] == job["image"]["status"] == "done"
+
+
+def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    second = gated.dispatch("analyze", pictures.jpeg(seed=2))["job_id"]
+    deadline = time.monotonic() + 10
+    while gated.job(job_id)["status"] != "analyzing" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gated.job(job_id)["status"] == "analyzing"
+    assert gated.job(second)["status"] == "pending"
+
+
+def test_one_failing_stage_lets_the_others_finish_and_tells_its_reason(
+    gated: Running, describer: GatedDescriber
+) -> None:
+    describer.error = RuntimeError("secret /home/somebody/file")
+    job = gated.process("process", pictures.jpeg())
+    assert job["status"] == job["image"]["status"] == "failed"
+    assert job["image"]["optimized_size"] is not None
+    assert job["image"]["converted_size"] is not None
+    assert job["image"]["translations"] == []
+    assert gated.client.get(f"/images/{job['image']['id']}/optimized").status_code == 200
+    (error,) = job["errors"]
+    assert error["stage"] == "analyze"
+    assert error["message"]
+    assert "/" not in error["message"]
+    assert "Traceback" not in error["message"]
+
+
+def test_errors_are_present_only_when_the_job_failed(service: Running) -> None:
+    assert "errors" not in service.process("optimize", pictures.jpeg())
+
+
+def test_a_damaged_picture_fails_with_a_reason_for_people(service: Running) -> None:
+    job = service.process("process", pictures.broken_jpeg())
+    assert job["status"] == "failed"
+    assert {error["stage"] for error in job["errors"]} == {"analyze", "optimize", "convert"}
+    for error in job["errors"]:
+        assert len(error["message"]) > 20
+        assert "Server Error" not in error["message"]
+
+
+def test_final_is_final_across_restarts(tmp_path: Path) -> None:
+    describer = GatedDescriber()
+    with running(tmp_path, lambda: describer) as service:
+        good = service.process("process", pictures.jpeg())
+        describer.error = RuntimeError("no")
+        bad = service.process("process", pictures.jpeg(seed=2))
+    with running(tmp_path) as service:
+        assert service.job(good["job_id"]) == good
+        assert service.job(bad["job_id"]) == bad
+
+
+def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
+    gated: Running, describer: GatedDescriber
+) -> None:
+    describer.open.clear()
+    dispatched = gated.dispatch("analyze", pictures.jpeg())
+    image = gated.job(dispatched["job_id"])["image"]
+    for field in ("optimized_size", "converted_format", "converted_size", "compression_percentage"):
+        assert image[field] is None
+    assert image["translations"] == []
+    job_id = gated.dispatch("process", pictures.jpeg(seed=3))["job_id"]
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        image = gated.job(job_id)["image"]
+        if image["optimized_size"] and image["converted_size"]:
+            break
+        time.sleep(0.02)
+    assert image["optimized_size"]
+    assert image["converted_size"]
+    assert image["translations"] == []
+    assert gated.client.get(f"/images/{image['id']}/optimized").status_code == 200
+
+
+# ---- Results ----
+
+
+@pytest.mark.parametrize(
+    ("original", "optimized", "percent"), [(1000, 500, 50), (1000, 1000, 0), (1000, 1500, 0), (3, 2, 33), (0, 0, 0)]
+)
+def test_compression_percentage_formula(original: int, optimized: int, percent: int) -> None:
+    assert compression_percentage(original, optimized) == percent
+
+
+def test_a_result_that_is_not_smaller_is_discarded_for_the_original_bytes(service: Running) -> None:
+    tiny = pictures.encoded(Image.new("RGB", (1, 1)), "PNG", optimize=True)
+    image = service.process("optimize", tiny, "tiny.png")["image"]
+    assert image["optimized_size"] <= len(tiny)
+    if image["compression_percentage"] == 0:
+        assert service.client.get(f"/images/{image['id']}/optimized").content == tiny
+    once = service.client.get(f"/images/{image['id']}/optimized").content
+    again = service.process("optimize", once, "tiny.png")["image"]
+    assert again["compression_percentage"] == 0
+    assert service.client.get(f"/images/{again['id']}/optimized").content == once
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "header"),
+    [
+        ("photo.JPEG", 'attachment; filename="photo-optimized.JPEG"'),
+        ("a.b.jpg", 'attachment; filename="a.b-optimized.jpg"'),
+        (
+            "Übung.jpg",
+            "attachment; filename=\"Ubung-optimized.jpg\"; filename*=UTF-8''%C3%9Cbung-optimized.jpg",
+        ),
+        ("写真.jpg", "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E5%86%99%E7%9C%9F-optimized.jpg"),
+    ],
+)
+def test_content_disposition(service: Running, uploaded: str, header: str) -> None:
+    image = service.process("optimize", pictures.jpeg(), uploaded)["image"]
+    answer = service.client.get(f"/images/{image['id']}/optimized")
+    assert answer.headers["content-disposition"] == header
+
+
+def test_an_unknown_image_is_404_with_message(service: Running) -> None:
+    answer = service.client.get(f"/images/{NOBODY}/optimized")
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"message"}
+
+
+def test_seo_filename_is_slugged_and_bounded(service: Running) -> None:
+    image = service.process("analyze", pictures.jpeg(), "IMG_1234.jpg", languages=["en", "de", "ja", "ar"])["image"]
+    for translation in image["translations"]:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,7}", translation["seo_filename"])
+        assert len(translation["seo_filename"]) <= 80
+
+
+def test_seo_filename_is_unique_in_its_project_and_language(gated: Running) -> None:
+    def name(project: str, seed: int) -> str:
+        job = gated.process("analyze", pictures.jpeg(seed=seed), project_name=project)
+        return str(job["image"]["translations"][0]["seo_filename"])
+
+    assert [name("one", seed) for seed in (1, 2, 3)] == ["a-test-picture", "a-test-picture-2", "a-test-picture-3"]
+    assert name("two", 4) == "a-test-picture"
+
+
+def test_a_clash_with_a_name_that_ends_in_a_number_is_avoided_too(gated: Running, describer: GatedDescriber) -> None:
+    names = []
+    for seed, slug in enumerate(("tower-2", "tower", "tower")):
+        describer.slug = slug
+        job = gated.process("analyze", pictures.jpeg(seed=seed))
+        names.append(job["image"]["translations"][0]["seo_filename"])
+    assert names == ["tower-2", "tower", "tower-3"]
+
+
+def test_translations_come_in_the_order_requested_without_duplicates(service: Running) -> None:
+    image = service.process("analyze", pictures.jpeg(), languages=["fr", "en", "fr", "de"])["image"]
+    assert [translation["language_code"] for translation in image["translations"]] == ["fr", "en", "de"]
+    assert {translation["source"] for translation in image["translations"]} <= {"vision", "facts", "embedded", "person"}
+
+
+# ---- Uploads ----
+
+
+def test_an_image_of_25_mb_is_the_largest() -> None:
+    assert Config().max_upload_bytes == 25 * 1024 * 1024
+
+
+def test_more_bytes_than_allowed_are_413_and_the_bound_itself_is_not(tmp_path: Path) -> None:
+    picture = pictures.jpeg()
+    with running(tmp_path, max_upload_bytes=len(picture)) as service:
+        assert service.process("optimize", picture)["status"] == "completed"
+        answer = service.client.post("/images/optimize", files={"image": ("a.jpg", picture + b"\0")})
+        assert answer.status_code == 413
+        assert set(answer.json()) == {"message"}
+        assert service.client.get("/credits/balance").json()["data"]["balance"] == 999_999
+        assert list((tmp_path / "incoming").iterdir()) == []
+
+
+def test_a_chunked_upload_is_bounded_too(tmp_path: Path) -> None:
+    with running(tmp_path, max_upload_bytes=100_000) as service:
+
+        def body() -> Iterator[bytes]:
+            yield b'--b\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n'
+            for _ in range(20):
+                yield b"x" * 10_000
+
+        headers = {"Content-Type": "multipart/form-data; boundary=b"}
+        assert service.client.post("/images/optimize", content=body(), headers=headers).status_code == 413
+
+
+def test_more_pixels_than_allowed_are_422_every_frame_counted(tmp_path: Path) -> None:
+    with running(tmp_path, max_pixels=64 * 48 * 2) as service:
+        assert service.process("optimize", pictures.gif(frames=2), "a.gif")["status"] == "completed"
+        answer = service.client.post("/images/optimize", files={"image": ("a.gif", pictures.gif(frames=3))})
+        assert list(problems(answer)) == ["image"]
+
+
+def test_the_type_is_decided_by_the_bytes(service: Running) -> None:
+    answer = service.client.post("/images/optimize", files={"image": ("a.gif", pictures.png(), "image/gif")})
+    assert answer.status_code == 202
+    job = service.final(answer.json()["data"]["job_id"])
+    download = service.client.get(f"/images/{job['image']['id']}/optimized")
+    assert download.headers["content-type"] == "image/png"
+    answer = service.client.post("/images/optimize", files={"image": ("a.jpg", b"just words", "image/jpeg")})
+    assert list(problems(answer)) == ["image"]
+
+
+MADE = {
+    "jpeg": pictures.jpeg,
+    "png": pictures.png,
+    "gif": pictures.gif,
+    "webp": pictures.webp,
+    "avif": pictures.avif,
+}
+ACCEPTED = {
+    "analyze": {"jpeg", "png", "gif", "webp"},
+    "process": {"jpeg", "png", "gif", "webp"},
+    "optimize": {"jpeg", "png", "gif", "webp", "avif"},
+    "convert": {"jpeg", "png"},
+}
+
+
+@pytest.mark.parametrize("operation", list(ACCEPTED))
+@pytest.mark.parametrize("kind", list(MADE))
+def test_which_types_each_operation_accepts(service: Running, operation: str, kind: str) -> None:
+    answer = service.client.post(f"/images/{operation}", files={"image": ("a", MADE[kind]())})
+    if kind in ACCEPTED[operation]:
+        assert answer.status_code == 202
+        assert service.final(answer.json()["data"]["job_id"])["status"] == "completed"
+    else:
+        assert list(problems(answer)) == ["image"]
+
+
+def test_optimize_keeps_the_animation(service: Running) -> None:
+    image = service.process("optimize", pictures.gif(frames=4), "a.gif")["image"]
+    with Image.open(io.BytesIO(service.client.get(f"/images/{image['id']}/optimized").content)) as animation:
+        assert getattr(animation, "n_frames", 1) == 4
+
+
+@pytest.mark.parametrize("target", ["webp", "avif"])
+@pytest.mark.parametrize("kind", ["gif", "webp"])
+def test_process_on_gif_and_webp_runs_all_three_stages(service: Running, kind: str, target: str) -> None:
+    image = service.process("process", MADE[kind](), f"a.{kind}", format=target)["image"]
+    assert image["optimized_size"]
+    assert image["converted_format"] == target
+    assert image["translations"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [("languages", "en"), ("languages", "de")],
+        [("languages[]", "en"), ("languages[]", "de")],
+        [("languages[1]", "de"), ("languages[0]", "en")],
+        [("languages", '["en", "de"]')],
+        [("languages", "en,de")],
+        [("languages", " EN , de ")],
+    ],
+)
+def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str]]) -> None:
+    boundary = "b0undary"
+    body = b"".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields
+    )
+    body += f'--{boundary}\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n'.encode()
+    body += pictures.jpeg() + f"\r\n--{boundary}--\r\n".encode()
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    answer = gated.client.post("/images/analyze", content=body, headers=headers)
+    assert answer.status_code == 202, answer.text
+    image = gated.final(answer.json()["data"]["job_id"])["image"]
+    assert [translation["language_code"] for translation in image["translations"]] == ["en", "de"]
+
+
+def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
+    codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
+    files = {"image": ("a.jpg", pictures.jpeg())}
+    assert service.client.post("/images/analyze", files=files, data={"languages": codes[:10]}).status_code == 202
+    answer = service.client.post("/images/analyze", files=files, data={"languages": codes[:11]})
+    assert list(problems(answer)) == ["languages"]
+    answer = service.client.post("/images/analyze", files=files, data={"languages": ["en", "xx"]})
+    assert "'xx'" in problems(answer)["languages"][0]
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "kept"),
+    [
+        ("C:\\Users\\me\\photo.jpg", "photo.jpg"),
+        ("../../etc/photo.jpg", "photo.jpg"),
+        ("na\x07me\x7f.jpg", "name.jpg"),
+        ("Żółw 写真.jpg", "Żółw 写真.jpg"),
+        ("é" * 200 + ".jpg", "é" * 125 + ".jpg"),
+        ("..", "image.jpeg"),
+    ],
+)
+def test_original_filename(service: Running, uploaded: str, kept: str) -> None:
+    boundary = b"b0undary"
+    name = uploaded.encode()
+    body = b"--" + boundary + b'\r\nContent-Disposition: form-data; name="image"; filename="' + name + b'"\r\n\r\n'
+    body += pictures.jpeg() + b"\r\n--" + boundary + b"--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=b0undary"}
+    answer = service.client.post("/images/optimize", content=body, headers=headers)
+    assert answer.status_code == 202, answer.text
+    original = service.job(answer.json()["data"]["job_id"])["image"]["original_filename"]
+    assert original == kept
+    assert len(original.encode()) <= 255
+
+
+def project_ids(service: Running, **form: str) -> set[str]:
+    for operation in ("analyze", "optimize", "convert", "process"):
+        service.dispatch(operation, pictures.jpeg(), **form)
+
+    async def ids() -> set[str]:
+        read = service.services.store.database._reader
+        return {row["project_id"] for row in await read.execute_fetchall("SELECT project_id FROM jobs")}
+
+    return service.run(ids())
+
+
+def test_without_a_project_all_four_operations_use_api_uploads(gated: Running) -> None:
+    assert len(project_ids(gated)) == 1
+
+
+def test_a_project_name_is_looked_up_first_and_created_once(gated: Running) -> None:
+    (first,) = project_ids(gated, project_name="Holidays")
+    assert project_ids(gated, project_name="Holidays") == {first}
+
+
+def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Running) -> None:
+    (known,) = project_ids(gated, project_name="Holidays")
+    assert project_ids(gated, project_id=known.upper(), project_name="Other") == {known}
+    files = {"image": ("a.jpg", pictures.jpeg())}
+    before = gated.client.get("/credits/balance").json()
+    for wrong in (NOBODY, "not-a-ulid"):
+        answer = gated.client.post("/images/optimize", files=files, data={"project_id": wrong})
+        assert list(problems(answer)) == ["project_id"]
+    assert gated.client.get("/credits/balance").json() == before
+
+
+# ---- Keys, credits, limits ----
+
+
+def test_authorization_wins_when_both_headers_are_sent(service: Running) -> None:
+    both = {"Authorization": f"Bearer {service.key}", "X-API-Key": "wrong"}
+    assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 200
+    both = {"Authorization": "Bearer wrong", "X-API-Key": service.key}
+    assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"X-API-Key": "wrong"}, {"Authorization": "Basic abc"}, {"Authorization": "Bearer"}]
+)
+def test_a_missing_or_wrong_key_is_401(service: Running, headers: dict[str, str]) -> None:
+    answer = httpx.get(f"{service.url}/credits/balance", headers=headers)
+    assert answer.status_code == 401
+    assert answer.json() == {"message": "Unauthenticated."}
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_bad_key_is_refused_before_the_body_is_read(service: Running) -> None:
+    headers = {"X-API-Key": "wrong", "Content-Length": "20000000", "Content-Type": "multipart/form-data; boundary=b"}
+    host, port = service.root.removeprefix("http://").split(":")
+    import socket
+
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        connection.sendall(f"POST /api/v1/images/process HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode())
+        assert b"401" in connection.recv(1024)
+
+
+def test_keys_are_stored_only_as_a_hash_and_revoked_at_once(gated: Running) -> None:
+    key, secret = gated.run(gated.services.store.keys.create("shop"))
+    for file in gated.services.config.data_dir.glob("imgproc.db*"):
+        assert secret.encode() not in file.read_bytes()
+    with gated.client_for(secret) as client:
+        assert client.get("/credits/balance").status_code == 200
+        gated.run(gated.services.store.keys.revoke(key.id))
+        assert client.get("/credits/balance").status_code == 401
+
+
+def test_another_account_sees_nothing(service: Running) -> None:
+    job = service.process("process", pictures.jpeg())
+    with service.client_for(service.make_key("neighbour")) as neighbour:
+        assert neighbour.get(f"/jobs/{job['job_id']}").status_code == 404
+        assert neighbour.get(f"/jobs/{job['job_id']}/events").status_code == 404
+        assert neighbour.delete(f"/jobs/{job['job_id']}").status_code == 404
+        assert neighbour.get(f"/images/{job['image']['id']}/optimized").status_code == 404
+        assert neighbour.get(f"/images/{job['image']['id']}/converted").status_code == 404
+        assert neighbour.get("/jobs").json()["data"] == []
+    with service.client_for(service.make_key()) as same_account:
+        assert same_account.get(f"/jobs/{job['job_id']}").status_code == 200
+
+
+def test_validation_failure_tells_the_first_problem_and_counts_the_rest(service: Running) -> None:
+    answer = service.client.post(
+        "/images/process", files={"x": ("a", b"")}, data={"languages": "xx", "format": "bmp"}
+    )
+    errors = problems(answer)
+    assert set(errors) == {"languages", "format", "image"}
+    assert answer.json()["message"].endswith("(and 2 more errors)")
+    answer = service.client.post("/images/optimize", files={"x": ("a", b"")})
+    assert answer.json()["message"] == problems(answer)["image"][0]
+
+
+def test_the_window_rolls_and_its_headers_count(timed: Running, hands: Hands) -> None:
+    with timed.client_for(timed.make_key(rate_limit=None)) as client:
+        for expected in range(59, -1, -1):
+            answer = client.get("/credits/balance")
+            assert answer.status_code == 200
+            assert answer.headers["x-ratelimit-limit"] == "60"
+            assert answer.headers["x-ratelimit-remaining"] == str(expected)
+        hands.now_s += 20
+        answer = client.get("/credits/balance")
+        assert answer.status_code == 429
+        assert answer.json() == {"message": "Too Many Attempts.", "retry_after": 40}
+        assert answer.headers["retry-after"] == "40"
+        assert answer.headers["x-ratelimit-remaining"] == "0"
+        hands.now_s += 40
+        assert client.get("/credits/balance").status_code == 200
+
+
+def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:
+    key = service.make_key(rate_limit=10)
+    codes: list[int] = []
+
+    def call(path: str) -> None:
+        codes.append(httpx.get(service.url + path, headers={"X-API-Key": key}).status_code)
+
+    paths = ["/credits/balance", "/jobs", "/credits/afford?images=1", f"/jobs/{NOBODY}"] * 5
+    threads = [threading.Thread(target=call, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert codes.count(429) == 10
+
+
+@pytest.mark.parametrize("path", ["/credits/balance", f"/jobs/{NOBODY}", "/credits/afford", f"/images/{NOBODY}/optimized"])
+def test_every_authenticated_answer_carries_the_rate_headers(service: Running, path: str) -> None:
+    with service.client_for(service.make_key(rate_limit=5)) as client:
+        answer = client.get(path)
+    assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("5", "4")
+
+
+@pytest.mark.parametrize(("operation", "cost"), [("analyze", 3), ("optimize", 1), ("convert", 1), ("process", 5)])
+def test_cost_per_operation(gated: Running, operation: str, cost: int) -> None:
+    gated.process(operation, pictures.jpeg(), languages=["en", "de", "fr"])
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - cost
+
+
+def test_prices_are_settings_and_afford_uses_them(tmp_path: Path) -> None:
+    with running(tmp_path, GatedDescriber, price_analyze=2, price_optimize=3, price_convert=5) as service:
+        answer = service.client.get("/credits/afford", params={"images": 4, "languages": 3})
+        assert answer.json()["data"]["required"] == 4 * (3 * 2 + 3 + 5)
+        service.process("process", pictures.jpeg(), languages=["en", "de", "fr"])
+        assert service.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - 14
+
+
+def test_a_failing_stage_gives_its_part_back_and_a_refused_upload_costs_nothing(
+    gated: Running, describer: GatedDescriber
+) -> None:
+    describer.error = RuntimeError("no")
+    gated.process("process", pictures.jpeg(), languages=["en", "de"])
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - 2
+    gated.client.post("/images/process", files={"image": ("a.jpg", b"words")})
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - 2
+
+
+def test_not_enough_credits_are_402_and_nothing_is_taken(tmp_path: Path) -> None:
+    with running(tmp_path, GatedDescriber, first_balance=2) as service:
+        answer = service.client.post("/images/process", files={"image": ("a.jpg", pictures.jpeg())})
+        assert answer.status_code == 402
+        body = answer.json()
+        assert set(body) == {"message", "required", "balance", "shortfall"}
+        assert (body["required"], body["balance"], body["shortfall"]) == (3, 2, 1)
+        assert service.client.get("/jobs").json()["data"] == []
+        assert service.services.blobs.on_disk() == []
+        afford = service.client.get("/credits/afford", params={"images": 1}).json()["data"]
+        assert afford == {"can_afford": False, "required": 3, "balance": 2, "shortfall": 1}
+
+
+def test_first_balance_is_a_million_and_a_grant_adds(gated: Running) -> None:
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000
+    account_id = gated.run(gated.services.store.keys.account_id())
+    gated.run(gated.services.store.credits.grant(account_id, 500))
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == 1_000_500
+
+
+def test_at_least_thirty_languages_and_every_one_can_be_written(service: Running) -> None:
+    codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
+    assert len(codes) >= 30
+    for start in range(0, len(codes), 10):
+        batch = codes[start : start + 10]
+        image = service.process("analyze", pictures.jpeg(), languages=batch)["image"]
+        assert [translation["language_code"] for translation in image["translations"]] == batch
+        assert all(translation["seo_alt_text"] for translation in image["translations"])
+
+
+# ---- Local additions ----
+
+
+def test_converted_is_downloaded_under_its_new_extension(service: Running) -> None:
+    image = service.process("convert", pictures.jpeg(), "Meer.jpg", format="avif")["image"]
+    answer = service.client.get(f"/images/{image['id']}/converted")
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == 'attachment; filename="Meer.avif"'
+    with Image.open(io.BytesIO(answer.content)) as picture:
+        assert picture.format == "AVIF"
+    image = service.process("optimize", pictures.jpeg())["image"]
+    answer = service.client.get(f"/images/{image['id']}/converted")
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"error"}
+
+
+def test_prefer_wait_on_a_dispatch_holds_until_final(service: Running) -> None:
+    answer = service.client.post(
+        "/images/optimize", files={"image": ("a.jpg", pictures.jpeg())}, headers={"Prefer": "respond-async, wait=30"}
+    )
+    assert answer.status_code == 202
+    assert answer.headers["preference-applied"] == "wait=30"
+    assert service.job(answer.json()["data"]["job_id"])["status"] == "completed"
+
+
+def test_prefer_wait_on_a_job_answers_after_its_seconds_at_the_latest(
+    gated: Running, describer: GatedDescriber
+) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    answer = gated.client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=1"})
+    assert answer.headers["preference-applied"] == "wait=1"
+    assert answer.json()["data"]["status"] in ("pending", "analyzing")
+    threading.Timer(0.2, describer.open.set).start()
+    answer = gated.client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=600"})
+    assert answer.headers["preference-applied"] == "wait=60"
+    assert answer.json()["data"]["status"] == "completed"
+
+
+def events(answer: httpx.Response) -> list[dict[str, Any]]:
+    found = []
+    for block in "".join(answer.iter_text()).split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line and not line.startswith(":"))
+        if lines:
+            assert lines["event"] == "status"
+            found.append(json.loads(lines["data"])["data"])
+    return found
+
+
+def test_events_tell_every_change_and_end_with_the_final_status(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("process", pictures.jpeg())["job_id"]
+    threading.Timer(0.5, describer.open.set).start()
+    with gated.client.stream("GET", f"/jobs/{job_id}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told = events(answer)
+    assert told[-1]["status"] == "completed"
+    assert told[-1] == gated.job(job_id)
+    assert [job["status"] for job in told].count("completed") == 1
+    assert all(earlier != later for earlier, later in zip(told, told[1:], strict=False))
+    with gated.client.stream("GET", f"/jobs/{job_id}/events") as answer:
+        assert [job["status"] for job in events(answer)] == ["completed"]
+
+
+def test_jobs_are_listed_newest_first_with_filters_and_cursor(gated: Running, describer: GatedDescriber) -> None:
+    (project,) = project_ids(gated, project_name="A")
+    others = [gated.dispatch("optimize", pictures.jpeg(), project_name="B")["job_id"] for _ in range(3)]
+    first = gated.client.get("/jobs", params={"limit": 2}).json()
+    assert [job["job_id"] for job in first["data"]] == [others[2], others[1]]
+    second = gated.client.get("/jobs", params={"limit": 100, "cursor": first["next_cursor"]}).json()
+    assert len(second["data"]) == 5
+    assert second["next_cursor"] is None
+    assert len(gated.client.get("/jobs", params={"project_id": project}).json()["data"]) == 4
+    for job_id in others:
+        gated.final(job_id)
+    done = gated.client.get("/jobs", params={"status": "completed"}).json()["data"]
+    assert {job["status"] for job in done} == {"completed"}
+    for query, field in (({"status": "sleeping"}, "status"), ({"limit": 0}, "limit"), ({"cursor": "!"}, "cursor")):
+        assert list(problems(gated.client.get("/jobs", params=query))) == [field]
+
+
+def test_delete_cancels_what_has_not_started_and_removes_the_files(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    blocking = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    waiting = gated.dispatch("analyze", pictures.jpeg(seed=2), languages=["en", "de"])["job_id"]
+    balance = gated.client.get("/credits/balance").json()["data"]["balance"]
+    assert gated.client.delete(f"/jobs/{waiting}").status_code == 204
+    assert gated.client.get("/credits/balance").json()["data"]["balance"] == balance + 2
+    assert gated.client.get(f"/jobs/{waiting}").status_code == 404
+    describer.open.set()
+    gated.final(blocking)
+    assert describer.described == 1
+    done = gated.process("process", pictures.jpeg(seed=3))
+    gated.client.delete(f"/jobs/{done['job_id']}")
+    gated.client.delete(f"/jobs/{blocking}")
+    assert gated.client.get(f"/images/{done['image']['id']}/optimized").status_code == 404
+    assert gated.services.blobs.on_disk() == []
+    assert gated.client.delete(f"/jobs/{done['job_id']}").status_code == 404
+
+
+def test_deleting_one_of_two_jobs_with_the_same_picture_keeps_the_other(gated: Running) -> None:
+    first, second = (gated.process("optimize", pictures.png()) for _ in range(2))
+    gated.client.delete(f"/jobs/{first['job_id']}")
+    assert gated.client.get(f"/images/{second['image']['id']}/optimized").status_code == 200
+
+
+def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, hands: Hands) -> None:
+    picture = pictures.jpeg()
+
+    def dispatch(key: str, **form: str) -> httpx.Response:
+        return timed.client.post(
+            "/images/analyze",
+            files={"image": ("a.jpg", picture)},
+            data=form,
+            headers={"Idempotency-Key": key},
+        )
+
+    first = dispatch("k1").json()["data"]["job_id"]
+    balance = timed.client.get("/credits/balance").json()
+    assert dispatch("k1").json()["data"]["job_id"] == first
+    assert timed.client.get("/credits/balance").json() == balance
+    assert dispatch("k2").json()["data"]["job_id"] != first
+    other = dispatch("k1", languages="de")
+    assert other.status_code == 409
+    assert set(other.json()) == {"message"}
+    hands.now_s += 24 * 3600 - 1
+    assert dispatch("k1").json()["data"]["job_id"] == first
+    hands.now_s += 2
+    assert dispatch("k1").json()["data"]["job_id"] != first
+    assert list(problems(dispatch("k" * 256))) == ["Idempotency-Key"]
+
+
+def test_idempotent_requests_at_once_make_one_job(gated: Running) -> None:
+    picture = pictures.jpeg()
+    ids: list[str] = []
+
+    def dispatch() -> None:
+        answer = httpx.post(
+            f"{gated.url}/images/optimize",
+            files={"image": ("a.jpg", picture)},
+            headers={"X-API-Key": gated.key, "Idempotency-Key": "once"},
+            timeout=30,
+        )
+        ids.append(answer.json()["data"]["job_id"])
+
+    threads = [threading.Thread(target=dispatch) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ids) == 6
+    assert len(set(ids)) == 1
+
+
+def test_healthz_needs_no_key_and_tells_when_stages_are_not_claimed(gated: Running) -> None:
+    assert httpx.get(f"{gated.root}/healthz").status_code == 200
+
+    async def kill_a_lane() -> None:
+        gated.services.engine._workers[0].cancel()
+
+    gated.run(kill_a_lane())
+    deadline = time.monotonic() + 5
+    while httpx.get(f"{gated.root}/healthz").status_code == 200 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    answer = httpx.get(f"{gated.root}/healthz")
+    assert answer.status_code == 503
+    assert set(answer.json()) == {"message"}
+
+
+def test_a_full_queue_is_503_with_retry_after_and_takes_nothing(tmp_path: Path, describer: GatedDescriber) -> None:
+    with running(tmp_path, lambda: describer, queue_limit=2) as service:
+        describer.open.clear()
+        for seed in range(2):
+            service.dispatch("analyze", pictures.jpeg(seed=seed))
+        balance = service.client.get("/credits/balance").json()
+        answer = service.client.post("/images/analyze", files={"image": ("a.jpg", pictures.jpeg(seed=9))})
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) > 0
+        assert set(answer.json()) == {"message"}
+        assert service.client.get("/credits/balance").json() == balance
+        describer.open.set()

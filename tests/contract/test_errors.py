@@ -1,0 +1,103 @@
+"""One error shape from every source, one row in the table for every error that can leave the API."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from imgproc_local.api import errors as table
+from imgproc_local.domain import errors as domain
+from tests.support import pictures
+from tests.support.service import Running
+
+NOT_OVER_HTTP = {"ServiceError", "DataFolderBusy", "SettingInvalid", "StageFailed", "StageTimedOut", "StageCancelled"}
+"""Told on the command line, or inside a job's `errors`."""
+
+
+def every_error() -> list[type[domain.ServiceError]]:
+    found: list[type[domain.ServiceError]] = []
+    waiting = [domain.ServiceError]
+    while waiting:
+        kind = waiting.pop()
+        found.append(kind)
+        waiting += kind.__subclasses__()
+    return found
+
+
+def test_every_error_has_a_row_or_never_leaves() -> None:
+    for kind in every_error():
+        covered = any(parent in table.TABLE for parent in kind.__mro__)
+        assert covered != (kind.__name__ in NOT_OVER_HTTP), kind
+
+
+def test_the_tree_at_the_top_of_the_module_is_the_tree() -> None:
+    assert domain.__doc__
+    drawn = {line.strip("│├└─ ").split()[0] for line in domain.__doc__.splitlines() if "─" in line}
+    assert drawn | {"ServiceError"} == {kind.__name__ for kind in every_error()}
+
+
+def test_codes_are_unique() -> None:
+    codes = [kind.code for kind in every_error()]
+    assert len(set(codes)) == len(codes)
+
+
+FORM = {"Content-Type": "multipart/form-data; boundary=b"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status"),
+    [
+        ("GET", "/api/v1/none", {}, 404),
+        ("DELETE", "/api/v1/credits/balance", {}, 405),
+        ("GET", "/api/v1/jobs/none", {}, 404),
+        ("GET", "/api/v1/jobs/%ff%fe", {}, 404),
+        ("POST", "/api/v1/images/process", {"content": b"", "headers": FORM}, 422),
+        ("POST", "/api/v1/images/process", {"content": b"\xff\xfe", "headers": FORM}, 422),
+        ("POST", "/api/v1/images/process", {"content": b"{}", "headers": {"Content-Type": "application/json"}}, 422),
+        ("POST", "/api/v1/images/process", {"content": b"x"}, 422),
+        ("POST", "/api/v1/images/process", {"files": {"image": ("a.jpg", b"")}}, 422),
+        ("POST", "/api/v1/images/process", {"files": {"image": ("a.jpg", b"x")}, "data": {"languages": "["}}, 422),
+        ("POST", "/api/v1/images/process", {"data": {"image": "words"}, "files": {"y": ("y", b"")}}, 422),
+        ("POST", "/api/v1/images/process", {"files": [("image", ("a.jpg", b"x"))] * 2}, 422),
+        ("POST", "/api/v1/images/process", {"files": [(f"f{n}", ("a", b"x")) for n in range(200)]}, 422),
+        ("GET", "/api/v1/credits/afford", {"params": {"images": "9" * 400}}, 422),
+        ("GET", "/api/v1/jobs?cursor=%ff", {}, 422),
+    ],
+)
+def test_every_refusal_has_a_message(
+    service: Running, method: str, path: str, options: dict[str, object], status: int
+) -> None:
+    headers = {"X-API-Key": service.key, **options.pop("headers", {})} if options else {"X-API-Key": service.key}  # type: ignore[dict-item]
+    answer = httpx.request(method, service.root + path, headers=headers, **options)  # type: ignore[arg-type]
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert isinstance(body["message"], str)
+    assert body["message"]
+    if status == 422:
+        assert body["errors"]
+        assert body["message"].startswith(next(iter(body["errors"].values()))[0])
+
+
+def test_text_that_is_not_utf8_is_told(service: Running) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="project_name"\r\n\r\n\xff\xfe\r\n--b--\r\n'
+    answer = service.client.post("/images/process", content=body, headers=FORM)
+    assert answer.status_code == 422
+    assert "UTF-8" in answer.json()["message"]
+
+
+def test_a_cut_off_body_is_told_and_leaves_nothing(service: Running) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n' + pictures.jpeg()
+    answer = service.client.post("/images/process", content=body, headers=FORM)
+    assert answer.status_code == 422
+    assert list(service.services.blobs.incoming_folder.iterdir()) == []
+
+
+def test_an_unforeseen_error_is_told_as_server_error(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> int:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(service.services.store.credits, "balance", broken)
+    answer = service.client.get("/credits/balance")
+    assert answer.status_code == 500
+    assert answer.json() == {"message": "Server Error"}
+    assert answer.headers["x-ratelimit-limit"] == "0"

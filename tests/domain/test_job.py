@@ -1,0 +1,81 @@
+"""The status of a job, read off its stages."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from imgproc_local.domain.job import Stage, StageName, StageState, Status, derive_status
+from imgproc_local.storage.database import open_database
+
+ANALYZE, OPTIMIZE, CONVERT = StageName
+PENDING, RUNNING, DONE, FAILED = StageState
+
+
+@pytest.mark.parametrize(
+    ("stages", "status"),
+    [
+        ([(ANALYZE, PENDING, None), (OPTIMIZE, PENDING, None)], Status.PENDING),
+        ([(ANALYZE, RUNNING, 1), (OPTIMIZE, PENDING, None)], Status.ANALYZING),
+        ([(ANALYZE, RUNNING, 1), (OPTIMIZE, RUNNING, 2)], Status.OPTIMIZING),
+        ([(ANALYZE, RUNNING, 3), (OPTIMIZE, RUNNING, 2)], Status.ANALYZING),
+        ([(ANALYZE, RUNNING, 1), (CONVERT, DONE, 2)], Status.CONVERTING),
+        ([(ANALYZE, PENDING, 1), (OPTIMIZE, PENDING, None)], Status.ANALYZING),
+        ([(ANALYZE, FAILED, 1), (OPTIMIZE, PENDING, None)], Status.ANALYZING),
+        ([(ANALYZE, DONE, 1), (OPTIMIZE, DONE, 2), (CONVERT, DONE, 3)], Status.COMPLETED),
+        ([(ANALYZE, FAILED, 1), (OPTIMIZE, DONE, 2), (CONVERT, DONE, 3)], Status.FAILED),
+        ([(OPTIMIZE, FAILED, 1)], Status.FAILED),
+    ],
+)
+def test_status_is_derived_from_the_stages(
+    stages: list[tuple[StageName, StageState, int | None]], status: Status
+) -> None:
+    assert derive_status([Stage(*stage) for stage in stages]) is status
+
+
+async def test_the_listing_in_sql_derives_the_same_status(tmp_path: Path) -> None:
+    """Every combination of three stages' states and orders of start, through the list query."""
+    database = await open_database(tmp_path / "jobs.db")
+    try:
+        async with database.transaction() as tx:
+            at = "2026-11-01T00:00:00.000Z"
+            await tx.run("insert_account", {"id": "a", "name": "a", "at": at})
+            await tx.run("insert_project", {"id": "p", "account_id": "a", "name": "p", "at": at})
+            expected: dict[str, Status] = {}
+            states = itertools.product(StageState, repeat=3)
+            for number, (combination, order) in enumerate(
+                itertools.product(states, [(1, 2, 3), (3, 1, 2), (None, 1, None), (None, None, None)])
+            ):
+                job_id = f"{number:026d}"
+                await tx._connection.execute_fetchall(
+                    "INSERT INTO jobs VALUES (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, '{}', ?, NULL, '')",
+                    (job_id, f"i{job_id}", at),
+                )
+                stages = []
+                for name, state, started in zip(StageName, combination, order, strict=True):
+                    seq = None if started is None else number * 10 + started
+                    stages.append(Stage(name, state, seq))
+                    await tx._connection.execute_fetchall(
+                        "INSERT INTO stages (job_id, name, lane, state, price, started_seq) VALUES (?, ?, '', ?, 1, ?)",
+                        (job_id, name.value, state.value, seq),
+                    )
+                expected[job_id] = derive_status(stages)
+        async with database.reading() as read:
+            for status in Status:
+                rows = await read.all(
+                    "list_jobs",
+                    {
+                        "account_id": "a",
+                        "project_id": None,
+                        "before_id": None,
+                        "statuses": msgspec.json.encode([status]).decode(),
+                        "limit": 1000,
+                    },
+                )
+                found = {row["id"] for row in rows}
+                assert found == {job_id for job_id, derived in expected.items() if derived is status}
+    finally:
+        await database.close()

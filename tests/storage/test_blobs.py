@@ -1,0 +1,104 @@
+"""Files: whole or not at all, kept while somebody needs them, gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.blobs import Blobs
+
+
+class References:
+    """Stands for the database: which addresses rows name."""
+
+    def __init__(self) -> None:
+        self.named: set[str] = set()
+
+    async def __call__(self, sha256: str) -> bool:
+        await asyncio.sleep(0)
+        return sha256 in self.named
+
+
+@pytest.fixture
+def references() -> References:
+    return References()
+
+
+@pytest.fixture
+def blobs(tmp_path: Path, references: References) -> Blobs:
+    return Blobs(tmp_path, references)
+
+
+async def test_the_same_content_is_one_file(blobs: Blobs, references: References) -> None:
+    for _ in range(2):
+        async with blobs.put(b"content") as blob:
+            references.named.add(blob.sha256)
+    assert [file.read_bytes() for file in blobs.on_disk()] == [b"content"]
+    assert list(blobs.incoming_folder.iterdir()) == []
+
+
+async def test_a_file_that_nobody_references_goes_with_the_error(blobs: Blobs) -> None:
+    with pytest.raises(RuntimeError):
+        async with blobs.put(b"content"):
+            raise RuntimeError
+    assert blobs.on_disk() == []
+
+
+async def test_an_upload_that_breaks_off_leaves_nothing(blobs: Blobs) -> None:
+    with pytest.raises(RuntimeError), blobs.incoming() as incoming:
+        incoming.write(b"half")
+        raise RuntimeError
+    assert list(blobs.incoming_folder.iterdir()) == []
+
+
+async def test_a_removal_never_takes_a_file_that_is_about_to_be_referenced(
+    blobs: Blobs, references: References
+) -> None:
+    async def upload() -> str:
+        async with blobs.put(b"shared") as blob:
+            await asyncio.sleep(0)
+            references.named.add(blob.sha256)
+        return blob.sha256
+
+    for _ in range(50):
+        sha256 = await upload()
+        references.named.clear()  # the older job is deleted …
+        _, sha256 = await asyncio.gather(blobs.remove([sha256]), upload())  # … while the same picture comes again
+        assert blobs.path(sha256).read_bytes() == b"shared"
+
+
+async def test_the_sweep_removes_exactly_what_no_row_names(blobs: Blobs, references: References) -> None:
+    async with blobs.put(b"kept") as kept:
+        pass
+    async with blobs.put(b"left"):
+        pass
+    (blobs.incoming_folder / "half.part").write_bytes(b"half")
+    assert blobs.sweep({kept.sha256}) == 2
+    assert [file.name for file in blobs.on_disk()] == [kept.sha256]
+
+
+async def test_a_full_disk_is_told_and_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageFailed, match="full"):
+        async with blobs.put(b"content"):
+            pass
+    monkeypatch.undo()
+    assert blobs.on_disk() == []
+    assert list(blobs.incoming_folder.iterdir()) == []
+
+
+async def test_a_truncated_file_of_the_same_address_is_replaced(blobs: Blobs, references: References) -> None:
+    async with blobs.put(b"content") as blob:
+        references.named.add(blob.sha256)
+    blobs.path(blob.sha256).write_bytes(b"con")
+    async with blobs.put(b"content"):
+        pass
+    assert blobs.path(blob.sha256).read_bytes() == b"content"

@@ -1,0 +1,116 @@
+"""Transactions, migrations, and the phrases for what SQLite refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage import database as module
+from imgproc_local.storage.database import QUERIES, open_database
+
+AT = "2026-11-01T00:00:00.000Z"
+
+
+async def accounts(database: module.Database) -> int:
+    async with database.reading() as read:
+        return len(await read._connection.execute_fetchall("SELECT 1 FROM accounts"))  # type: ignore[arg-type]
+
+
+async def test_a_failing_transaction_leaves_nothing(tmp_path: Path) -> None:
+    database = await open_database(tmp_path / "d.db")
+    try:
+        with pytest.raises(RuntimeError):
+            async with database.transaction() as tx:
+                await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
+                raise RuntimeError
+        assert await accounts(database) == 0
+    finally:
+        await database.close()
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(tmp_path: Path) -> None:
+    database = await open_database(tmp_path / "d.db")
+    try:
+        for delay in range(30):
+
+            async def write(name: str = f"cancelled-{delay}") -> None:
+                async with database.transaction() as tx:
+                    await tx.run("insert_account", {"id": name, "name": name, "at": AT})
+                    await tx.run("account_by_name", {"name": name})
+
+            before = await accounts(database)
+            task = asyncio.create_task(write())
+            for _ in range(delay):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            async with database.transaction() as tx:
+                await tx.run("insert_account", {"id": f"n{delay}", "name": f"n{delay}", "at": AT})
+            after = await accounts(database)
+            assert after - before in (1, 2), "the cancelled write is whole or absent, the next one succeeds"
+    finally:
+        await database.close()
+
+
+async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> None:
+    database = await open_database(tmp_path / "d.db")
+
+    async def write(name: str, fail: bool) -> None:
+        async with database.transaction() as tx:
+            await tx.run("insert_account", {"id": name, "name": name, "at": AT})
+            await asyncio.sleep(0)
+            if fail:
+                raise RuntimeError
+
+    try:
+        tasks = [write(f"t{number}", fail=number % 2 == 0) for number in range(20)]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert await accounts(database) == 10
+    finally:
+        await database.close()
+
+
+async def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "d.db") as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    with pytest.raises(StorageFailed, match=r"newer version .*--data-dir"):
+        await open_database(tmp_path / "d.db")
+
+
+async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "d.db").write_bytes(b"this is not a database" * 100)
+    with pytest.raises(StorageFailed, match="damaged"):
+        await open_database(tmp_path / "d.db")
+
+
+async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await (await open_database(tmp_path / "d.db")).close()
+    good = module._migrations()
+    broken = [*good, (good[-1][0] + 1, "CREATE TABLE extra (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);")]
+    monkeypatch.setattr(module, "_migrations", lambda: broken)
+    with pytest.raises(StorageFailed):
+        await open_database(tmp_path / "d.db")
+    monkeypatch.setattr(module, "_migrations", lambda: good)
+    database = await open_database(tmp_path / "d.db")
+    await database.close()
+    with sqlite3.connect(tmp_path / "d.db") as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    connection.close()
+    assert "extra" not in tables
+
+
+async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
+    database = await open_database(tmp_path / "d.db")
+    try:
+        for name, sql in QUERIES.items():
+            async with database.reading() as read:
+                parameters = dict.fromkeys(module.re.findall(r":(\w+)", sql))
+                rows = await read._connection.execute_fetchall(f"EXPLAIN {sql}", parameters)
+                assert rows, name
+    finally:
+        await database.close()

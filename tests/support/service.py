@@ -1,0 +1,162 @@
+"""A whole service on a folder of its own, behind a real socket, run by a thread of the test's process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import uvicorn
+from litestar import Litestar
+
+from imgproc_local.api.app import answer_head, make_app
+from imgproc_local.cli.server import Server, server_config
+from imgproc_local.compose import Services, facts_describer, open_services
+from imgproc_local.config import Config
+from imgproc_local.domain.result import Source, Translation
+from imgproc_local.storage.clock import utc_now
+from imgproc_local.web import page
+
+T = TypeVar("T")
+START_TIMEOUT_S = 20
+FINAL = ("completed", "failed", "done")
+
+
+class GatedDescriber:
+    """Describes at once, or not before `open` is set, or fails: a test's hand on the analyze stage."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self.error: Exception | None = None
+        self.described = 0
+        self.slug = "a-test-picture"
+
+    def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
+        while not self.open.wait(0.01):
+            check_stop()
+        self.described += 1
+        if self.error is not None:
+            raise self.error
+        return tuple(Translation(code, self.slug, f"Text in {code}.", Source.FACTS) for code in languages)
+
+
+class Running:
+    """A service that answers at `url`. `client` carries a key of the account `default` that has no rate limit."""
+
+    def __init__(self, services: Services, app: Litestar, loop: asyncio.AbstractEventLoop, port: int) -> None:
+        self.services = services
+        self.app = app
+        self.loop = loop
+        self.root = f"http://127.0.0.1:{port}"
+        self.url = f"{self.root}/api/v1"
+        self.key = self.make_key()
+        self.client = self.client_for(self.key)
+
+    def run(self, work: Awaitable[T]) -> T:
+        """Run a coroutine on the service's own loop."""
+
+        async def awaited() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
+
+    def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
+        return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
+
+    def client_for(self, key: str) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
+
+    def dispatch(self, operation: str, picture: bytes, name: str = "picture.jpg", **form: Any) -> dict[str, Any]:
+        """Upload, expect 202, return the dispatch result."""
+        answer = self.client.post(f"/images/{operation}", files={"image": (name, picture)}, data=form)
+        assert answer.status_code == 202, answer.text
+        result: dict[str, Any] = answer.json()["data"]
+        return result
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        answer = self.client.get(f"/jobs/{job_id}")
+        assert answer.status_code == 200, answer.text
+        data: dict[str, Any] = answer.json()["data"]
+        return data
+
+    def final(self, job_id: str, timeout_s: float = 60) -> dict[str, Any]:
+        """The job once it is final."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            answer = self.client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=20"})
+            assert answer.status_code == 200, answer.text
+            if answer.json()["data"]["status"] in FINAL:
+                data: dict[str, Any] = answer.json()["data"]
+                return data
+        raise AssertionError(f"job {job_id} is not final after {timeout_s} s: {self.job(job_id)}")
+
+    def process(self, operation: str, picture: bytes, name: str = "picture.jpg", **form: Any) -> dict[str, Any]:
+        return self.final(self.dispatch(operation, picture, name, **form)["job_id"])
+
+
+def config_for(folder: Path, **settings: Any) -> Config:
+    return Config(**{"data_dir": folder, "codec_threads": 2, "port": 0, **settings})
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path,
+    make_describer: Callable[[], Any] = facts_describer,
+    clock: Callable[[], Any] = utc_now,
+    monotonic: Callable[[], float] = time.monotonic,
+    **settings: Any,
+) -> Iterator[Running]:
+    """The service on `folder`, stopped in order at the end of the block."""
+    config = config_for(folder, **settings)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    listener.setblocking(False)
+    started: dict[str, Any] = {}
+    ready = threading.Event()
+
+    async def serve() -> None:
+        async with open_services(
+            config, "test", make_describer=make_describer, clock=clock, monotonic=monotonic
+        ) as services:
+            app = make_app(services, page.HANDLERS)
+            server = Server(server_config(answer_head(app), 2), on_stop=services.engine.signals.close)
+            started["app"] = app
+            started.update(services=services, server=server, loop=asyncio.get_running_loop())
+            ready.set()
+            await server.serve(sockets=[listener])
+
+    def work() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            started["error"] = error
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=work, name="service")
+    thread.start()
+    assert ready.wait(START_TIMEOUT_S)
+    if "error" in started:
+        thread.join()
+        listener.close()
+        raise started["error"]
+    server: uvicorn.Server = started["server"]
+    try:
+        service = Running(started["services"], started["app"], started["loop"], listener.getsockname()[1])
+        with service.client:
+            yield service
+    finally:
+        server.should_exit = True
+        thread.join(START_TIMEOUT_S)
+        listener.close()
+        assert not thread.is_alive(), "the service did not stop"
+        if "error" in started:
+            raise started["error"]
