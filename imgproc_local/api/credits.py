@@ -9,7 +9,7 @@ from litestar import Request, get
 from imgproc_local.api.auth import caller, require_key
 from imgproc_local.api.form import read_format
 from imgproc_local.api.query import read_integer
-from imgproc_local.api.wire import AffordBody, Balance, BalanceBody
+from imgproc_local.api.wire import AffordBody, Balance, BalanceBody, afford_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.credits import affordability
 from imgproc_local.domain.errors import InvalidRequest
@@ -35,4 +35,4 @@ async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     if errors:
         raise InvalidRequest(errors)
     current = await services.store.credits.balance(caller(request).account_id)
-    return AffordBody(affordability(services.prices, images, languages, current))
+    return afford_body(affordability(services.prices, images, languages, current))

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
@@ -152,6 +153,8 @@ async def _chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
             return
         except TimeoutError:
             raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
+        except InternalServerException:  # how Litestar tells that the client went away: no fault of the service
+            raise _bad_body("The upload broke off before its end.") from None
         if chunk:
             yield chunk
 

@@ -276,6 +276,18 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {}}}},
             }
         },
+        "/healthz": {
+            "servers": [{"url": "/"}],
+            "get": {
+                "operationId": "healthz",
+                "summary": "Whether the service does its work (local addition, outside /api/v1)",
+                "security": [],
+                "responses": {
+                    "200": _json(wire.HealthBody, "it does"),
+                    "503": _json(wire.ErrorBody, "the store can't be written, or stages are not claimed"),
+                },
+            },
+        },
     }
 
 

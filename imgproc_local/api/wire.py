@@ -27,7 +27,7 @@ SET_B = {
     Status.FAILED: "failed",
 }
 
-Ulid = Annotated[str, Meta(pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
+Ulid = Annotated[str, Meta(description="ULID in lower case", pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
 StatusWord = Annotated[
     str,
     Meta(
@@ -94,7 +94,7 @@ class ImageBody(Struct, frozen=True):
 
 
 class StageErrorBody(Struct, frozen=True):
-    stage: Literal["analyze", "optimize", "convert"]
+    stage: Annotated[Literal["analyze", "optimize", "convert"], Meta(description="which of the job's stages failed")]
     message: Annotated[str, Meta(description="the reason, for people")]
 
 
@@ -126,12 +126,19 @@ class BalanceBody(Struct, frozen=True):
     data: Balance
 
 
+class Afford(Struct, frozen=True):
+    can_afford: Annotated[bool, Meta(description="true when the balance covers the requirement")]
+    required: Annotated[int, Meta(description="credits needed for the described batch", ge=0)]
+    balance: Annotated[int, Meta(description="credits", ge=0)]
+    shortfall: Annotated[int, Meta(description="missing credits; 0 when can_afford is true", ge=0)]
+
+
 class AffordBody(Struct, frozen=True):
-    data: Affordability
+    data: Afford
 
 
 class HealthBody(Struct, frozen=True):
-    status: Literal["ok"]
+    status: Annotated[Literal["ok"], Meta(description="the store takes writes and the stages are claimed")]
 
 
 # ---- errors ----
@@ -147,15 +154,15 @@ class ValidationErrorBody(Struct, frozen=True):
 
 
 class RateLimitBody(Struct, frozen=True):
-    message: Annotated[str, Meta(examples=["Too Many Attempts."])]
+    message: Annotated[str, Meta(description="always the same text", examples=["Too Many Attempts."])]
     retry_after: Annotated[int, Meta(description="seconds", ge=1)]
 
 
 class InsufficientCreditsBody(Struct, frozen=True):
-    message: str
-    required: int
-    balance: int
-    shortfall: int
+    message: Annotated[str, Meta(description="what is missing and how to get it")]
+    required: Annotated[int, Meta(description="credits that the dispatch needs")]
+    balance: Annotated[int, Meta(description="credits")]
+    shortfall: Annotated[int, Meta(description="missing credits")]
 
 
 class NotReadyBody(Struct, frozen=True):
@@ -163,6 +170,10 @@ class NotReadyBody(Struct, frozen=True):
 
 
 # ---- domain -> wire ----
+
+
+def afford_body(found: Affordability) -> AffordBody:
+    return AffordBody(Afford(found.can_afford, found.required, found.balance, found.shortfall))
 
 
 def status_word(status: Status, status_set: StatusSet) -> str:

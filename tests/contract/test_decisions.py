@@ -1,8 +1,11 @@
-"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order."""
+"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order: one file,
+because the page is one.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import threading
@@ -496,9 +499,7 @@ def test_another_account_sees_nothing(service: Running) -> None:
 
 
 def test_validation_failure_tells_the_first_problem_and_counts_the_rest(service: Running) -> None:
-    answer = service.client.post(
-        "/images/process", files={"x": ("a", b"")}, data={"languages": "xx", "format": "bmp"}
-    )
+    answer = service.client.post("/images/process", files={"x": ("a", b"")}, data={"languages": "xx", "format": "bmp"})
     errors = problems(answer)
     assert set(errors) == {"languages", "format", "image"}
     assert answer.json()["message"].endswith("(and 2 more errors)")
@@ -539,7 +540,9 @@ def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:
     assert codes.count(429) == 10
 
 
-@pytest.mark.parametrize("path", ["/credits/balance", f"/jobs/{NOBODY}", "/credits/afford", f"/images/{NOBODY}/optimized"])
+@pytest.mark.parametrize(
+    "path", ["/credits/balance", f"/jobs/{NOBODY}", "/credits/afford", f"/images/{NOBODY}/optimized"]
+)
 def test_every_authenticated_answer_carries_the_rate_headers(service: Running, path: str) -> None:
     with service.client_for(service.make_key(rate_limit=5)) as client:
         answer = client.get(path)
@@ -659,7 +662,7 @@ def test_events_tell_every_change_and_end_with_the_final_status(gated: Running, 
     assert told[-1]["status"] == "completed"
     assert told[-1] == gated.job(job_id)
     assert [job["status"] for job in told].count("completed") == 1
-    assert all(earlier != later for earlier, later in zip(told, told[1:], strict=False))
+    assert all(earlier != later for earlier, later in itertools.pairwise(told))
     with gated.client.stream("GET", f"/jobs/{job_id}/events") as answer:
         assert [job["status"] for job in events(answer)] == ["completed"]
 

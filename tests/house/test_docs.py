@@ -27,7 +27,7 @@ def test_every_endpoint_is_in_the_readme() -> None:
         f"{method.upper()} {path}"
         for path, methods in paths.items()
         for method in methods
-        if f"{method.upper()} {path}" not in README
+        if method != "servers" and f"{method.upper()} {path}" not in README
     ]
     assert missing == []
 
@@ -40,7 +40,10 @@ def test_every_command_is_in_the_readme() -> None:
 def test_the_document_and_the_routes_are_the_same(service: Running) -> None:
     document = json.loads(openapi.build())
     documented = {
-        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path != "/healthz"
     }
     app = service.app
     served = set()
@@ -58,7 +61,11 @@ def test_every_reference_of_the_document_resolves_and_every_field_is_described()
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert references <= set(schemas)
     assert set(schemas) <= references
-    assert json.dumps(document).count("http://") == 0
+    for name, schema in schemas.items():
+        for field, shape in schema["properties"].items():
+            wrapped = "$ref" in shape or "$ref" in shape.get("items", {})
+            assert "description" in shape or wrapped, f"{name}.{field} has no description"
+    assert "http://" not in json.dumps(document)
 
 
 def test_no_address_of_a_package_host_and_no_path_of_a_machine_is_written_down() -> None:
