@@ -1,0 +1,74 @@
+"""Where settings come from, which wins, and what a wrong one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from imgproc_local import config
+from imgproc_local.config import SETTINGS, load, setting_meta
+from imgproc_local.domain.errors import SettingInvalid
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config.toml"
+    monkeypatch.setattr(config, "default_config_path", lambda: path)
+    return path
+
+
+def test_defaults_then_file_then_environment_then_flags(file: Path) -> None:
+    assert load({}, {}).config.port == 8484
+    file.write_text("port = 1001\nqueue_limit = 7\n")
+    assert load({}, {}).config.port == 1001
+    environ = {"IMGPROC_PORT": "1002"}
+    assert load({}, environ).config.port == 1002
+    loaded = load({"port": 1003, "host": None}, environ)
+    assert loaded.config.port == 1003
+    assert loaded.config.queue_limit == 7
+    assert loaded.origins["port"] == "--port"
+    assert loaded.origins["queue_limit"] == str(file)
+    assert loaded.origins["host"] == "default"
+    assert load({}, environ).origins["port"] == "IMGPROC_PORT"
+
+
+def test_a_file_can_be_named(tmp_path: Path, file: Path) -> None:
+    named = tmp_path / "other.toml"
+    named.write_text('status_set = "B"\n')
+    assert load({}, {"IMGPROC_CONFIG": str(named)}).config.status_set == "B"
+    with pytest.raises(SettingInvalid, match="no such file"):
+        load({}, {"IMGPROC_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"IMGPROC_PORT": "99999"}, "port .IMGPROC_PORT"),
+        ({"IMGPROC_PORT": "many"}, "'many' came"),
+        ({"IMGPROC_STATUS_SET": "C"}, "status_set"),
+        ({"IMGPROC_QUEUE_LIMIT": "0"}, "queue_limit"),
+        ({"IMGPROC_PROT": "1"}, "Unknown setting in the environment: IMGPROC_PROT"),
+        ({"IMGPROC_DATA_DIR": ""}, "data_dir"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_place(file: Path, environ: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingInvalid, match=told):
+        load({}, environ)
+
+
+@pytest.mark.parametrize(("text", "told"), [("prot = 1", "prot"), ("port = ", "TOML"), ("port = 'x'", "port")])
+def test_a_wrong_file_is_told_with_its_path(file: Path, text: str, told: str) -> None:
+    file.write_text(text)
+    with pytest.raises(SettingInvalid, match=told) as caught:
+        load({}, {})
+    assert str(file) in caught.value.message
+
+
+def test_every_setting_has_a_description() -> None:
+    assert all(setting_meta(name).description for name in SETTINGS)
+
+
+def test_the_data_folder_is_made_absolute(file: Path) -> None:
+    assert load({"data_dir": "~/pictures"}, {}).config.data_dir == Path("~/pictures").expanduser()
+    assert load({"data_dir": "here"}, {}).config.data_dir.is_absolute()
