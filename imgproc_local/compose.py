@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from imgproc_local.config import Config
 from imgproc_local.domain.credits import Prices
+from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.limits import RollingWindow
 from imgproc_local.engine.analyze import Analyze
 from imgproc_local.engine.convert import Convert
@@ -68,8 +69,13 @@ def facts_describer() -> Describer:
 
 @asynccontextmanager
 async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
-    """Keys and credits, whether a server owns the folder or not."""
-    config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Keys and credits, whether a server owns the folder or not. Raises `StorageFailed`."""
+    try:
+        config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageFailed(
+            f"The data folder {config.data_dir} can't be made ({error.strerror}). Choose another with --data-dir."
+        ) from error
     database = await open_database(config.data_dir / DATABASE_FILE)
     try:
         yield Store(

@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import sys
+import threading
 import webbrowser
 from typing import TYPE_CHECKING
 
@@ -75,16 +76,17 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
     from imgproc_local.compose import open_services
 
     async with open_services(config, "serve") as services:
-        from imgproc_local.api.app import make_app
+        from imgproc_local.api.app import answer_head, make_app
         from imgproc_local.cli.server import Server, server_config
+        from imgproc_local.web import page
 
         address = _address(config, listener)
         _tell_owner(services, address)
         await _greet(services, address)
-        app = make_app(services)
-        server = Server(server_config(app, SHUTDOWN_S), on_stop=services.engine.signals.close)
+        app = make_app(services, page.HANDLERS)
+        server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.signals.close)
         if open_browser:
-            asyncio.get_running_loop().call_later(0.3, webbrowser.open, address)
+            _open_page(f"{address}/?token={services.page.new_ticket()}")
         await server.serve(sockets=[listener])
     return services.engine.abandoned_threads
 
@@ -93,6 +95,11 @@ def _address(config: Config, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.host, config.host)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
+
+
+def _open_page(link: str) -> None:
+    """Open the page on a thread: some browsers are waited for, and this one waits for the server."""
+    threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True).start()
 
 
 def _tell_owner(services: Services, address: str) -> None:
@@ -105,6 +112,7 @@ def _tell_owner(services: Services, address: str) -> None:
 async def _greet(services: Services, address: str) -> None:
     """Say where the service is; on an empty folder, make a key and show it once."""
     click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
+    click.echo(f"Page: {address}/?token={services.page.token}")
     click.echo(f"Data: {services.config.data_dir}")
     if not await services.store.keys.all():
         _, secret = await services.store.keys.create("first key")

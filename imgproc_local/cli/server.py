@@ -32,7 +32,8 @@ class Server(uvicorn.Server):
 
 def server_config(app: Any, shutdown_s: int) -> uvicorn.Config:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for chatty in ("uvicorn", "pyvips"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     return uvicorn.Config(
         app,
         log_config=None,

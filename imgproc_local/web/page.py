@@ -1,5 +1,115 @@
-"""The local page and what it needs besides the API."""
+"""The local page and its files: plain HTML, CSS and ES modules as they lie in `static/`, nothing from a network.
 
-from litestar.handlers import HTTPRouteHandler
+Invariant: no script, style, picture or connection that does not come from this very address. The policy sent with the
+page says so, and a test reads the files for it.
+"""
 
-HANDLERS: list[HTTPRouteHandler] = []
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from litestar import Request, Response, Router, get
+from litestar.datastructures import Cookie, ResponseHeader
+from litestar.exceptions import NotFoundException
+from litestar.params import FromPath
+from litestar.response import Redirect
+
+from imgproc_local.compose import Services
+from imgproc_local.web import local
+from imgproc_local.web.guard import has_session, require_own_host
+from imgproc_local.web.session import COOKIE_MAX_AGE_S
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)
+
+SAFETY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+STATIC = {
+    "style.css": "text/css",
+    "app.js": "text/javascript",
+    "service.js": "text/javascript",
+    "pictures.js": "text/javascript",
+    "card.js": "text/javascript",
+    "keys.js": "text/javascript",
+    "dom.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+"""Every file that is served, and its type; no other name is looked up. Litestar adds the charset to text."""
+
+
+@cache
+def _file(name: str) -> tuple[bytes, str]:
+    """A file of `static/` and its entity tag."""
+    content = resources.files(__package__).joinpath("static", name).read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+@get("/", response_headers=[ResponseHeader(name="Cache-Control", value="no-store")])
+async def index(request: Request[Any, Any, Any]) -> Response[Any]:
+    """The page; a link's token becomes a cookie first and leaves the address bar."""
+    services: Services = request.app.state.services
+    presented = request.query_params.get("token")
+    if presented is not None and services.page.opens(presented):
+        cookie = Cookie(
+            key=services.page.cookie_name,
+            value=services.page.token,
+            max_age=COOKIE_MAX_AGE_S,
+            httponly=True,
+            samesite="strict",
+            path="/",
+        )
+        return Redirect("/", status_code=303, cookies=[cookie])
+    if presented is None and has_session(request):
+        return Response(_file("index.html")[0], media_type="text/html")
+    return Response(_file("locked.html")[0], media_type="text/html", status_code=403)
+
+
+@get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
+async def static(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes | None]:
+    """One file. Browsers ask each time whether it changed, so a new version of the program is seen at once."""
+    if name not in STATIC:
+        raise NotFoundException
+    content, etag = _file(name)
+    if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
+        return Response(None, status_code=304, headers={"ETag": etag})
+    return Response(content, media_type=STATIC[name], headers={"ETag": etag})
+
+
+HANDLERS = [
+    Router(
+        path="/",
+        route_handlers=[
+            index,
+            static,
+            Router(
+                path="/",
+                route_handlers=[local.overview, local.list_keys, local.create_key, local.revoke_key],
+                response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
+            ),
+        ],
+        guards=[require_own_host],
+        response_headers=[ResponseHeader(name=name, value=value) for name, value in SAFETY_HEADERS.items()],
+    )
+]

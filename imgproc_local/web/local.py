@@ -1,0 +1,131 @@
+"""What the local page can do beyond the API: list, make and revoke keys, and see the balance before it has a key."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from typing import Any
+
+import msgspec
+from litestar import Request, delete, get, post
+from litestar.params import FromPath
+from msgspec import Struct
+
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.keys import ApiKey
+from imgproc_local.domain.plan import MAX_LANGUAGES
+from imgproc_local.web.guard import require_same_origin, require_session
+
+MAX_BODY_BYTES = 16 * 1024
+BODY_TIMEOUT_S = 10
+MAX_NAME = 100
+MAX_RATE_LIMIT = 1_000_000
+
+
+class Overview(Struct, frozen=True):
+    """`balance` is of the default account, which the page's keys belong to; None until it has its first key."""
+
+    balance: int | None
+    max_upload_bytes: int
+    max_languages: int
+    rate_limit_per_minute: int
+
+
+class OverviewBody(Struct, frozen=True):
+    data: Overview
+
+
+class Key(Struct, frozen=True, omit_defaults=True):
+    """`key` is the secret: only in the answer that made it."""
+
+    id: str
+    name: str
+    account: str
+    rate_limit: int | None
+    created_at: str
+    revoked_at: str | None
+    key: str | None = None
+
+
+class KeyBody(Struct, frozen=True):
+    data: Key
+
+
+class KeysBody(Struct, frozen=True):
+    data: list[Key]
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """`rate_limit` is requests per minute: None is the service's own setting, 0 is no limit."""
+
+    name: str
+    rate_limit: int | None = None
+
+
+@get("/local/overview", guards=[require_session])
+async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
+    services: Services = request.app.state.services
+    store, config = services.store, services.config
+    try:
+        balance = await store.credits.balance(await store.keys.account_id())
+    except NotFound:
+        balance = None
+    return OverviewBody(Overview(balance, config.max_upload_bytes, MAX_LANGUAGES, config.rate_limit_per_minute))
+
+
+@get("/local/keys", guards=[require_session])
+async def list_keys(request: Request[Any, Any, Any]) -> KeysBody:
+    services: Services = request.app.state.services
+    return KeysBody([_key(key) for key in await services.store.keys.all()])
+
+
+@post("/local/keys", guards=[require_session, require_same_origin])
+async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
+    services: Services = request.app.state.services
+    wanted = _new_key(await _read_body(request))
+    key, secret = await services.store.keys.create(wanted.name, rate_limit=wanted.rate_limit)
+    return KeyBody(_key(key, secret))
+
+
+@delete("/local/keys/{key_id:str}", guards=[require_session, require_same_origin])
+async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> None:
+    services: Services = request.app.state.services
+    await services.store.keys.revoke(key_id)
+
+
+def _key(key: ApiKey, secret: str | None = None) -> Key:
+    return Key(key.id, key.name, key.account, key.rate_limit, key.created_at, key.revoked_at, secret)
+
+
+async def _read_body(request: Request[Any, Any, Any]) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise UploadTooLarge(f"The body may have {MAX_BODY_BYTES} bytes; more came.")
+    except TimeoutError:
+        raise UploadTimedOut(f"The body did not come within {BODY_TIMEOUT_S} seconds.") from None
+    return bytes(body)
+
+
+def _new_key(body: bytes) -> NewKey:
+    """The key asked for. Raises `InvalidRequest`."""
+    try:
+        wanted = msgspec.json.decode(body, type=NewKey)
+    except msgspec.MsgspecError as error:
+        expected = "The body must be a JSON object with name (text) and, if wanted, rate_limit (integer)"
+        raise InvalidRequest({"body": [f"{expected}: {error}."]}) from error
+    errors: dict[str, list[str]] = {}
+    name = unicodedata.normalize("NFC", wanted.name.strip())
+    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
+        errors["name"] = [f"name must be 1 to {MAX_NAME} printable characters; {wanted.name[:40]!r} came."]
+    if wanted.rate_limit is not None and not 0 <= wanted.rate_limit <= MAX_RATE_LIMIT:
+        errors["rate_limit"] = [
+            f"rate_limit must be an integer from 0 (no limit) to {MAX_RATE_LIMIT}; {wanted.rate_limit} came."
+        ]
+    if errors:
+        raise InvalidRequest(errors)
+    return NewKey(name, wanted.rate_limit)

@@ -1,0 +1,140 @@
+// Starts the page: what the service offers, what the person chose, and where files come in.
+
+import { announce, byId, el } from "./dom.js";
+import { showKeys, startKeys } from "./keys.js";
+import * as pictures from "./pictures.js";
+import { keyMade, local } from "./service.js";
+
+const CHOICE_STORE = "imgproc-local.choice";
+const names = new Map();
+let maxLanguages = 10;
+
+// ---- languages and format ----
+
+function storedChoice() {
+  try {
+    return JSON.parse(localStorage.getItem(CHOICE_STORE)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function chosenLanguages() {
+  return [...document.querySelectorAll("#language-list input:checked")].map(({ value }) => value);
+}
+
+const chosenFormat = () => document.querySelector("input[name=format]:checked").value;
+
+/** The languages that were chosen last time, else the browser's own, else English. */
+function firstChoice() {
+  const offered = (codes) => [...new Set(codes)].filter((code) => names.has(code)).slice(0, maxLanguages);
+  const stored = offered(storedChoice().languages ?? []);
+  if (stored.length > 0) return stored;
+  const own = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
+  return own.length > 0 ? own.slice(0, 2) : ["en"];
+}
+
+async function showLanguages() {
+  const { data } = await (await fetch("/api/v1/languages", { credentials: "omit" })).json();
+  for (const { code, name } of data) names.set(code, name);
+  const chosen = firstChoice();
+  byId("language-list").replaceChildren(...data.map(({ code, name, native_name: nativeName }) => el("li", {},
+    el("label", {},
+      el("input", { type: "checkbox", value: code, checked: chosen.includes(code), onchange: languagesChanged }), " ",
+      el("span", { lang: code, dir: "auto" }, nativeName),
+      ...(nativeName === name ? [] : [" ", el("span", { class: "hint" }, name)])))));
+  if (storedChoice().format === "avif") document.querySelector("input[value=avif]").checked = true;
+  languagesChanged();
+}
+
+function languagesChanged() {
+  const chosen = chosenLanguages();
+  const full = chosen.length >= maxLanguages;
+  for (const box of document.querySelectorAll("#language-list input")) box.disabled = full && !box.checked;
+  byId("languages").querySelector("summary").textContent = chosen.map((code) => names.get(code)).join(", ") || "None chosen: English";
+  byId("language-hint").textContent = full ? `${maxLanguages} languages are the most for one picture.` : "";
+  remember();
+}
+
+function remember() {
+  localStorage.setItem(CHOICE_STORE, JSON.stringify({ languages: chosenLanguages(), format: chosenFormat() }));
+}
+
+function searchLanguages() {
+  const wanted = byId("language-search").value.trim().toLowerCase();
+  for (const item of byId("language-list").children) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+}
+
+// ---- files in ----
+
+function take(files) {
+  if (files.length === 0) return;
+  const languages = chosenLanguages();
+  pictures.add(files, { languages: languages.length > 0 ? languages : ["en"], format: chosenFormat() });
+}
+
+function listenForFiles() {
+  const drop = byId("drop");
+  const isOver = (event, over) => {
+    event.preventDefault();
+    drop.classList.toggle("over", over);
+  };
+  // the whole page takes a drop: a file that misses the box would otherwise replace the page
+  document.addEventListener("dragover", (event) => isOver(event, true));
+  document.addEventListener("dragleave", (event) => { if (event.relatedTarget === null) isOver(event, false); });
+  document.addEventListener("drop", async (event) => {
+    isOver(event, false);
+    take(await pictures.filesOfDrop(event.dataTransfer));
+  });
+  byId("choose").addEventListener("click", () => byId("files").click());
+  byId("files").addEventListener("change", (event) => {
+    take([...event.target.files]);
+    event.target.value = "";
+  });
+}
+
+// ---- balance ----
+
+let balanceDue = null;
+
+/** Ask for the balance soon, once for many pictures. */
+function balanceSoon() {
+  balanceDue ??= setTimeout(async () => {
+    balanceDue = null;
+    try {
+      showBalance(await local("GET", "/overview"));
+    } catch {
+      // the figure shown stays; whatever the service does not answer is told by the call that matters
+    }
+  }, 700);
+}
+
+function showBalance({ balance }) {
+  byId("balance").textContent = balance === null ? "–" : new Intl.NumberFormat("en").format(balance);
+}
+
+// ---- start ----
+
+async function start() {
+  listenForFiles();
+  byId("language-search").addEventListener("input", searchLanguages);
+  for (const radio of document.querySelectorAll("input[name=format]")) radio.addEventListener("change", remember);
+  for (const which of ["optimized", "converted"]) {
+    byId(`all-${which}`).addEventListener("click", () => pictures.downloadAll(which));
+  }
+  keyMade.addEventListener("made", () => { showKeys().catch((error) => announce(error.message)); });
+  window.addEventListener("beforeunload", (event) => { if (pictures.hasUnsent()) event.preventDefault(); });
+
+  const overview = await local("GET", "/overview");
+  maxLanguages = overview.max_languages;
+  showBalance(overview);
+  pictures.prepare({ overview, onSettled: balanceSoon, languageName: (code) => names.get(code) ?? code });
+  await showLanguages();
+  await startKeys(overview.rate_limit_per_minute);
+  await pictures.addEarlier();
+}
+
+start().catch((error) => {
+  byId("notices").append(el("p", { class: "notice" }, `The page could not start: ${error.message} `,
+    el("button", { type: "button", onclick: () => location.reload() }, "Try again")));
+});

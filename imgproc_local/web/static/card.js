@@ -1,0 +1,186 @@
+// One picture as it is seen: what is known about it is drawn into its card, and what does not change is left alone, so
+// that focus and selection survive every update.
+
+import { bytes, copyButton, el } from "./dom.js";
+
+const THUMBNAIL_PX = 240;
+const STAGES = [
+  { name: "analyze", label: "Alt text", verb: "analyzing", done: (image) => image.translations.length > 0 },
+  { name: "optimize", label: "Smaller file", verb: "optimizing", done: (image) => image.optimized_size !== null },
+  { name: "convert", label: "Conversion", verb: "converting", done: (image) => image.converted_size !== null },
+];
+const VERBS = { analyzing: "Writing alt texts", optimizing: "Making it smaller", converting: "Converting" };
+const MARKS = { waiting: "○", running: "◐", done: "✓", failed: "✕" };
+const SOURCES = {
+  vision: "written by the vision model",
+  facts: "made from what the file says for certain",
+  embedded: "found in the file",
+  person: "written by a person",
+};
+
+const BUTTON_ORDER = ["optimized", "converted", "again", "remove"];
+const ROW_ORDER = ["original", "optimized", "converted"];
+
+export const isFinal = (status) => ["completed", "done", "failed"].includes(status);
+
+export class Card {
+  /** `on` holds what the buttons do: download(which), again(), remove(). `languageName(code)` is for people. */
+  constructor(name, size, on, languageName) {
+    this.on = on;
+    this.languageName = languageName;
+    this.buttons = {};
+    this.thumb = el("div", { class: "thumb", "aria-hidden": "true" }, name.split(".").pop().slice(0, 4).toUpperCase());
+    this.title = el("h3", { dir: "auto", tabindex: "-1" }, name);
+    this.state = el("p", { class: "state" });
+    this.waiting = el("p", { class: "hint", hidden: true });
+    this.stages = Object.fromEntries(STAGES.map((stage) => [stage.name, el("li")]));
+    this.stageList = el("ol", { class: "stages", "aria-label": "Stages", hidden: true }, ...Object.values(this.stages));
+    this.problems = el("ul", { class: "problems", hidden: true });
+    this.sizes = el("dl", { class: "sizes" });
+    this.rows = {};
+    this.size("original", "Original", bytes(size));
+    this.texts = el("div", { class: "texts" });
+    this.actions = el("div", { class: "actions" });
+    this.node = el("li", { class: "card" }, this.thumb, el("div", { class: "facts" },
+      this.title, this.state, this.waiting, this.stageList, this.problems, this.sizes, this.texts, this.actions));
+    this.button("remove", "Delete", `Delete ${name}`, () => on.remove());
+    this.name = name;
+  }
+
+  /** Add a button unless it is there; each has its place, whichever stage is done first. */
+  button(id, label, fullLabel, onclick) {
+    if (this.buttons[id]) return;
+    this.buttons[id] = el("button", { type: "button", "aria-label": fullLabel, onclick }, label);
+    inOrder(this.actions, BUTTON_ORDER, this.buttons, id);
+  }
+
+  size(id, label, ...content) {
+    this.rows[id] = el("div", {}, el("dt", {}, label), el("dd", {}, ...content));
+    inOrder(this.sizes, ROW_ORDER, this.rows, id);
+  }
+
+  dropButton(id) {
+    this.buttons[id]?.remove();
+    delete this.buttons[id];
+  }
+
+  tell(state, text) {
+    this.node.dataset.state = state;
+    if (this.state.textContent !== text) this.state.textContent = text;
+  }
+
+  wait(text) {
+    this.waiting.hidden = !text;
+    this.waiting.textContent = text ?? "";
+  }
+
+  /** Something went wrong before there was a job, or with reaching it. */
+  fail(message, canRepeat) {
+    this.tell("failed", "Not done");
+    this.wait(null);
+    this.listProblems([message]);
+    if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.again());
+  }
+
+  /** Back to the start. */
+  reset() {
+    this.dropButton("again");
+    this.listProblems([]);
+    this.stageList.hidden = true;
+    this.tell("waiting", "Waiting to be sent");
+  }
+
+  listProblems(messages) {
+    this.problems.hidden = messages.length === 0;
+    this.problems.replaceChildren(...messages.map((message) => el("li", {}, message)));
+  }
+
+  show(job, canRepeat) {
+    const { image, status } = job;
+    const errors = job.errors ?? [];
+    this.showState(status, image);
+    this.stageList.hidden = false;
+    for (const stage of STAGES) this.showStage(stage, job, errors);
+    if (status === "failed") {
+      this.listProblems(errors.map(({ stage, message }) => `${STAGES.find(({ name }) => name === stage).label}: ${message}`));
+      if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.again());
+    }
+    this.showSizes(image);
+    if (image.translations.length > 0 && !this.texts.hasChildNodes()) {
+      this.texts.append(...image.translations.map((translation) => this.text(translation)));
+    }
+  }
+
+  showState(status, image) {
+    if (status === "pending") this.tell("waiting", "Queued");
+    else if (status === "failed") {
+      const some = STAGES.some((stage) => stage.done(image));
+      this.tell("failed", some ? "Done in part" : "Not done");
+    } else if (isFinal(status)) this.tell("done", "Done");
+    else {
+      // the status names the stage that started last, and others may still run when that one is done
+      const latest = STAGES.find(({ verb }) => verb === status);
+      this.tell("running", latest && !latest.done(image) ? `${VERBS[status]}…` : "Working…");
+    }
+  }
+
+  showStage(stage, job, errors) {
+    let state = "waiting";
+    if (stage.done(job.image)) state = "done";
+    else if (errors.some((error) => error.stage === stage.name)) state = "failed";
+    else if (job.status === stage.verb) state = "running";
+    const node = this.stages[stage.name];
+    if (node.dataset.state === state) return;
+    node.dataset.state = state;
+    node.replaceChildren(el("span", { "aria-hidden": "true" }, MARKS[state]), ` ${stage.label}`, el("span", { class: "unseen" }, `: ${state}`));
+  }
+
+  showSizes(image) {
+    if (image.optimized_size !== null && !this.buttons.optimized) {
+      this.size("optimized", "Optimised", ...change(image.original_size, image.optimized_size, image.compression_percentage));
+      this.button("optimized", "Download optimised", `Download optimised ${this.name}`, () => this.on.download("optimized"));
+    }
+    if (image.converted_size !== null && !this.buttons.converted) {
+      const format = image.converted_format === "avif" ? "AVIF" : "WebP";
+      const percentage = Math.round(100 * (1 - image.converted_size / image.original_size));
+      this.size("converted", format, ...change(image.original_size, image.converted_size, percentage));
+      this.button("converted", `Download ${format}`, `Download ${this.name} as ${format}`, () => this.on.download("converted"));
+    }
+  }
+
+  text({ language_code: code, seo_filename: filename, seo_alt_text: altText, source }) {
+    const language = this.languageName(code);
+    return el("div", { class: "text", role: "group", "aria-label": language },
+      el("p", { class: "language" }, el("strong", {}, language), ` – ${SOURCES[source] ?? source}`),
+      el("p", { class: "alt", lang: code, dir: "auto" }, altText),
+      copyButton("Copy", `alt text in ${language}`, () => altText),
+      el("p", {}, el("code", { dir: "ltr" }, filename)),
+      copyButton("Copy", `file name in ${language}`, () => filename));
+  }
+
+  /** Draw a small copy of the picture; a file that the browser can't read keeps its placeholder. */
+  async drawThumbnail(file) {
+    let bitmap;
+    try {
+      bitmap = await createImageBitmap(file, { resizeWidth: THUMBNAIL_PX, resizeQuality: "medium" });
+    } catch {
+      return; // the service tells what is wrong with the file
+    }
+    const canvas = el("canvas", { width: bitmap.width, height: bitmap.height });
+    canvas.getContext("2d").drawImage(bitmap, 0, 0);
+    bitmap.close();
+    this.thumb.replaceChildren(canvas);
+  }
+}
+
+/** Insert `nodes[id]` before the first of those present that come after it. Nothing else moves, so focus stays. */
+function inOrder(parent, order, nodes, id) {
+  const after = order.slice(order.indexOf(id) + 1).find((other) => nodes[other]);
+  parent.insertBefore(nodes[id], after ? nodes[after] : null);
+}
+
+function change(before, after, percentage) {
+  if (after === before) return [bytes(after), " ", el("span", { class: "hint" }, "already as small as it gets")];
+  const word = percentage > 0 ? `${percentage} % smaller` : percentage < 0 ? `${-percentage} % larger` : "about the same";
+  return [`${bytes(before)} → ${bytes(after)} `, el("strong", { class: percentage > 0 ? "saved" : "hint" }, word)];
+}

@@ -1,0 +1,107 @@
+// The API keys: listed, made, revoked. A new key is shown in the page itself, not in a window that Escape would close.
+
+import { announce, byId, confirmed, copyButton, el } from "./dom.js";
+import { forgetKey, local, storedKey } from "./service.js";
+
+let standardLimit = null;
+
+/** Show the keys for the first time; a key of the page's own that is no longer in force is forgotten. Throws `Refused`. */
+export async function startKeys(rateLimitPerMinute) {
+  standardLimit = rateLimitPerMinute;
+  byId("limit-hint").textContent = `Leave the limit empty for the service's own (${limitWords(standardLimit)}); 0 is no limit.`;
+  const keys = await showKeys();
+  const own = storedKey();
+  if (own && !keys.some(({ id, revoked_at }) => id === own.id && revoked_at === null)) forgetKey();
+}
+
+/** Show the keys as they are now, those in force first, and return them. Throws `Refused`. */
+export async function showKeys() {
+  const keys = await local("GET", "/keys");
+  keys.sort((a, b) => Number(a.revoked_at !== null) - Number(b.revoked_at !== null));
+  byId("key-list").replaceChildren(...keys.map(row));
+  return keys;
+}
+
+const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+const limitWords = (limit) => (limit === 0 ? "no limit" : `${limit} requests per minute`);
+const line = (term, content) => el("div", {}, el("dt", {}, term), el("dd", {}, content));
+const time = (at) => el("time", { datetime: at }, day.format(new Date(at)));
+
+function row(key) {
+  const limit = key.rate_limit === null ? `${limitWords(standardLimit)} (the service's own)` : limitWords(key.rate_limit);
+  const node = el("li", { class: key.revoked_at ? "key revoked" : "key" },
+    el("h3", { dir: "auto", tabindex: "-1" }, key.name),
+    el("dl", {}, line("Account", key.account), line("Made", time(key.created_at)), line("Limit", limit),
+      ...(key.revoked_at ? [line("Revoked", time(key.revoked_at))] : [])));
+  if (key.id === storedKey()?.id) node.querySelector("h3").append(" ", el("span", { class: "tag" }, "this page"));
+  if (!key.revoked_at) {
+    node.append(el("button", { type: "button", class: "danger", "aria-label": `Revoke ${key.name}`, onclick: () => revoke(key) }, "Revoke"));
+  }
+  return node;
+}
+
+async function revoke(key) {
+  const own = key.id === storedKey()?.id;
+  const sure = await confirmed({
+    title: `Revoke “${key.name}”?`,
+    text: own
+      ? "This page works with that key itself. It will ask you for a new one when it next needs it."
+      : "Programs that use this key are refused from now on. This can't be undone.",
+    yes: "Revoke",
+    no: "Keep it",
+  });
+  if (!sure) return;
+  await telling(async () => {
+    await local("DELETE", `/keys/${key.id}`);
+    await showKeys();
+    announce(`${key.name} was revoked.`);
+    byId("key-list").querySelector("h3")?.focus();
+  });
+}
+
+async function make(form) {
+  const limit = form.elements.rate_limit.value.trim();
+  await telling(async () => {
+    const made = await local("POST", "/keys", {
+      name: form.elements.name.value,
+      rate_limit: limit === "" ? null : Number(limit),
+    });
+    form.reset();
+    showOnce(made);
+    await showKeys();
+  });
+}
+
+/** Run `work`; what the service refuses is told beside the form. */
+async function telling(work) {
+  byId("key-problem").textContent = "";
+  try {
+    await work();
+  } catch (error) {
+    byId("key-problem").textContent = error.message;
+  }
+}
+
+function showOnce({ name, key }) {
+  const curl = `curl -H "Authorization: Bearer ${key}" -H "Prefer: wait=60" -F languages=en -F image=@picture.jpg ${location.origin}/api/v1/images/process`;
+  const panel = byId("made-key");
+  const close = () => {
+    panel.hidden = true;
+    panel.replaceChildren();
+    byId("new-key").elements.name.focus();
+  };
+  panel.replaceChildren(
+    el("h3", { id: "made-key-title" }, `Your new key “${name}”`),
+    el("p", {}, "Copy it now: it can't be shown again."),
+    el("p", { class: "secret" }, el("code", { dir: "ltr" }, key), " ", copyButton("Copy", "the key", () => key)),
+    el("p", {}, "Try it with a picture of yours:"),
+    el("p", { class: "secret" }, el("code", { dir: "ltr" }, curl), " ", copyButton("Copy", "the command", () => curl)),
+    el("button", { type: "button", onclick: close }, "I have kept it"));
+  panel.hidden = false;
+  panel.focus();
+}
+
+byId("new-key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  make(event.target);
+});

@@ -1,0 +1,297 @@
+// The pictures on the page: sent a few at a time, followed a few at a time, kept here until the service has them.
+//
+// A browser opens six connections to one host. Two send, three follow, and one is left for downloads and keys.
+
+import { announce, byId, clearNotice, confirmed, el, notice, sleep } from "./dom.js";
+import { Card, isFinal } from "./card.js";
+import { api, follow, Refused, storedKey } from "./service.js";
+
+const UPLOADS = 2;
+const FOLLOWS = 3;
+const PATIENCE_MS = 10_000; // a slow picture gives its place to the next one and is looked at again later
+const EARLIER = 12;
+const NO_USE_REPEATING = [409, 413, 422];
+const EXTENSIONS = { "image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif" };
+
+/** Runs `work` on what is put in, first in first out, `width` at a time. */
+class Lane {
+  constructor(width, work) {
+    Object.assign(this, { width, work, waiting: [], running: 0 });
+  }
+
+  put(item) {
+    this.waiting.push(item);
+    this.next();
+  }
+
+  next() {
+    while (this.running < this.width && this.waiting.length > 0) {
+      this.running += 1;
+      this.work(this.waiting.shift()).finally(() => {
+        this.running -= 1;
+        this.next();
+      });
+    }
+  }
+}
+
+const pictures = new Set();
+const toUpload = new Lane(UPLOADS, upload);
+const toFollow = new Lane(FOLLOWS, followOnce);
+const toDraw = new Lane(1, (picture) => picture.card.drawThumbnail(picture.file));
+const context = { overview: null, languageName: (code) => code, onSettled: () => {} };
+
+/** `overview` is the service's limits, `onSettled` is called when a picture was taken or is final. */
+export function prepare(given) {
+  Object.assign(context, given);
+}
+
+/** Take files in; `options` are the languages and the format that they get. */
+export function add(files, options) {
+  for (const file of files) {
+    const picture = { file, options, job: null, state: "open", abort: new AbortController(), attempt: newAttempt() };
+    picture.card = newCard(picture, file.name, file.size);
+    pictures.add(picture);
+    byId("cards").append(picture.card.node);
+    picture.card.reset();
+    toDraw.put(picture);
+    start(picture);
+  }
+  showProgress();
+}
+
+/** Show the jobs that an earlier visit left; those that are not final are followed. */
+export async function addEarlier() {
+  if (!storedKey()) return;
+  const { data } = await (await api(`/jobs?limit=${EARLIER}`)).json();
+  const mine = new Set([...pictures].map(({ job }) => job?.job_id));
+  for (const job of data.filter(({ job_id }) => !mine.has(job_id))) {
+    const picture = { file: null, options: null, job, state: "earlier", abort: new AbortController() };
+    picture.card = newCard(picture, job.image.original_filename, job.image.original_size);
+    byId("earlier-cards").append(picture.card.node);
+    picture.card.show(job, false);
+    if (!isFinal(job.status)) toFollow.put(picture);
+  }
+  byId("earlier").hidden = !byId("earlier-cards").hasChildNodes();
+}
+
+/** Whether leaving the page now would lose pictures that the service does not have yet. */
+export const hasUnsent = () => [...pictures].some((picture) => picture.state === "open" && picture.job === null);
+
+function newCard(picture, name, size) {
+  const on = {
+    download: (which) => download(picture, which),
+    again: () => again(picture),
+    remove: () => remove(picture),
+  };
+  return new Card(name, size, on, context.languageName);
+}
+
+/** Names one dispatch, so that a picture whose answer got lost is not taken twice. */
+function newAttempt() {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, "0")).join("");
+}
+
+function start(picture) {
+  const limit = context.overview?.max_upload_bytes;
+  if (limit && picture.file.size > limit) {
+    // a refusal in mid-upload reaches the browser as a cut connection, so it is told here
+    settle(picture, "failed", new Refused(413, `A picture may have ${limit / 1024 / 1024} MB; this file is larger.`));
+  } else {
+    toUpload.put(picture);
+  }
+}
+
+async function upload(picture) {
+  const { file, card, options, abort } = picture;
+  if (abort.signal.aborted) return;
+  card.tell("running", "Sending…");
+  try {
+    await requireReadable(file);
+    const form = new FormData();
+    for (const code of options.languages) form.append("languages", code);
+    form.append("format", options.format);
+    form.append("image", file, file.name);
+    const headers = { "Idempotency-Key": picture.attempt };
+    const answer = await api("/images/process", {
+      method: "POST", body: form, headers, signal: abort.signal, onWait: (text) => card.wait(text),
+    });
+    const { job_id } = (await answer.json()).data;
+    picture.job = { job_id, status: "pending" };
+    card.tell("waiting", "Queued");
+    context.onSettled();
+    toFollow.put(picture);
+  } catch (error) {
+    if (!abort.signal.aborted) settle(picture, "failed", error);
+  }
+}
+
+async function requireReadable(file) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch {
+    throw new Refused(0, "The file can't be read any more. Was it moved or changed? Drop it here again.");
+  }
+}
+
+async function followOnce(picture) {
+  const { card, abort } = picture;
+  if (abort.signal.aborted) return;
+  try {
+    await follow(picture.job.job_id, PATIENCE_MS, (job) => {
+      picture.job = job;
+      card.show(job, picture.file !== null);
+    }, (text) => card.wait(text), abort.signal);
+  } catch (error) {
+    if (abort.signal.aborted) return;
+    if (error.status === 404) settle(picture, "failed", new Refused(404, "The service no longer has this picture; it was deleted elsewhere."));
+    else settle(picture, "failed", error);
+    return;
+  }
+  if (abort.signal.aborted) return;
+  if (isFinal(picture.job.status)) {
+    settle(picture, picture.job.status === "failed" ? "failed" : "done");
+  } else {
+    await sleep(500);
+    toFollow.put(picture);
+  }
+}
+
+function settle(picture, state, error = null) {
+  if (picture.state !== "earlier") picture.state = state;
+  if (error) {
+    if (!(error instanceof Refused)) console.error(error);
+    const message = error instanceof Refused ? error.message : "This page met a problem that was not foreseen.";
+    picture.card.fail(message, picture.file !== null && !NO_USE_REPEATING.includes(error.status));
+  }
+  showProgress();
+  context.onSettled();
+}
+
+function again(picture) {
+  Object.assign(picture, { job: null, state: "open", attempt: newAttempt() });
+  picture.card.reset();
+  picture.card.title.focus();
+  start(picture);
+  showProgress();
+}
+
+async function remove(picture) {
+  const { card } = picture;
+  const sent = picture.job !== null;
+  const sure = await confirmed({
+    title: `Delete ${card.name}?`,
+    text: sent ? "The service's copies, alt texts and file names of this picture go. Your own file stays as it is." : "It is not processed. Your own file stays as it is.",
+    yes: "Delete",
+    no: "Keep it",
+  });
+  if (!sure) return;
+  if (picture.job !== null) {
+    try {
+      await api(`/jobs/${picture.job.job_id}`, { method: "DELETE", onWait: (text) => card.wait(text) });
+    } catch (error) {
+      if (error.status !== 404) {
+        card.listProblems([error.message]);
+        return;
+      }
+    }
+  }
+  picture.abort.abort();
+  const next = card.node.nextElementSibling ?? card.node.previousElementSibling;
+  card.node.remove();
+  pictures.delete(picture);
+  byId("earlier").hidden = !byId("earlier-cards").hasChildNodes();
+  (next?.querySelector("h3") ?? byId("choose")).focus();
+  showProgress();
+  announce(`${card.name} was deleted.`);
+}
+
+// ---- files out ----
+
+async function download(picture, which) {
+  const { image } = picture.job;
+  const { card } = picture;
+  try {
+    const answer = await api(`/images/${image.id}/${which}`, { onWait: (text) => card.wait(text) });
+    const file = await answer.blob();
+    const extension = EXTENSIONS[file.type];
+    const link = el("a", { href: URL.createObjectURL(file), download: `${savedName(image, which)}.${extension}` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  } catch (error) {
+    card.listProblems([error instanceof Refused ? error.message : "The download was cut off; try it again."]);
+  }
+}
+
+/** The SEO name in the first language; without one, the name that the picture came with. */
+function savedName(image, which) {
+  const name = image.translations[0]?.seo_filename ?? image.original_filename.replace(/\.[^.]*$/, "");
+  const twins = which === "optimized" && image.original_filename.toLowerCase().endsWith(`.${image.converted_format}`);
+  return twins || (which === "optimized" && image.translations.length === 0) ? `${name}-optimized` : name;
+}
+
+export async function downloadAll(which) {
+  const size = `${which}_size`;
+  for (const picture of [...pictures]) {
+    if (typeof picture.job?.image?.[size] === "number") await download(picture, which);
+  }
+}
+
+// ---- how far it is ----
+
+function showProgress() {
+  const all = [...pictures];
+  const settled = all.filter(({ state }) => state !== "open").length;
+  const failed = all.filter(({ state }) => state === "failed").length;
+  byId("batch").hidden = all.length === 0;
+  byId("progress").max = Math.max(1, all.length);
+  byId("progress").value = settled;
+  const problems = failed > 0 ? `, ${failed} with a problem` : "";
+  const text = `${settled} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${problems}`;
+  if (byId("progress-text").textContent !== text) {
+    byId("progress-text").textContent = text;
+    if (all.length > 0) announce(text);
+  }
+}
+
+// ---- files in ----
+
+/** The files of a drop, folders opened. Of a folder only what looks like a picture is taken. */
+export async function filesOfDrop(transfer) {
+  clearNotice("drop");
+  const entries = [...transfer.items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
+  if (entries.length === 0) {
+    notice("drop", "There was no file in what was dropped. Save the picture first, then drop the file.", "Close");
+    return [];
+  }
+  const files = [];
+  let unread = 0;
+  for (const entry of entries) {
+    if (entry instanceof File) files.push(entry);
+    else unread += await collect(entry, files, true);
+  }
+  if (unread > 0) notice("drop", `${unread} ${unread === 1 ? "file" : "files"} could not be read and was left out.`, "Close");
+  else if (files.length === 0) notice("drop", "There is no JPEG, PNG, GIF or WebP picture in that folder.", "Close");
+  return files;
+}
+
+async function collect(entry, files, wanted) {
+  try {
+    if (entry.isFile) {
+      if (wanted || /\.(jpe?g|png|gif|webp)$/i.test(entry.name)) {
+        files.push(await new Promise((resolve, reject) => { entry.file(resolve, reject); }));
+      }
+      return 0;
+    }
+    const reader = entry.createReader();
+    let unread = 0;
+    for (;;) {
+      // a folder comes in pieces of about a hundred
+      const piece = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+      if (piece.length === 0) return unread;
+      for (const inner of piece) unread += await collect(inner, files, false);
+    }
+  } catch {
+    return 1;
+  }
+}

@@ -1,0 +1,170 @@
+"""Keys made, listed and revoked on the page, and what the page is told about the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from imgproc_local.config import Config
+from imgproc_local.web import local
+from tests.support import pictures
+from tests.support.service import Running, running
+
+
+@pytest.fixture
+def page(service: Running) -> Iterator[httpx.Client]:
+    """The page as a client: its cookie and its origin."""
+    session = service.services.page
+    headers = {"Cookie": f"{session.cookie_name}={session.token}", "Origin": service.root}
+    with httpx.Client(base_url=service.root, headers=headers, timeout=30) as client:
+        yield client
+
+
+def works(service: Running, key: str) -> bool:
+    return httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 200
+
+
+def make(page: httpx.Client, **body: Any) -> dict[str, Any]:
+    answer = page.post("/local/keys", json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()["data"]
+    return made
+
+
+def listed(page: httpx.Client) -> dict[str, dict[str, Any]]:
+    answer = page.get("/local/keys")
+    assert answer.headers["cache-control"] == "no-store"
+    return {key["id"]: key for key in answer.json()["data"]}
+
+
+def test_a_key_made_on_the_page_works_at_once_and_is_shown_once(service: Running, page: httpx.Client) -> None:
+    made = make(page, name="  Shop „Äöü“ ", rate_limit=7)
+    answer = httpx.get(f"{service.url}/credits/balance", headers={"Authorization": f"Bearer {made['key']}"})
+    assert answer.status_code == 200
+    assert answer.headers["x-ratelimit-limit"] == "7"
+    entry = listed(page)[made["id"]]
+    assert entry == {
+        "id": made["id"],
+        "name": "Shop „Äöü“",
+        "account": "default",
+        "rate_limit": 7,
+        "created_at": made["created_at"],
+        "revoked_at": None,
+    }
+    assert made["key"] not in page.get("/local/keys").text
+
+
+def test_a_key_revoked_on_the_page_is_refused_at_once_and_stays_listed(service: Running, page: httpx.Client) -> None:
+    made = make(page, name="short-lived")
+    assert works(service, made["key"])
+    assert page.delete(f"/local/keys/{made['id'].upper()}").status_code == 204
+    assert not works(service, made["key"])
+    assert listed(page)[made["id"]]["revoked_at"] is not None
+    again = page.delete(f"/local/keys/{made['id']}")
+    assert again.status_code == 404
+    assert "message" in again.json()
+
+
+def test_a_key_made_or_revoked_elsewhere_is_seen(service: Running, page: httpx.Client) -> None:
+    key, _ = service.run(service.services.store.keys.create("elsewhere", "another account"))
+    assert listed(page)[key.id]["account"] == "another account"
+    service.run(service.services.store.keys.revoke(key.id))
+    assert listed(page)[key.id]["revoked_at"] is not None
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 1_000_000])
+def test_limits_in_bounds_are_taken(page: httpx.Client, limit: int | None) -> None:
+    assert make(page, name="bounds", rate_limit=limit)["rate_limit"] == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", "body"),
+        (b"name=x", "body"),
+        (b"[]", "body"),
+        (b"{}", "body"),
+        (b'{"name": 5}', "body"),
+        (b'{"name": "\xff"}', "request"),
+        (b'{"name": "x", "rate_limit": 1.5}', "body"),
+        (b'{"name": "x", "rate_limit": true}', "body"),
+        (b'{"name": "x", "account": "other"}', "body"),
+        (b'{"name": ""}', "name"),
+        (b'{"name": "  "}', "name"),
+        (b'{"name": "a\\u0007b"}', "name"),
+        (b'{"name": "' + b"x" * 101 + b'"}', "name"),
+        (b'{"name": "x", "rate_limit": -1}', "rate_limit"),
+        (b'{"name": "x", "rate_limit": 1000001}', "rate_limit"),
+        (b'{"name": "x", "rate_limit": ' + b"9" * 30 + b"}", "rate_limit"),
+    ],
+)
+def test_a_bad_wish_is_told_and_makes_nothing(page: httpx.Client, body: bytes, field: str) -> None:
+    before = listed(page)
+    answer = page.post("/local/keys", content=body)
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [field]
+    assert answer.json()["message"] == next(iter(answer.json()["errors"].values()))[0]
+    assert listed(page) == before
+
+
+def test_a_body_past_its_bound_is_refused_while_it_comes(page: httpx.Client) -> None:
+    body = json.dumps({"name": "x", "pad": "y" * local.MAX_BODY_BYTES}).encode()
+    assert page.post("/local/keys", content=body).status_code == 413
+    chunked = page.post("/local/keys", content=iter([body[:9000], body[9000:]]))
+    assert (chunked.status_code, "16384" in chunked.json()["message"]) == (413, True)
+
+
+def test_a_body_that_stands_still_is_given_up(
+    service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "BODY_TIMEOUT_S", 0.05)
+
+    async def stall() -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(service.root.rpartition(":")[2]))
+        headers = "".join(f"{name}: {page.headers[name]}\r\n" for name in ("cookie", "origin"))
+        host = service.root.removeprefix("http://")
+        writer.write(f"POST /local/keys HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: 50\r\n\r\n{{".encode())
+        async with asyncio.timeout(10):
+            line = await reader.readline()
+        writer.close()
+        return line
+
+    assert b" 408 " in asyncio.run(stall())
+
+
+def test_the_overview_tells_balance_and_bounds(service: Running, page: httpx.Client) -> None:
+    config: Config = service.services.config
+    data = page.get("/local/overview").json()["data"]
+    assert data == {
+        "balance": service.client.get("/credits/balance").json()["data"]["balance"],
+        "max_upload_bytes": config.max_upload_bytes,
+        "max_languages": 10,
+        "rate_limit_per_minute": config.rate_limit_per_minute,
+    }
+    account = service.run(service.services.store.keys.account_id())
+    service.run(service.services.store.credits.grant(account, 5))
+    assert page.get("/local/overview").json()["data"]["balance"] == data["balance"] + 5
+
+
+def test_the_page_does_the_main_job_with_a_key_it_made(service: Running, page: httpx.Client) -> None:
+    made = make(page, name="Local page", rate_limit=600)
+    form = {"languages": ["en", "de"], "format": "webp"}
+    with service.client_for(made["key"]) as client:
+        taken = client.post("/images/process", files={"image": ("harbour.jpg", pictures.jpeg())}, data=form)
+        job = client.get(f"/jobs/{taken.json()['data']['job_id']}", headers={"Prefer": "wait=30"}).json()["data"]
+    assert job["status"] == "completed"
+    assert [text["language_code"] for text in job["image"]["translations"]] == ["en", "de"]
+
+
+def test_before_the_first_account_there_is_no_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Running, "make_key", lambda *_: "none")
+    with running(tmp_path) as fresh:
+        session = fresh.services.page
+        cookie = {"Cookie": f"{session.cookie_name}={session.token}"}
+        assert httpx.get(f"{fresh.root}/local/overview", headers=cookie).json()["data"]["balance"] is None

@@ -1,0 +1,108 @@
+"""The page's own files: what is served, how, and that nothing in them leads to a network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+
+import httpx
+import pytest
+
+from imgproc_local.web.page import STATIC
+from tests.support.service import Running
+
+FILES = {file.name: file.read_text(encoding="utf-8") for file in resources.files("imgproc_local.web.static").iterdir()}
+
+TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@pytest.fixture(scope="module")
+def browser(service: Running) -> Iterator[httpx.Client]:
+    """A client that came by the link and holds the cookie."""
+    with httpx.Client(base_url=service.root, follow_redirects=True) as client:
+        client.get("/", params={"token": service.services.page.token})
+        yield client
+
+
+def test_the_page_is_html_with_a_policy_that_lets_nothing_foreign_in(browser: httpx.Client) -> None:
+    answer = browser.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src")} == {"'self'"}
+    assert {policy[name] for name in ("base-uri", "form-action", "frame-ancestors")} == {"'none'"}
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("name", sorted(STATIC))
+def test_a_static_file_has_its_type_and_is_revalidated(browser: httpx.Client, name: str) -> None:
+    answer = browser.get(f"/static/{name}")
+    assert answer.status_code == 200
+    charset = "" if name.endswith(".svg") else "; charset=utf-8"
+    assert answer.headers["content-type"] == TYPES[name.rpartition(".")[2]] + charset
+    assert answer.headers["cache-control"] == "no-cache"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.text == FILES[name]
+    again = browser.get(f"/static/{name}", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["index.html", "locked.html", "nothing.js", "..%2Fpage.py", "%2e%2e/page.py", "sub/app.js"]
+)
+def test_no_other_name_is_served(service: Running, path: str) -> None:
+    answer = httpx.get(f"{service.root}/static/{path}")
+    assert answer.status_code == 404
+    assert "message" in answer.json()
+
+
+def test_every_file_is_served_or_a_page() -> None:
+    assert set(FILES) == set(STATIC) | {"index.html", "locked.html"}
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_no_file_names_a_foreign_address(name: str) -> None:
+    addresses = re.findall(r"(?:[a-z]+:)?//[\w.-]+\.\w+[^\s\"')]*", re.sub(r"^\s*//.*$", "", FILES[name], flags=re.M))
+    assert [address for address in addresses if address != "http://www.w3.org/2000/svg"] == []
+    assert "@import" not in FILES[name]
+
+
+@pytest.mark.parametrize("name", ["index.html", "locked.html"])
+def test_the_html_holds_no_script_style_or_handler_of_its_own(name: str) -> None:
+    html = FILES[name]
+    assert re.findall(r"<script(?![^>]*\bsrc=\"/static/)", html) == []
+    assert "<style" not in html
+    assert re.findall(r"\s(?:style|on\w+)=", html) == []
+    referenced = set(re.findall(r"(?:src|href)=\"/static/([^\"]+)\"", html))
+    assert referenced
+    assert referenced <= set(STATIC)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in FILES if name.endswith(".js")))
+def test_scripts_import_only_each_other_and_parse_no_markup(name: str) -> None:
+    script = FILES[name]
+    imported = re.findall(r"(?:from|import)\s*\(?\s*[\"']([^\"']+)[\"']", script)
+    assert {path.removeprefix("./") for path in imported} <= set(STATIC)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
+
+
+def test_every_id_that_a_script_asks_for_is_in_the_page() -> None:
+    scripts = "".join(text for name, text in FILES.items() if name.endswith(".js"))
+    made = set(re.findall(r"\bid: \"([\w-]+)\"", scripts))
+    present = set(re.findall(r"\bid=\"([\w-]+)\"", FILES["index.html"]))
+    assert set(re.findall(r"byId\(\"([\w-]+)\"\)", scripts)) <= present | made
+
+
+def test_every_control_of_the_page_has_a_name() -> None:
+    html = FILES["index.html"]
+    labelled = "".join(re.findall(r"<label.*?</label>", html, flags=re.S))
+    for control in re.findall(r"<input[^>]*>", html):
+        assert control in labelled or " hidden " in control, control
+    for target in re.findall(r"aria-(?:labelledby|describedby)=\"([\w-]+)\"", html):
+        assert f'id="{target}"' in html or target == "made-key-title"
+    assert 'aria-live="' in html or 'role="status"' in html
