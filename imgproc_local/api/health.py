@@ -32,6 +32,8 @@ class Heartbeat:
             try:
                 async with asyncio.timeout(BEAT_TIMEOUT_S):
                     await services.jobs.beat()
+                    # on a full disk the database still has room in its own file
+                    await asyncio.to_thread(services.blobs.beat)
             except TimeoutError:
                 raise StorageFailed("The store did not take a write in time.") from None
             self._beaten_at_s = time.monotonic()

@@ -154,6 +154,12 @@ class Blobs:
     def on_disk(self) -> list[Path]:
         return [file for folder in self._files.iterdir() if folder.is_dir() for file in folder.iterdir()]
 
+    def beat(self) -> None:
+        """Write a small file and remove it, to see that there is room. Blocks. Raises `StorageFailed`."""
+        with self.incoming() as incoming:
+            incoming.write(bytes(4096))
+            incoming.close()
+
     def free_bytes(self) -> int:
         return shutil.disk_usage(self._files).free
 

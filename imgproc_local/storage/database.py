@@ -42,6 +42,11 @@ def _migrations() -> list[tuple[int, str]]:
     return [(number, entry.read_text(encoding="utf-8")) for number, entry in sorted(found, key=lambda item: item[0])]
 
 
+def newest_schema() -> int:
+    """The `user_version` that this program migrates a database to."""
+    return _migrations()[-1][0]
+
+
 class Transaction:
     """Runs named statements on one connection."""
 

@@ -296,7 +296,7 @@ async def _insert_translation(tx: Transaction, job: Job, position: int, translat
     base = translation.seo_filename
     highest = await tx.value("highest_slug_number", {**where, "slug_base": base})
     number = 1 if highest is None else highest + 1
-    while await tx.value("slug_taken", {**where, "seo_filename": numbered(base, number)}):
+    while await tx.value("slug_taken", {**where, "seo_filename": (name := _nth_name(base, number))}):
         number += 1
     await tx.run(
         "insert_translation",
@@ -304,13 +304,17 @@ async def _insert_translation(tx: Transaction, job: Job, position: int, translat
             **where,
             "job_id": job.id,
             "position": position,
-            "seo_filename": numbered(base, number),
+            "seo_filename": name,
             "slug_base": base,
             "slug_number": number,
             "seo_alt_text": translation.seo_alt_text,
             "source": translation.source.value,
         },
     )
+
+
+def _nth_name(base: str, number: int) -> str:
+    return base if number == 1 else numbered(base, number)
 
 
 class _StageRow(Struct):

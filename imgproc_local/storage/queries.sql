@@ -200,3 +200,11 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256)
 
 -- name: beat
 INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at;
+
+-- ---- inspection ----
+
+-- name: count_keys_in_force
+SELECT count(*) FROM keys WHERE revoked_at IS NULL;
+
+-- name: all_stages
+SELECT job_id, name, state, started_seq FROM stages ORDER BY job_id, id;

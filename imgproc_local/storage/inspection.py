@@ -1,0 +1,133 @@
+"""What a data folder holds, read without changing, creating or migrating anything; beside a running server too."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
+from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, newest_schema
+
+MAX_PROBLEMS = 5
+"""Findings of SQLite's own check that are told."""
+
+
+class Unequal(Struct, frozen=True):
+    """An account whose balance is not what its ledger adds up to."""
+
+    account: str
+    balance: int
+    moved: int
+
+
+class DatabaseReport(Struct, frozen=True):
+    """`problems` is what SQLite's own check found; where there are any, or the schema is another, no more is read."""
+
+    schema: int
+    newest_schema: int
+    problems: tuple[str, ...] = ()
+    unequal: tuple[Unequal, ...] = ()
+    jobs: dict[str, int] = {}
+    keys: int = 0
+    referenced: frozenset[str] = frozenset()
+
+
+class FilesReport(Struct, frozen=True):
+    """`sizes` are bytes by content address; `incoming` counts uploads under way, or left by an end of the process."""
+
+    sizes: dict[str, int]
+    incoming: int
+
+
+def inspect_database(path: Path) -> DatabaseReport:
+    """What is in the database. Raises: StorageFailed where it can't be read at all."""
+    log = Path(f"{path}-wal")
+    try:
+        if not log.exists():
+            # nobody has it open: SQLite needs no helper files, and must leave none behind
+            with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
+                report = _read(connection)
+            if not log.exists():
+                return report
+        with closing(_connect(path, "?mode=ro")) as connection:
+            return _read(connection)
+    except sqlite3.Error as error:
+        raise StorageFailed(f"The database can't be read ({error}).") from error
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
+    address = f"file:{quote(str(path))}{options}"
+    connection = sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _read(connection: sqlite3.Connection) -> DatabaseReport:
+    newest = newest_schema()
+    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    checked = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({MAX_PROBLEMS})")]
+    problems = () if checked == ["ok"] else tuple(checked)
+    if problems or schema != newest:
+        return DatabaseReport(schema, newest, problems)
+    # one transaction: all that follows is of one moment
+    connection.execute("BEGIN")
+    return DatabaseReport(
+        schema,
+        newest,
+        unequal=tuple(
+            Unequal(row["name"], row["balance"], row["moved"])
+            for row in connection.execute(QUERIES["ledger_differences"])
+        ),
+        jobs=_jobs_by_status(connection),
+        keys=int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0]),
+        referenced=frozenset(row["sha256"] for row in connection.execute(QUERIES["referenced_files"])),
+    )
+
+
+def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    stages: list[Stage] = []
+    current = None
+    for row in connection.execute(QUERIES["all_stages"]):
+        if row["job_id"] != current and stages:
+            _count(stages, counts)
+            stages = []
+        current = row["job_id"]
+        stages.append(Stage(StageName(row["name"]), StageState(row["state"]), row["started_seq"]))
+    if stages:
+        _count(stages, counts)
+    return counts
+
+
+def _count(stages: list[Stage], counts: dict[str, int]) -> None:
+    status = derive_status(stages).value
+    counts[status] = counts.get(status, 0) + 1
+
+
+def inspect_files(folder: Path) -> FilesReport:
+    """The stored files of the data folder. Raises: StorageFailed where it can't be read."""
+    try:
+        sizes = {entry.name: entry.stat().st_size for entry in _stored(folder / "files")}
+        return FilesReport(sizes, sum(1 for _ in _entries(folder / "incoming")))
+    except OSError as error:
+        raise StorageFailed(f"The stored files can't be read ({error.strerror}).") from error
+
+
+def _stored(files: Path) -> Iterator[os.DirEntry[str]]:
+    for folder in _entries(files):
+        if folder.is_dir():
+            yield from _entries(Path(folder.path))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return list(entries)
