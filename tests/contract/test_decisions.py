@@ -450,8 +450,9 @@ def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Runn
 def test_authorization_wins_when_both_headers_are_sent(service: Running) -> None:
     both = {"Authorization": f"Bearer {service.key}", "X-API-Key": "wrong"}
     assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 200
-    both = {"Authorization": "Bearer wrong", "X-API-Key": service.key}
-    assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 401
+    for wrong in ("Bearer wrong", "Bearer", "Basic abc"):
+        both = {"Authorization": wrong, "X-API-Key": service.key}
+        assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 401
 
 
 @pytest.mark.parametrize(
