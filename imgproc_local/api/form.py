@@ -10,7 +10,6 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import AsyncIterator
-from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -40,10 +39,8 @@ WRITE_BYTES = 512 * 1024
 """Collected before a thread writes them: small enough for eight uploads at once in a few megabytes."""
 CHUNK_TIMEOUT_S = 30
 """How long an upload may stand still."""
-MAX_FILENAME_BYTES = 255
 MAX_PROJECT_NAME = 255
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
-BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 Fields = list[tuple[str, str]]
 
@@ -253,17 +250,3 @@ def _split(value: str, errors: dict[str, list[str]]) -> list[str]:
 def _shown(text: str) -> str:
     """What came, short enough to be told."""
     return repr(text if len(text) <= 40 else text[:39] + "…")
-
-
-def clean_filename(raw: str, file_format: Format) -> str:
-    """The name to remember an upload by. Source: decisions.md, "Uploads"."""
-    name = re.split(r"[/\\]", raw)[-1]
-    name = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cs") and c not in BIDI_CONTROLS).strip()
-    if not name.strip("."):
-        name = f"image.{file_format.value}"
-    if len(name.encode()) > MAX_FILENAME_BYTES:
-        suffix = PurePosixPath(name).suffix
-        suffix = suffix if len(suffix.encode()) <= 16 else ""
-        room = MAX_FILENAME_BYTES - len(suffix.encode())
-        name = name.encode()[:room].decode("utf-8", "ignore") + suffix
-    return name

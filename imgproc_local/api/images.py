@@ -15,11 +15,12 @@ from litestar.params import FromPath
 from litestar.response import File
 
 from imgproc_local.api.auth import caller, require_key
-from imgproc_local.api.form import clean_filename, read_form, read_plan
+from imgproc_local.api.form import read_form, read_plan
 from imgproc_local.api.prefer import applied, wait_preference_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import BadImage, FileNotReady, InvalidRequest
+from imgproc_local.domain.filename import clean_filename
 from imgproc_local.domain.image import TRAITS, Format, ImageInfo
 from imgproc_local.domain.job import Job, Status, StoredFile
 from imgproc_local.domain.plan import ACCEPTED, Operation

@@ -27,7 +27,9 @@ SET_B = {
     Status.FAILED: "failed",
 }
 
-Ulid = Annotated[str, Meta(description="ULID in lower case", pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
+Ulid = Annotated[
+    str, Meta(description="ULID in lower case", pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])
+]
 StatusWord = Annotated[
     str,
     Meta(

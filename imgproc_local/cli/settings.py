@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from imgproc_local.config import Config, Loaded, load
+if TYPE_CHECKING:
+    from imgproc_local.config import Config, Loaded
 
 
 def data_dir_option(function: Any) -> Any:
@@ -18,6 +19,8 @@ def data_dir_option(function: Any) -> Any:
 
 def load_settings(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
     """The settings for this call. Raises `SettingInvalid`."""
+    from imgproc_local.config import load
+
     group_flags: dict[str, Any] = ctx.find_root().obj or {}
     return load({**flags, "data_dir": data_dir or group_flags.get("data_dir")})
 

@@ -150,6 +150,8 @@ async def open_database(path: Path) -> Database:
         StorageFailed: the file can't be opened, is no database, or was written by a newer version of the program.
     """
     with _told():
+        # a file that can't be opened is told here: aiosqlite's thread would outlive the refusal
+        await asyncio.to_thread(lambda: sqlite3.connect(path).close())
         writer = await _connect(path)
         try:
             await _migrate(writer)

@@ -63,11 +63,10 @@ def current_owner(folder: Path) -> Owner | None:
 def _busy_message(folder: Path, owner: Owner | None) -> str:
     if owner is None:
         return f"Another process holds the data folder {folder}. Wait for it, or use another folder with --data-dir."
-    where = f" at {owner.address}" if owner.address else ""
-    return (
-        f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`{where}). "
-        "Send your images to it, stop it first, or use another folder with --data-dir."
-    )
+    held = f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`"
+    if owner.address is None:
+        return f"{held}). Wait for it, stop it first, or use another folder with --data-dir."
+    return f"{held} at {owner.address}). Send your images to it, stop it first, or use another folder with --data-dir."
 
 
 if sys.platform == "win32":

@@ -12,7 +12,7 @@ from imgproc_local.domain.result import Translation
 
 
 class Hints(Struct, frozen=True):
-    """What is known of a picture besides its pixels. `may_use_gps` is a setting of the owner's, off unless he says so."""
+    """What is known of a picture besides its pixels. `may_use_gps` is a setting, off by default."""
 
     info: ImageInfo
     embedded: Embedded

@@ -1,0 +1,299 @@
+"""`doctor`: what is installed, where the data lies, what is wrong and what to do. It changes and creates nothing.
+
+Every check is one line: ok, warning (works, but look at it) or problem (does not work). No secret is ever shown.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from imgproc_local.cli.settings import data_dir_option, load_settings
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config, Loaded
+    from imgproc_local.storage.inspection import DatabaseReport, FilesReport
+    from imgproc_local.storage.lock import Owner
+
+State = Literal["ok", "warning", "problem"]
+
+EXIT_PROBLEM = 1
+OLDEST_SQLITE = (3, 37, 0)
+"""The first with STRICT tables."""
+LOW_DISK_BYTES = 1024**3
+
+
+class Check:
+    """One finding. `advice` says what to do, where there is something."""
+
+    def __init__(self, name: str, state: State, detail: str, advice: str | None = None) -> None:
+        self.name = name
+        self.state = state
+        self.detail = detail
+        self.advice = advice
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@data_dir_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """Check the installation and the data folder, and say what to do where something is wrong.
+
+    Changes nothing, also beside a running server. Exit code: 0 all works, 1 there is a problem.
+    """
+    checks = [*_installation(), *_data(ctx, data_dir)]
+    healthy = all(check.state != "problem" for check in checks)
+    if as_json:
+        from imgproc_local.cli.output import echo_json
+
+        fields = ("name", "state", "detail", "advice")
+        echo_json({"ok": healthy, "checks": [{field: getattr(check, field) for field in fields} for check in checks]})
+    else:
+        _show(checks)
+    ctx.exit(0 if healthy else EXIT_PROBLEM)
+
+
+def _show(checks: list[Check]) -> None:
+    from imgproc_local.cli.output import plain
+
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        click.echo(f"{check.state:<8} {check.name:<{width}}  {plain(check.detail)}")
+        if check.advice:
+            click.echo(f"{'':<8} {'':<{width}}  -> {plain(check.advice)}")
+    click.echo("")
+    for state in ("problem", "warning"):
+        names = [check.name for check in checks if check.state == state]
+        if names:
+            click.echo(f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}.")
+            return
+    click.echo("All is well.")
+
+
+# ---- what is installed ----
+
+
+def _installation() -> Iterator[Check]:
+    from imgproc_local import __version__
+
+    yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parent.parent}")
+    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield _sqlite()
+    yield _libvips()
+    yield _pillow()
+    yield _describer()
+
+
+def _sqlite() -> Check:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        return Check(
+            "sqlite", "problem", f"{sqlite3.sqlite_version}; {oldest} or newer is needed", "Use a newer Python."
+        )
+    return Check("sqlite", "ok", sqlite3.sqlite_version)
+
+
+def _libvips() -> Check:
+    """Writes a tiny picture in every format: a library may list a format and still lack its encoder."""
+    from imgproc_local.domain.image import TRAITS
+
+    advice = "Install it again: pip install --force-reinstall pyvips pyvips-binary"
+    try:
+        import pyvips
+    except (ImportError, OSError) as error:
+        return Check("libvips", "problem", f"It can't be loaded ({error}).", advice)
+    version = ".".join(str(pyvips.version(part)) for part in range(3))
+    works, missing = [], []
+    for traits in TRAITS.values():
+        try:
+            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{traits.extensions[0]}")
+            works.append(traits.name)
+        except pyvips.Error:
+            missing.append(traits.name)
+    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(works) or 'nothing'}"
+    if missing:
+        return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
+    if not pyvips.API_mode:
+        return Check("libvips", "warning", f"{detail}; in its slow ABI mode", advice)
+    return Check("libvips", "ok", detail)
+
+
+def _pillow() -> Check:
+    advice = "Install it again: pip install --force-reinstall pillow"
+    try:
+        from PIL import __version__, features
+    except (ImportError, OSError) as error:
+        return Check("pillow", "problem", f"It can't be loaded ({error}).", advice)
+    if features.check("avif"):
+        return Check("pillow", "ok", f"{__version__}, with AVIF")
+    try:
+        import pillow_avif  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return Check("pillow", "problem", f"{__version__}, without AVIF", "pip install pillow-avif-plugin")
+    return Check("pillow", "ok", f"{__version__}, AVIF through pillow-avif-plugin {pillow_avif.__version__}")
+
+
+def _describer() -> Check:
+    from imgproc_local.compose import facts_describer
+    from imgproc_local.domain.languages import LANGUAGES
+
+    try:
+        describer = facts_describer()
+    except (ImportError, OSError, ValueError) as error:
+        return Check("describer", "problem", f"It can't be loaded ({error}).", "Install the program again.")
+    return Check("describer", "ok", f"{type(describer).__name__}, without a model, in {len(LANGUAGES)} languages")
+
+
+# ---- where the data lies ----
+
+
+def _data(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
+    from imgproc_local.domain.errors import SettingInvalid
+
+    try:
+        loaded = load_settings(ctx, data_dir)
+    except SettingInvalid as error:
+        yield Check("settings", "problem", error.message, "Correct it; without it the data folder can't be looked at.")
+        return
+    yield _settings(loaded)
+    yield from _folder(loaded.config)
+
+
+def _settings(loaded: Loaded) -> Check:
+    from imgproc_local.config import default_config_path
+
+    changed = sum(origin != "default" for origin in loaded.origins.values())
+    where = str(loaded.file) if loaded.file else f"no file ({default_config_path()} would be read)"
+    return Check("settings", "ok", f"{where}; {changed} not at their defaults, see `imgproc-local config show`")
+
+
+def _folder(config: Config) -> Iterator[Check]:
+    from imgproc_local.storage.lock import current_owner
+
+    folder = config.data_dir
+    yield _writable(folder)
+    yield _disk(folder)
+    if not folder.is_dir():
+        return
+    owner = current_owner(folder)
+    yield _owner(owner)
+    yield from _database(folder, owner)
+
+
+def _writable(folder: Path) -> Check:
+    advice = "Give yourself the right to write there, or choose another folder with --data-dir."
+    if not os.path.lexists(folder):
+        parent = _existing(folder)
+        if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
+            return Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` or `process` makes it")
+        return Check("data folder", "problem", f"{folder} does not exist and can't be made in {parent}", advice)
+    if not folder.is_dir():
+        return Check("data folder", "problem", f"{folder} is not a folder", "Choose another with --data-dir.")
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        return Check("data folder", "problem", f"{folder} can't be written: {error.strerror}", advice)
+    return Check("data folder", "ok", f"{folder}, can be written")
+
+
+def _existing(folder: Path) -> Path:
+    return next(parent for parent in folder.parents if os.path.lexists(parent))
+
+
+def _disk(folder: Path) -> Check:
+    from imgproc_local.cli.output import size_text
+
+    free = shutil.disk_usage(folder if folder.exists() else _existing(folder)).free
+    if free < LOW_DISK_BYTES:
+        return Check("disk", "warning", f"only {size_text(free)} free", "Make room before you process much.")
+    return Check("disk", "ok", f"{size_text(free)} free")
+
+
+def _owner(owner: Owner | None) -> Check:
+    if owner is None:
+        return Check("server", "ok", "none is running on this data folder")
+    where = f" at {owner.address}" if owner.address else ""
+    return Check(
+        "server", "ok", f"`imgproc-local {owner.doing}`{where} runs as process {owner.pid} since {owner.since}"
+    )
+
+
+def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
+    from imgproc_local.cli.output import size_text
+    from imgproc_local.compose import DATABASE_FILE
+    from imgproc_local.domain.errors import StorageFailed
+    from imgproc_local.storage.inspection import inspect_database, inspect_files
+
+    path = folder / DATABASE_FILE
+    if not path.is_file():
+        yield Check("database", "ok", f"{DATABASE_FILE} does not exist yet; the first command that needs it makes it")
+        return
+    size = size_text(path.stat().st_size)
+    try:
+        report = inspect_database(path)
+        # files after rows: a file is there before its row, and a row goes before its file
+        files = inspect_files(folder)
+    except StorageFailed as error:
+        yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", _REPAIR)
+        return
+    yield _integrity(report, size)
+    if report.problems or report.schema != report.newest_schema:
+        return
+    yield _ledger(report)
+    yield _files(report, files, owner, reread=lambda: inspect_database(path).referenced)
+    yield Check(
+        "jobs", "ok", ", ".join(f"{count:,} {status}" for status, count in sorted(report.jobs.items())) or "none"
+    )
+    yield Check("keys", "ok", f"{report.keys:,} in force")
+
+
+_REPAIR = "Stop the server, keep a copy of the data folder, and restore the folder from a backup."
+
+
+def _integrity(report: DatabaseReport, size: str) -> Check:
+    if report.problems:
+        return Check("database", "problem", f"{size}, damaged: {'; '.join(report.problems)}", _REPAIR)
+    if report.schema > report.newest_schema:
+        detail = f"{size}, schema {report.schema}; this program knows {report.newest_schema}"
+        return Check("database", "problem", detail, "Use the newer version of the program that wrote it.")
+    if report.schema < report.newest_schema:
+        detail = f"{size}, schema {report.schema}; the next start brings it to {report.newest_schema}"
+        return Check("database", "ok", detail)
+    return Check("database", "ok", f"{size}, schema {report.schema}, sound")
+
+
+def _ledger(report: DatabaseReport) -> Check:
+    if not report.unequal:
+        return Check("credits", "ok", "every balance is what its ledger adds up to")
+    told = "; ".join(f"{one.account!r} has {one.balance:,}, its ledger says {one.moved:,}" for one in report.unequal)
+    return Check(
+        "credits", "problem", told, "The database was changed by hand or is damaged; restore it from a backup."
+    )
+
+
+def _files(
+    report: DatabaseReport, files: FilesReport, owner: Owner | None, reread: Callable[[], frozenset[str]]
+) -> Check:
+    from imgproc_local.cli.output import size_text
+
+    detail = f"{len(files.sizes):,} stored, {size_text(sum(files.sizes.values()))}"
+    missing = report.referenced - files.sizes.keys()
+    if missing and owner is not None:
+        missing &= reread()  # a job that was deleted while this looked is none of it
+    if missing:
+        advice = "Restore the folder `files` from a backup, or delete the jobs (DELETE /jobs/{id}) and send them again."
+        return Check("files", "problem", f"{detail}; {len(missing):,} that jobs name are missing", advice)
+    leftover = len(files.sizes.keys() - report.referenced) + files.incoming
+    if leftover and owner is None:
+        return Check("files", "warning", f"{detail}; {leftover:,} belong to no job", "The next start removes them.")
+    return Check("files", "ok", detail)

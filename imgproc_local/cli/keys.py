@@ -1,0 +1,136 @@
+"""`keys`: make, list and revoke API keys, beside a running server too; it takes notice at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from imgproc_local.cli.names import checked_name
+from imgproc_local.cli.settings import data_dir_option, load_config
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config
+    from imgproc_local.domain.keys import ApiKey
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list and revoke API keys. Works beside a running server."""
+
+
+@command.command("create")
+@click.option(
+    "--name", metavar="NAME", callback=checked_name, required=True, help="What the key is for, to tell it from others."
+)
+@click.option(
+    "--rate-limit",
+    type=click.IntRange(0, 1_000_000),
+    metavar="N",
+    help="Requests per minute; 0 is no limit.  [default: the setting rate_limit_per_minute]",
+)
+@click.option(
+    "--account",
+    metavar="NAME",
+    callback=checked_name,
+    default="default",
+    show_default=True,
+    help="Whose key; made where it is new.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with id, name and key.")
+@data_dir_option
+@click.pass_context
+def create(
+    ctx: click.Context, name: str, rate_limit: int | None, account: str, as_json: bool, data_dir: str | None
+) -> None:
+    """Make a key and show it, this once only."""
+    from imgproc_local.cli.output import echo_json
+
+    key, secret = asyncio.run(_create(load_config(ctx, data_dir), name, account, rate_limit))
+    if as_json:
+        echo_json({"id": key.id, "name": key.name, "key": secret})
+        return
+    click.echo(f"The API key {key.name!r} of the account {key.account!r}, shown only this once:\n\n    {secret}\n")
+    click.echo(f"Send it as `Authorization: Bearer KEY`. To make it useless: `imgproc-local keys revoke {key.id}`")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@data_dir_option
+@click.pass_context
+def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """List every key, oldest first. The secrets themselves are stored nowhere."""
+    from imgproc_local.cli.output import echo_json, table
+
+    config = load_config(ctx, data_dir)
+    keys = asyncio.run(_all(config))
+    if as_json:
+        echo_json(
+            [
+                {
+                    "id": key.id,
+                    "name": key.name,
+                    "account": key.account,
+                    "rate_limit": key.rate_limit,
+                    "created_at": key.created_at,
+                    "revoked_at": key.revoked_at,
+                }
+                for key in keys
+            ]
+        )
+        return
+    if not keys:
+        click.echo("There is no key yet. Make one with `imgproc-local keys create --name NAME`.")
+        return
+    rows = [("ID", "NAME", "ACCOUNT", "PER MINUTE", "CREATED", "STATE")]
+    rows += [
+        (
+            key.id,
+            key.name,
+            key.account,
+            _limit_text(key.rate_limit, config.rate_limit_per_minute),
+            key.created_at[:19] + "Z",
+            "in force" if key.revoked_at is None else f"revoked {key.revoked_at[:19]}Z",
+        )
+        for key in keys
+    ]
+    for line in table(rows):
+        click.echo(line)
+
+
+@command.command("revoke")
+@click.argument("key_id", metavar="ID")
+@data_dir_option
+@click.pass_context
+def revoke(ctx: click.Context, key_id: str, data_dir: str | None) -> None:
+    """Make the key with this ID useless at once. `keys list` shows the IDs."""
+    asyncio.run(_revoke(load_config(ctx, data_dir), key_id))
+    click.echo(f"Revoked {key_id.lower()}.")
+
+
+def _limit_text(rate_limit: int | None, default: int) -> str:
+    limit = default if rate_limit is None else rate_limit
+    text = "no limit" if limit == 0 else str(limit)
+    return f"{text} (default)" if rate_limit is None else text
+
+
+async def _create(config: Config, name: str, account: str, rate_limit: int | None) -> tuple[ApiKey, str]:
+    from imgproc_local.compose import open_store
+
+    async with open_store(config) as store:
+        return await store.keys.create(name, account, rate_limit)
+
+
+async def _all(config: Config) -> list[ApiKey]:
+    from imgproc_local.compose import open_store
+
+    async with open_store(config) as store:
+        return await store.keys.all()
+
+
+async def _revoke(config: Config, key_id: str) -> None:
+    from imgproc_local.compose import open_store
+
+    async with open_store(config) as store:
+        await store.keys.revoke(key_id)

@@ -1,0 +1,67 @@
+"""The program as its users start it: a process of its own, with a data folder of the test's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from imgproc_local.cli import main
+from tests.faults.server_process import ROOT, clean_environment
+
+TIMEOUT_S = 60
+
+
+class Program:
+    """Starts `imgproc-local` on the data folder `data`; no settings of the machine's owner are seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self._environment = {"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder)}
+
+    def start(self, *arguments: object, **settings: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
+            cwd=ROOT,
+            env=clean_environment(**{"data_dir": self.data, "codec_threads": 2, **settings}) | self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def __call__(self, *arguments: object, **settings: object) -> subprocess.CompletedProcess[str]:
+        with self.start(*arguments, **settings) as process:
+            try:
+                out, err = process.communicate(timeout=TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def json(self, *arguments: object, **settings: object) -> Any:
+        """What a command prints with --json. The command must have succeeded."""
+        result = self(*arguments, "--json", **settings)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def here(self, *arguments: object, **settings: object) -> Result:
+        """As calling, but in the test's own process: quicker, for commands that need no process of their own."""
+        environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
+        environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}
+        return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
+
+    def here_json(self, *arguments: object, **settings: object) -> Any:
+        result = self.here(*arguments, "--json", **settings)
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)

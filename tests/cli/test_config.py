@@ -1,0 +1,43 @@
+"""The settings, as `config show` tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from imgproc_local.config import SETTINGS, setting_meta
+from tests.cli.conftest import Program
+
+
+def test_every_setting_is_told_with_value_source_and_description(program: Program) -> None:
+    shown = program.here_json("config", "show")
+    assert [setting["name"] for setting in shown["settings"]] == list(SETTINGS)
+    for setting in shown["settings"]:
+        assert setting["description"] == setting_meta(setting["name"]).description
+    text = program.here("config", "show").stdout
+    for name in SETTINGS:
+        assert f"\n{name} = " in text
+
+
+def test_each_source_is_named(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("queue_limit = 7\nport = 1111\n")
+    shown = program.here_json("config", "show", "--data-dir", tmp_path / "x", config=file, port=2222)
+    settings = {setting["name"]: (setting["value"], setting["source"]) for setting in shown["settings"]}
+    assert shown["file"] == str(file)
+    assert settings["queue_limit"] == (7, str(file))
+    assert settings["port"] == (2222, "IMGPROC_PORT")
+    assert settings["data_dir"] == (str(tmp_path / "x"), "--data-dir")
+    assert settings["host"] == ("127.0.0.1", "default")
+
+
+def test_showing_makes_no_data_folder(program: Program) -> None:
+    program.here_json("config", "show")
+    assert not program.data.exists()
+
+
+def test_an_unknown_setting_in_the_file_is_told(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("ports = 1111\n")
+    result = program.here("config", "show", config=file)
+    assert result.exit_code == 2
+    assert "'ports'" in result.stderr

@@ -1,0 +1,140 @@
+"""What `doctor` finds, and that it changes nothing while it looks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Program
+from tests.faults.server_process import serving
+from tests.support import pictures
+
+
+def checks(program: Program, exit_code: int = 0, **settings: object) -> dict[str, dict[str, Any]]:
+    result = program.here("doctor", **settings)
+    assert result.exit_code == exit_code, result.stdout
+    import json
+
+    document = json.loads(program.here("doctor", "--json", **settings).stdout)
+    assert document["ok"] is (exit_code == 0)
+    for check in document["checks"]:
+        assert check["detail"] in result.stdout
+        assert check["state"] in ("ok", "warning", "problem")
+        assert check["state"] != "problem" or check["advice"], "a problem says what to do"
+    return {check["name"]: check for check in document["checks"]}
+
+
+def change(program: Program, statement: str) -> None:
+    with closing(sqlite3.connect(program.data / "imgproc.db")) as connection, connection:
+        connection.execute(statement)
+
+
+def listing(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def store_a_job(program: Program) -> None:
+    """A finished job with its files, as a server leaves them."""
+    import httpx
+
+    key = program.here_json("keys", "create", "--name", "k")["key"]
+    with serving(program.data) as server:
+        answer = httpx.post(
+            f"{server.root}/api/v1/images/optimize",
+            files={"image": ("a.jpg", pictures.jpeg())},
+            headers={"X-API-Key": key, "Prefer": "wait=30"},
+            timeout=60,
+        )
+        assert answer.json()["data"]["status"] == "completed"
+        server.terminate()
+
+
+def test_a_folder_that_is_not_there_is_no_problem_and_is_not_made(program: Program) -> None:
+    found = checks(program)
+    assert {check["state"] for check in found.values()} == {"ok"}
+    assert "does not exist yet" in found["data folder"]["detail"]
+    assert not program.data.exists()
+
+
+def test_an_empty_folder_stays_empty(program: Program) -> None:
+    program.data.mkdir()
+    checks(program)
+    assert list(program.data.iterdir()) == []
+
+
+def test_the_installation_is_told(program: Program) -> None:
+    found = checks(program)
+    for name in ("JPEG", "PNG", "GIF", "WebP", "AVIF"):
+        assert name in found["libvips"]["detail"]
+    assert sqlite3.sqlite_version in found["sqlite"]["detail"]
+    assert {"program", "python", "pillow", "describer", "settings", "disk"} <= set(found)
+
+
+def test_a_used_folder_is_well_and_left_as_it_is_and_no_secret_is_shown(program: Program) -> None:
+    secret = program.here_json("keys", "create", "--name", "k")["key"]
+    store_a_job(program)
+    before = listing(program.data)
+    found = checks(program)
+    assert listing(program.data) == before
+    assert found["jobs"]["detail"] == "1 completed"
+    assert found["keys"]["detail"].startswith("2 ")
+    assert found["server"]["detail"].startswith("none")
+    assert secret not in program.here("doctor").stdout
+
+
+def test_a_running_server_is_named_with_its_address(program: Program) -> None:
+    with serving(program.data) as server:
+        found = checks(program)
+        assert server.root is not None
+        assert server.root in found["server"]["detail"]
+        assert str(server.pid) in found["server"]["detail"]
+
+
+def test_a_balance_that_is_not_the_ledger_s_is_a_problem(program: Program) -> None:
+    program.here_json("credits", "grant", 5)
+    change(program, "UPDATE accounts SET balance = balance + 1")
+    assert checks(program, exit_code=1)["credits"]["state"] == "problem"
+
+
+def test_a_missing_file_is_a_problem_and_a_leftover_one_a_warning(program: Program) -> None:
+    store_a_job(program)
+    files = [path for path in (program.data / "files").rglob("*") if path.is_file()]
+    assert files
+    spare = program.data / "files" / "00"
+    spare.mkdir(exist_ok=True)
+    (spare / ("00" * 32)).write_bytes(b"left over")
+    assert checks(program)["files"]["state"] == "warning"
+    files[0].unlink()
+    assert checks(program, exit_code=1)["files"]["state"] == "problem"
+
+
+@pytest.mark.parametrize("bytes_kept", [0, 5000])
+def test_a_damaged_database_is_a_problem(program: Program, bytes_kept: int) -> None:
+    program.here_json("credits", "grant", 5)
+    path = program.data / "imgproc.db"
+    path.write_bytes(path.read_bytes()[:bytes_kept] + os.urandom(40_000))
+    assert checks(program, exit_code=1)["database"]["state"] == "problem"
+
+
+def test_a_database_of_a_newer_program_is_a_problem(program: Program) -> None:
+    program.here_json("credits", "grant", 5)
+    change(program, "PRAGMA user_version = 99")
+    found = checks(program, exit_code=1)
+    assert "99" in found["database"]["detail"]
+
+
+def test_settings_that_can_not_be_used_are_a_problem_among_the_others(program: Program) -> None:
+    found = checks(program, exit_code=1, port=99999)
+    assert found["settings"]["state"] == "problem"
+    assert found["libvips"]["state"] == "ok"
+
+
+def test_a_folder_that_can_not_be_used_is_a_problem(program: Program) -> None:
+    program.data.write_bytes(b"a file")
+    assert checks(program, exit_code=1)["data folder"]["state"] == "problem"
+    assert checks(program, exit_code=1, data_dir=program.data / "below")["data folder"]["state"] == "problem"

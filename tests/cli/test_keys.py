@@ -1,0 +1,73 @@
+"""API keys on the command line, alone and beside a running server."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.cli.conftest import Program
+from tests.faults.server_process import serving
+
+
+def test_create_prints_exactly_the_id_the_name_and_the_key(program: Program) -> None:
+    created = program.here_json("keys", "create", "--name", "shop")
+    assert list(created) == ["id", "name", "key"]
+    assert created["name"] == "shop"
+    assert created["key"].startswith("imgp_")
+
+
+def test_the_list_shows_every_key_but_never_a_secret(program: Program) -> None:
+    first = program.here_json("keys", "create", "--name", "shop")
+    second = program.here_json("keys", "create", "--name", "größer", "--rate-limit", 0, "--account", "other")
+    for result in (program.here("keys", "list"), program.here("keys", "list", "--json")):
+        assert result.exit_code == 0
+        for key in (first, second):
+            assert key["id"] in result.stdout
+            assert key["name"] in result.stdout
+            assert key["key"] not in result.stdout
+            assert key["key"].removeprefix("imgp_") not in result.stdout
+    listed = program.here_json("keys", "list")
+    assert [key["rate_limit"] for key in listed] == [None, 0]
+    assert [key["account"] for key in listed] == ["default", "other"]
+    assert "no limit" in program.here("keys", "list").stdout
+
+
+def test_a_key_is_shown_once_when_it_is_made(program: Program) -> None:
+    result = program.here("keys", "create", "--name", "shop")
+    assert result.exit_code == 0
+    assert result.stdout.count("imgp_") == 1
+
+
+def test_revoke_is_told_in_the_list_and_can_not_be_repeated(program: Program) -> None:
+    key = program.here_json("keys", "create", "--name", "shop")
+    assert program.here("keys", "revoke", key["id"].upper()).exit_code == 0
+    assert program.here_json("keys", "list")[0]["revoked_at"] is not None
+    assert "revoked" in program.here("keys", "list").stdout
+    again = program.here("keys", "revoke", key["id"])
+    assert again.exit_code == 2
+    assert key["id"] in again.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--name", " "), ("--name", "a\nb"), ("--name", "x" * 256), ("--name", "a", "--rate-limit", "-1"),
+     ("--name", "a", "--rate-limit", "many"), ("--name", "\udcff"), ("--name", "a", "--account", "")],
+)  # fmt: skip
+def test_a_key_that_can_not_be_made_is_refused_and_none_is(program: Program, arguments: tuple[str, ...]) -> None:
+    assert program.here("keys", "create", *arguments).exit_code == 2
+    assert program.here_json("keys", "list") == []
+
+
+def test_a_running_server_takes_notice_of_new_and_revoked_keys_and_of_credits(program: Program) -> None:
+    with serving(program.data) as server:
+        url = f"{server.root}/api/v1/credits/balance"
+        key = program.json("keys", "create", "--name", "beside", "--rate-limit", 2)
+        headers = {"X-API-Key": key["key"]}
+        before = httpx.get(url, headers=headers)
+        assert before.status_code == 200
+        assert before.headers["X-RateLimit-Limit"] == "2"
+        program.json("credits", "grant", 7)
+        assert httpx.get(url, headers=headers).json()["data"]["balance"] == before.json()["data"]["balance"] + 7
+        assert httpx.get(url, headers=headers).status_code == 429
+        assert program("keys", "revoke", key["id"]).returncode == 0
+        assert httpx.get(url, headers=headers).status_code == 401

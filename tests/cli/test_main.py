@@ -1,0 +1,68 @@
+"""What holds for every command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imgproc_local import __version__
+from imgproc_local.cli import COMMANDS
+from tests.cli.conftest import Program
+
+HEAVY = ("litestar", "pyvips", "PIL", "aiosqlite", "babel", "uvicorn")
+
+
+def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
+    script = (
+        "import sys\nfrom imgproc_local.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"print('loaded:', [name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    for command in COMMANDS:
+        assert f"\n  {command} " in result.stdout
+    assert "loaded: []" in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_page(program: Program, command: str) -> None:
+    result = program.here(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+def test_the_version_is_told(program: Program) -> None:
+    assert __version__ in program.here("--version").stdout
+
+
+def test_an_unknown_command_is_refused(program: Program) -> None:
+    result = program.here("prozess")
+    assert result.exit_code == 2
+    assert "prozess" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance"), ("config", "show")])
+def test_a_setting_that_can_not_be_used_is_told_in_one_line(program: Program, command: tuple[str, ...]) -> None:
+    result = program.here(*command, port=99999)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: port (IMGPROC_PORT)")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance")])
+def test_a_data_folder_that_can_not_be_made_is_told(program: Program, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    result = program.here(*command, "--data-dir", tmp_path / "file" / "data")
+    assert result.exit_code == 2
+    assert "--data-dir" in result.stderr
+
+
+def test_the_data_folder_is_understood_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
+    for number, arguments in enumerate((("--data-dir", "{}", "keys", "list"), ("keys", "list", "--data-dir", "{}"))):
+        folder = tmp_path / f"other-{number}"
+        assert program.here(*(argument.format(folder) for argument in arguments)).exit_code == 0
+        assert folder.is_dir()
+    assert not program.data.exists()

@@ -1,0 +1,94 @@
+"""What every describer promises, whatever it looks with. A new one joins `DESCRIBERS`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+
+from imgproc_local.domain.errors import StageTimedOut
+from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.result import Source
+from imgproc_local.vision.describer import Describer, Hints
+from imgproc_local.vision.facts import FactsDescriber
+
+DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber]
+
+PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
+HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), Embedded(), "IMG_0001.JPG")
+
+OPENERS = re.compile(
+    r"(?i)^(an? |the )?(image|picture|photo|photograph|graphic) (of|shows|showing)\b"
+    r"|^(ein )?(bild|foto|fotografie) (von|vom|zeigt)\b|^(une )?(image|photo|photographie) (de|d['’]|montr)"
+    r"|^(una )?(imagen|foto|fotografía) de\b|^here (is|are)\b"
+)
+
+
+@pytest.fixture(params=DESCRIBERS)
+def describer(request: pytest.FixtureRequest) -> Describer:
+    made: Describer = request.param()
+    return made
+
+
+def go_on() -> None:
+    """Nothing asks to stop."""
+
+
+def test_each_language_asked_for_gets_one_translation_in_order(describer: Describer) -> None:
+    asked = ["fr", "en", "ja"]
+    translations = describer.describe(PLAIN, asked, HINTS, go_on)
+    assert [translation.language_code for translation in translations] == asked
+
+
+def test_every_translation_keeps_to_the_contract(describer: Describer) -> None:
+    for translation in describer.describe(PLAIN, list(LANGUAGES), HINTS, go_on):
+        alt = translation.seo_alt_text
+        assert 0 < len(alt) <= 250, alt
+        assert unicodedata.is_normalized("NFC", alt)
+        assert alt == " ".join(alt.split(" ")).strip()
+        assert "  " not in alt
+        assert not OPENERS.search(alt), alt
+        assert not re.search(r"[<>{}\n\t]", alt), alt
+        assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+){0,7}", translation.seo_filename), translation
+        assert len(translation.seo_filename) <= 80
+        assert translation.source in Source
+
+
+def test_the_same_picture_gets_the_same_words(describer: Describer) -> None:
+    assert describer.describe(PLAIN, ["en", "de"], HINTS, go_on) == describer.describe(
+        PLAIN, ["en", "de"], HINTS, go_on
+    )
+
+
+def test_a_stop_is_heeded_between_languages(describer: Describer) -> None:
+    asked = 0
+
+    def stop_at_the_third() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise StageTimedOut("analyze: took longer than its time limit")
+
+    with pytest.raises(StageTimedOut):
+        describer.describe(PLAIN, list(LANGUAGES), HINTS, stop_at_the_third)
+    assert asked == 3
+
+
+def test_a_persons_own_alt_text_is_used_as_it_stands(describer: Describer) -> None:
+    own = EmbeddedText("Two herons at the mill pond.", "en-GB")
+    hints = Hints(HINTS.info, Embedded(alt_text=(own,)), "IMG_0001.JPG")
+    translation, *_ = describer.describe(PLAIN, ["en"], hints, go_on)
+    assert (translation.seo_alt_text, translation.source) == (own.text, Source.EMBEDDED)
+
+
+def test_a_position_is_told_only_where_a_setting_allows_it(describer: Describer) -> None:
+    info, embedded = HINTS.info, Embedded(gps=(38.7223, -9.1393), camera="C")
+    for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), go_on):
+        assert not re.search("38|72|13|gps", translation.seo_alt_text + translation.seo_filename, re.IGNORECASE)
+    allowed = Hints(info, embedded, "IMG_0001.JPG", may_use_gps=True)
+    for translation in describer.describe(PLAIN, list(LANGUAGES), allowed, go_on):
+        assert "GPS 38.7223, -9.1393" in translation.seo_alt_text
+        assert not re.search("38|gps", translation.seo_filename)
