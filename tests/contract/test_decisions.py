@@ -1,5 +1,5 @@
-"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order: one file,
-because the page is one.
+"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order: all in
+one file, because the page is one.
 """
 
 from __future__ import annotations

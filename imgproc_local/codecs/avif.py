@@ -1,0 +1,102 @@
+"""AVIF: written from any still or animated picture, and made smaller where it is one already.
+
+Stills are encoded by libvips in 4:4:4; animations by Pillow's libavif.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyvips
+
+from imgproc_local.codecs import animation, metadata
+from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs.container import Blocks, jpeg
+from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
+from imgproc_local.codecs.icc import kept_profile
+from imgproc_local.codecs.probe import opened
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.image import Format, ImageInfo
+
+QUALITY = 60
+MIN_QUALITY = 35
+"""A coarsely stored JPEG is converted at about its own quality down to this."""
+
+EFFORT = 3
+WORTH_IT = 0.85
+MAX_SIDE_PX = 16384
+"""libvips writes no larger HEIF."""
+
+_HDR_TRANSFERS = (16, 18)
+
+
+@at_border("The AVIF can't be optimised")
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    """A smaller AVIF, None where nothing smaller came out.
+
+    Animations and HDR pictures (PQ, HLG) keep their picture data bit for bit and lose only metadata that must go.
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
+    check_stop()
+    with opened(path) as data:
+        blocks = metadata.read_blocks(data, Format.AVIF)
+        clean = container.with_blocks(data, metadata.kept(blocks, Format.AVIF, Format.AVIF))
+        best = clean
+        hdr = container.transfer_characteristics(data) in _HDR_TRANSFERS
+        if hdr or info.frames > 1:
+            finish(open_upright(path, info), check_stop, "avg")
+        elif max(info.width_px, info.height_px) <= MAX_SIDE_PX:
+            image = open_upright(path, info)
+            encoded = _encode(image, info, kept_profile(blocks.icc), blocks, QUALITY, check_stop)
+            best = encoded if len(encoded) <= WORTH_IT * len(clean) else clean
+        return best if len(best) < len(data) else None
+
+
+@at_border("The picture can't be converted to AVIF")
+def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
+    """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
+
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
+    check_stop()
+    if max(info.width_px, info.height_px) > MAX_SIDE_PX:
+        raise StageFailed(
+            f"AVIF is written with at most {MAX_SIDE_PX:,} pixels on a side, but the picture has"
+            f" {info.width_px:,} × {info.height_px:,}."
+        )
+    with opened(path) as data:
+        blocks = metadata.read_blocks(data, info.format)
+        quality = QUALITY
+        if info.format is Format.JPEG:
+            quality = max(MIN_QUALITY, min(QUALITY, jpeg.estimated_quality(data) - 15))
+    if info.frames > 1:
+        if info.format is Format.AVIF:
+            raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
+        kept = metadata.kept(blocks, info.format, Format.AVIF)
+        return container.with_blocks(animation.encode_avif(path, info, kept, check_stop), kept)
+
+    def encode(fail_on: str) -> bytes:
+        image, profile = for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
+        return _encode(image, info, profile, blocks, quality, check_stop)
+
+    return whole_or_error(info, encode)
+
+
+def _encode(
+    image: pyvips.Image, info: ImageInfo, profile: bytes | None, blocks: Blocks, quality: int, check_stop: CheckStop
+) -> bytes:
+    kept = metadata.kept(blocks, info.format, Format.AVIF)
+    image = image.copy()
+    for name in image.get_fields():
+        if name.endswith("-data") or name.startswith("exif-"):
+            image.remove(name)
+    for name, block in (("exif-data", kept.exif), ("xmp-data", kept.xmp), ("icc-profile-data", profile)):
+        if block:
+            image.set_type(pyvips.GValue.blob_type, name, b"Exif\0\0" + block if name == "exif-data" else block)
+    options: dict[str, Any] = {"Q": quality, "effort": EFFORT, "compression": "av1", "subsample_mode": "off"}
+    options["bitdepth"] = 8 if info.bits_per_sample <= 8 else 12 if info.bits_per_sample == 12 else 10
+    encoded = finish(image, check_stop, "heifsave_buffer", keep="all", **options)
+    # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
+    return container.with_blocks(encoded, kept)

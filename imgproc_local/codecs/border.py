@@ -1,0 +1,86 @@
+"""The room's border: every error of a foreign library becomes one of the domain's, in a phrase for people."""
+
+from __future__ import annotations
+
+import errno
+import struct
+import sys
+import zlib
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from imgproc_local.domain.errors import BrokenImage, ServiceError, StageFailed, TooManyPixels
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_RESOURCES = (
+    errno.ENOSPC,
+    errno.ENOMEM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.ENOENT,
+    errno.EIO,
+)
+_DECODER_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+)
+_VIPS_RESOURCE_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
+
+
+def at_border(task: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: `task` names in the message what failed, as in "The picture can't be read: …"."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except ServiceError:
+                raise
+            except Exception as error:
+                domain_error = translate(error, task)
+                if domain_error is None:
+                    raise
+                raise domain_error from error
+
+        return guarded
+
+    return decorate
+
+
+def translate(error: Exception, task: str) -> ServiceError | None:
+    """The domain error for what pyvips, Pillow, zlib or struct raised; None for what no decoder raises.
+
+    Messages of libraries can name files, so they stay in the cause and are not told.
+    """
+    if isinstance(error, MemoryError):
+        return StageFailed(f"{task}: there is not enough memory.")
+    if _is_from("pyvips", "Error", error):
+        if any(word in str(error).lower() for word in _VIPS_RESOURCE_WORDS):
+            return StageFailed(f"{task}: memory or disk space ran out.")
+        return BrokenImage(f"{task}: its data is damaged or incomplete.")
+    if _is_from("PIL.Image", "DecompressionBombError", error):
+        return TooManyPixels(f"{task}: it has more pixels than can be decoded.")
+    if isinstance(error, OSError) and error.errno in _RESOURCES:
+        return StageFailed(f"{task}: {error.strerror or 'storage failed'}.")
+    if isinstance(error, _DECODER_ERRORS):
+        return BrokenImage(f"{task}: its data is damaged or incomplete.")
+    return None
+
+
+def _is_from(module: str, name: str, error: Exception) -> bool:
+    """Whether the error is of a library's class; the library is not loaded for asking."""
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(error, kind)

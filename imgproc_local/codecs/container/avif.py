@@ -1,0 +1,387 @@
+"""AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
+
+Metadata blocks are items: `with_blocks` replaces their bytes in place and moves every offset that points behind them,
+so that picture data and sample tables stay bit for bit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+_CONTAINERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"iprp", b"ipco", b"dinf")
+_MAX_BOXES = 20_000
+_NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
+_NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
+_ORIENTATIONS = {
+    (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
+    (2, 0): 2, (2, 1): 4, (1, 1): 7, (3, 1): 5,
+}  # fmt: skip
+"""EXIF's number for a turn of n × 90° anticlockwise, then a mirroring (0 top to bottom, 1 left to right)."""
+
+
+class Box(Struct, frozen=True):
+    """The content is `data[body:end]`."""
+
+    kind: bytes
+    start: int
+    body: int
+    end: int
+
+
+class Extent(Struct, frozen=True):
+    """One piece of an item, and the `(position, size in bytes)` of the fields that hold its offset and length."""
+
+    offset: int
+    length: int
+    offset_field: tuple[int, int]
+    length_field: tuple[int, int]
+
+
+class Item(Struct):
+    id: int
+    kind: bytes = b""
+    content_type: bytes = b""
+    in_file: bool = True
+    extents: list[Extent] = []
+
+
+def boxes(data: Data, start: int, end: int) -> Iterator[Box]:
+    at = start
+    for _ in range(_MAX_BOXES):
+        if at + 8 > end:
+            return
+        size, kind = unpack(">I", data, at, "box header")[0], data[at + 4 : at + 8]
+        body = at + 8
+        if size == 1:
+            (size,) = unpack(">Q", data, at + 8, "box header")
+            body += 8
+        stop = end if size == 0 else at + size
+        if stop < body or stop > end:
+            raise BrokenImage("The AVIF is cut off or damaged: a box is longer than what holds it.")
+        yield Box(kind, at, body, stop)
+        at = stop
+    raise BrokenImage(f"The AVIF has more than {_MAX_BOXES} boxes.")
+
+
+def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
+    """The first box at this path of kinds."""
+    box: Box | None = inside
+    for kind in path:
+        if box is None:
+            return None
+        box = next((child for child in boxes(data, box.body, box.end) if child.kind == kind), None)
+    return box
+
+
+def _meta(data: Data) -> Box:
+    """The file's meta box, its version and flags skipped."""
+    for box in boxes(data, 0, len(data)):
+        if box.kind == b"meta":
+            return Box(box.kind, box.start, box.body + 4, box.end)
+    raise BrokenImage("The AVIF holds no description of its picture.")
+
+
+def _all_items(data: Data) -> list[Item]:
+    """The items of the file's meta box and of those inside an animation's tracks, which repeat the metadata items."""
+    found = _items(data, _meta(data))
+    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
+    for track in boxes(data, moov.body, moov.end) if moov else ():
+        inner = _find(data, track, b"meta") if track.kind == b"trak" else None
+        if inner is not None:
+            found += _items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
+    return found
+
+
+def is_sequence(data: Data) -> bool:
+    """Whether the file is an animation with a track of its own."""
+    return any(box.kind == b"moov" for box in boxes(data, 0, len(data)))
+
+
+def read_header(data: Data) -> ImageInfo:
+    """What the primary item's properties, or an animation's track, say. Raises: BrokenImage."""
+    whole = Box(b"", 0, 0, len(data))
+    meta = _meta(data)
+    width = height = 0
+    bits, angle, mirror = 8, 0, None
+    for box in _primary_properties(data, meta):
+        if box.kind == b"ispe":
+            width, height = unpack(">II", data, box.body + 4, "size")
+        elif box.kind == b"av1C":
+            (flags,) = unpack(">B", data, box.body + 2, "codec configuration")
+            bits = 8 if not flags & 0x40 else 12 if flags & 0x20 else 10
+        elif box.kind == b"pixi":
+            bits = unpack(">BB", data, box.body + 4, "sample depth")[1]
+        elif box.kind == b"irot":
+            angle = unpack(">B", data, box.body, "rotation")[0] & 3
+        elif box.kind == b"imir":
+            mirror = unpack(">B", data, box.body, "mirroring")[0] & 1
+    if not width or not height:
+        raise BrokenImage(f"The AVIF's header makes no sense: {width}×{height} pixels.")
+    for box in boxes(data, 0, len(data)):
+        # every item lies in the file, except where the file was cut
+        if box.kind == b"mdat" and box.end > len(data):
+            raise BrokenImage("The AVIF is cut off.")
+    frames, duration_ms = 1, 0
+    moov = _find(data, whole, b"moov")
+    if moov is not None:
+        frames, duration_ms = _track(data, moov)
+    return ImageInfo(
+        Format.AVIF, width, height, frames, _ORIENTATIONS[angle, mirror], _has_alpha(data, meta), bits, duration_ms
+    )
+
+
+def _track(data: Data, moov: Box) -> tuple[int, int]:
+    """Frames and duration in milliseconds of the longest track."""
+    best = (1, 0)
+    for track in boxes(data, moov.body, moov.end):
+        if track.kind != b"trak":
+            continue
+        media = _find(data, track, b"mdia")
+        times = _find(data, media, b"mdhd") if media else None
+        sizes = _find(data, media, b"minf", b"stbl", b"stsz") if media else None
+        if times is None or sizes is None:
+            continue
+        (count,) = unpack(">I", data, sizes.body + 8, "sample table")
+        if data[times.body]:
+            scale, duration = unpack(">IQ", data, times.body + 20, "track header")
+        else:
+            scale, duration = unpack(">II", data, times.body + 12, "track header")
+        best = max(best, (count, round(1000 * duration / scale) if scale else 0))
+    return best if best[0] > 1 else (1, 0)
+
+
+def _primary_properties(data: Data, meta: Box) -> list[Box]:
+    primary = _find(data, meta, b"pitm")
+    if primary is None:
+        raise BrokenImage("The AVIF does not say which of its items is the picture.")
+    wide = data[primary.body] != 0
+    (item,) = unpack(">I" if wide else ">H", data, primary.body + 4, "primary item")
+    return _properties(data, meta, item)
+
+
+def _properties(data: Data, meta: Box, item: int) -> list[Box]:
+    """The property boxes associated with an item, in order."""
+    store = _find(data, meta, b"iprp", b"ipco")
+    holder = _find(data, meta, b"iprp")
+    if store is None or holder is None:
+        return []
+    all_properties = list(boxes(data, store.body, store.end))
+    found: list[Box] = []
+    for table in boxes(data, holder.body, holder.end):
+        if table.kind != b"ipma":
+            continue
+        version, flags = data[table.body], data[table.body + 3]
+        (entries,) = unpack(">I", data, table.body + 4, "property table")
+        at = table.body + 8
+        for _ in range(entries):
+            form = ">IB" if version else ">HB"
+            if at >= table.end:
+                raise BrokenImage("The AVIF is damaged: its property table is longer than its box.")
+            owner, count = unpack(form, data, at, "property table")
+            at += struct.calcsize(form)
+            for _ in range(count):
+                (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table")
+                at += 2 if flags & 1 else 1
+                number = index & (0x7FFF if flags & 1 else 0x7F)
+                if owner == item and 0 < number <= len(all_properties):
+                    found.append(all_properties[number - 1])
+    return found
+
+
+def _has_alpha(data: Data, meta: Box) -> bool:
+    store = _find(data, meta, b"iprp", b"ipco")
+    if store is None:
+        return False
+    auxiliary = (box for box in boxes(data, store.body, store.end) if box.kind == b"auxC")
+    return any(b":alpha" in data[box.body : box.end] or b":auxid:1" in data[box.body : box.end] for box in auxiliary)
+
+
+def transfer_characteristics(data: Data) -> int | None:
+    """The primary item's transfer function by its CICP number, None where it is not said. 16 is PQ, 18 is HLG."""
+    for box in _primary_properties(data, _meta(data)):
+        if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
+            return unpack(">HH", data, box.body + 4, "colour description")[1]
+    return None
+
+
+def _items(data: Data, meta: Box) -> list[Item]:
+    table = _find(data, meta, b"iloc")
+    names = _find(data, meta, b"iinf")
+    if table is None or names is None:
+        return []
+    found = {item.id: item for item in _locations(data, table)}
+    version = data[names.body]
+    for box in boxes(data, names.body + (8 if version else 6), names.end):
+        if box.kind != b"infe" or data[box.body] < 2:
+            continue
+        wide = data[box.body] > 2
+        (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table")
+        at = box.body + 4 + (4 if wide else 2) + 2
+        if number in found:
+            found[number].kind = data[at : at + 4]
+            if found[number].kind == b"mime":
+                found[number].content_type = data[at + 4 : box.end].split(b"\0")[1:2][0] if at + 4 < box.end else b""
+    return list(found.values())
+
+
+def _locations(data: Data, table: Box) -> Iterator[Item]:
+    version = data[table.body]
+    sizes, more = unpack(">BB", data, table.body + 4, "item table")
+    offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, (more & 15) if version else 0
+    at = table.body + 6
+
+    def take(size: int) -> int:
+        nonlocal at
+        if at + size > table.end:
+            raise BrokenImage("The AVIF is damaged: its item table is longer than its box.")
+        value = int.from_bytes(data[at : at + size], "big")
+        at += size
+        return value
+
+    for _ in range(take(4 if version == 2 else 2)):
+        item = Item(take(4 if version == 2 else 2))
+        item.in_file = (take(2) & 15) == 0 if version else True
+        take(2)
+        base_at, base = at, take(base_size)
+        pieces = take(2)
+        for _ in range(pieces):
+            take(index_size)
+            offset_at, offset = at, take(offset_size)
+            length_at, length = at, take(length_size)
+            # writers keep the position in the base and leave the offset 0, or the other way round
+            field = (base_at, base_size) if base and pieces == 1 else (offset_at, offset_size)
+            item.extents.append(Extent(base + offset, length, field, (length_at, length_size)))
+        yield item
+
+
+def _metadata_items(data: Data) -> list[tuple[str, Item, Extent]]:
+    """The EXIF and XMP items that lie whole in the file, in one piece."""
+    found = []
+    for item in _all_items(data):
+        xmp = item.kind == b"mime" and item.content_type == b"application/rdf+xml"
+        if (item.kind != b"Exif" and not xmp) or not item.in_file or len(item.extents) != 1:
+            continue
+        extent = item.extents[0]
+        if extent.offset + extent.length <= len(data):
+            found.append(("xmp" if xmp else "exif", item, extent))
+    return found
+
+
+def read_blocks(data: Data) -> Blocks:
+    found: dict[str, bytes] = {}
+    for name, _, extent in _metadata_items(data):
+        if 4 < extent.length <= MAX_BLOCK_BYTES:
+            raw = data[extent.offset : extent.offset + extent.length]
+            if name == "exif":
+                raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
+            found.setdefault(name, raw)
+    for box in _primary_properties(data, _meta(data)):
+        if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
+            found.setdefault("icc", data[box.body + 4 : box.end])
+    return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
+
+
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
+    """The file with the contents of its EXIF and XMP items exchanged for these, or emptied.
+
+    A block for which the file has no item is not written; `blocks.icc` is not looked at: the profile stays as it is.
+    """
+    new = {
+        "exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF),
+        "xmp": blocks.xmp or _NO_XMP,
+    }
+    edits = set()
+    lengths = {}
+    for name, _, extent in _metadata_items(data):
+        edits.add((extent.offset, extent.offset + extent.length, new[name]))
+        lengths[extent.length_field] = len(new[name])
+    # the same bytes may be an item of the file and of a track
+    ordered = sorted(edits)
+    out = bytearray(data)
+    _move(out, data, ordered)
+    for (position, size), length in lengths.items():
+        out[position : position + size] = length.to_bytes(size, "big")
+    for start, end, content in reversed(ordered):
+        out[start:end] = content
+    return bytes(out)
+
+
+def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
+    """Rewrites every offset and box size for edits that lie in mdat boxes behind all tables, or before them."""
+
+    def moved(offset: int) -> int:
+        return offset + sum(len(content) - (end - start) for start, end, content in edits if end <= offset)
+
+    fields: dict[tuple[int, int], int] = {}
+    for item in _all_items(data):
+        for extent in item.extents:
+            if item.in_file:
+                change = moved(extent.offset) - extent.offset
+                position, size = extent.offset_field
+                fields.setdefault((position, size), int.from_bytes(data[position : position + size], "big") + change)
+    for table, size in _chunk_offset_tables(data, 0, len(data)):
+        (count,) = unpack(">I", data, table.body + 4, "chunk table")
+        for number in range(count):
+            position = table.body + 8 + number * size
+            if position + size > table.end:
+                raise BrokenImage("The AVIF is damaged: its chunk table is longer than its box.")
+            fields[position, size] = moved(int.from_bytes(data[position : position + size], "big"))
+    for box in boxes(data, 0, len(data)):
+        change = sum(len(new) - (end - start) for start, end, new in edits if box.body <= start and end <= box.end)
+        if change and box.kind != b"mdat":
+            raise BrokenImage("The AVIF keeps its metadata where no other program does.")
+        size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
+        stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
+        if change and stored:
+            fields[size_field] = stored + change
+    for (position, size), value in fields.items():
+        out[position : position + size] = value.to_bytes(size, "big")
+
+
+def with_plays(data: bytes, plays: int) -> bytes:
+    """The animation set to play so many times; 0 is for ever, which is how libavif writes it.
+
+    Source: ISO/IEC 14496-12, 8.6.6: a repeated edit list fills the duration of its track.
+    """
+    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
+    if plays == 0 or moov is None:
+        return data
+    out = bytearray(data)
+    longest = 0
+    for track in boxes(data, moov.body, moov.end):
+        if track.kind != b"trak":
+            continue
+        header, media = _find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")
+        if header is not None and media is not None:
+            duration = plays * _duration_field(data, media, (20, 12))[0]
+            longest = max(longest, duration)
+            _, position, size = _duration_field(data, header, (28, 20))
+            out[position : position + size] = duration.to_bytes(size, "big")
+    movie = _find(data, moov, b"mvhd")
+    if movie is not None:
+        _, position, size = _duration_field(data, movie, (24, 16))
+        out[position : position + size] = longest.to_bytes(size, "big")
+    return bytes(out)
+
+
+def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int, int, int]:
+    """The duration, its position and size in bytes; `offsets` are from the body of a version 1 and a version 0 box."""
+    wide = data[box.body] == 1
+    position = box.body + offsets[0 if wide else 1]
+    (value,) = unpack(">Q" if wide else ">I", data, position, "track header")
+    return value, position, 8 if wide else 4
+
+
+def _chunk_offset_tables(data: Data, start: int, end: int) -> Iterator[tuple[Box, int]]:
+    for box in boxes(data, start, end):
+        if box.kind in (b"stco", b"co64"):
+            yield box, 4 if box.kind == b"stco" else 8
+        elif box.kind in _CONTAINERS:
+            yield from _chunk_offset_tables(data, box.body, box.end)

@@ -1,0 +1,234 @@
+"""JPEG as segments. Source: ITU-T T.81 annex B, JFIF 1.02, CIPA DC-007 (MPF), ICC.1 annex B.4, XMP part 3, 1.1.3."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from imgproc_local.codecs import exif, iptc
+from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
+SOI, EOI, SOS, COM, DQT = 0xD8, 0xD9, 0xDA, 0xFE, 0xDB
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
+
+EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
+GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
+
+MAX_SEGMENT_BYTES = 65533
+MAX_XMP_BYTES = MAX_SEGMENT_BYTES - len(XMP)
+_ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
+_MARKER_IN_SCAN = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")
+_MARKER = re.compile(rb"\xff+[^\x00\xff]")
+
+
+class Segment(Struct, frozen=True):
+    """`start` is where its marker's FF stands; the payload, without the length, is `data[payload:end]`."""
+
+    marker: int
+    start: int
+    payload: int
+    end: int
+
+
+def segments(data: Data) -> Iterator[Segment]:
+    """The segments in order, up to the first SOS inclusive. Bytes between segments are passed over, as libjpeg does."""
+    if data[:2] != b"\xff\xd8":
+        raise BrokenImage("The JPEG does not begin with its start marker.")
+    at = 2
+    while True:
+        found = _MARKER.search(data, at)
+        if found is None:
+            raise BrokenImage("The JPEG is cut off before its picture data begins.")
+        marker = data[found.end() - 1]
+        at = found.end()
+        if marker == EOI:
+            raise BrokenImage("The JPEG ends before its picture data begins.")
+        if marker in STANDALONE:
+            continue
+        (length,) = unpack(">H", data, at, "header")
+        if length < 2 or at + length > len(data):
+            raise BrokenImage("The JPEG is cut off or damaged in its header: a segment is longer than the file.")
+        yield Segment(marker, found.end() - 2, at + 2, at + length)
+        if marker == SOS:
+            return
+        at += length
+
+
+def read_header(data: Data) -> ImageInfo:
+    """What the frame header and EXIF say. Raises: BrokenImage."""
+    orientation = 0
+    frame: tuple[int, ...] | None = None
+    for segment in segments(data):
+        if segment.marker in FRAMES and frame is None:
+            frame = unpack(">BHHB", data, segment.payload, "frame header")
+        elif segment.marker == APP1 and not orientation and data[segment.payload : segment.payload + 6] == EXIF:
+            orientation = exif.orientation(data[segment.payload + 6 : segment.end])
+    if frame is None:
+        raise BrokenImage("The JPEG has no frame header that says its size.")
+    bits, height, width, components = frame
+    if not width or not height or components not in (1, 3, 4):
+        raise BrokenImage(f"The JPEG's header makes no sense: {width}×{height} pixels, {components} components.")
+    return ImageInfo(Format.JPEG, width, height, orientation=orientation or 1, bits_per_sample=bits)
+
+
+def components(data: Data) -> int:
+    """1 grey, 3 colour, 4 CMYK or YCCK."""
+    for segment in segments(data):
+        if segment.marker in FRAMES:
+            return unpack(">BHHB", data, segment.payload, "frame header")[3]
+    raise BrokenImage("The JPEG has no frame header that says its size.")
+
+
+def read_blocks(data: Data) -> Blocks:
+    """The metadata blocks; of several of one kind the first, an ICC profile and IPTC joined from their pieces."""
+    exif_block = xmp = None
+    resources = b""
+    icc: dict[int, bytes] = {}
+    for segment in segments(data):
+        payload = data[segment.payload : segment.end]
+        if segment.marker == APP1 and payload.startswith(EXIF):
+            exif_block = exif_block or payload[len(EXIF) :]
+        elif segment.marker == APP1 and payload.startswith(XMP):
+            xmp = xmp or payload[len(XMP) :]
+        elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and len(resources) < MAX_BLOCK_BYTES:
+            resources += payload[len(PHOTOSHOP) :]
+        elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
+            icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
+    profile = b"".join(icc[number] for number in sorted(icc)) or None
+    return Blocks(exif_block, xmp, iptc.from_photoshop(resources), profile)
+
+
+def picture_end(data: Data) -> int:
+    """The offset after the EOI that closes the first picture. Raises: BrokenImage where there is none."""
+    at = 0
+    for segment in segments(data):
+        at = segment.end
+    while True:
+        found = _MARKER_IN_SCAN.search(data, at)
+        if found is None:
+            raise BrokenImage("The JPEG is cut off: its end marker is missing.")
+        marker = data[found.end() - 1]
+        if marker == EOI:
+            return found.end()
+        at = found.end()
+        if marker not in STANDALONE:
+            (length,) = unpack(">H", data, at, "picture data")
+            at += max(2, length)
+
+
+def quantization_mean(data: Data) -> float:
+    """The mean step of quantization table 0, brightness's: the higher, the coarser the picture was stored."""
+    for segment in segments(data):
+        at = segment.payload if segment.marker == DQT else segment.end
+        while at < segment.end:
+            wide, number = data[at] >> 4, data[at] & 15
+            if number == 0:
+                steps = unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
+                return sum(steps) / len(steps)
+            at += 129 if wide else 65
+    raise BrokenImage("The JPEG has no quantization table for its brightness.")
+
+
+def estimated_quality(data: Data) -> int:
+    """The quality, 1 to 100, at which libjpeg's own tables would be about as coarse as the file's.
+
+    Source: libjpeg's jpeg_quality_scaling; 57.6 is the mean step of table K.1 of ITU-T T.81.
+    """
+    scale = 100 * quantization_mean(data) / 57.6
+    quality = 100 - scale / 2 if scale <= 100 else 5000 / scale
+    return max(1, min(100, round(quality)))
+
+
+def gain_map_offset(data: Data) -> int | None:
+    """Where the gain map of an Ultra HDR JPEG begins, None where there is none.
+
+    Source: ISO 21496-1; Ultra HDR image format 1.1: a further JPEG after the first, announced in XMP or in an APP2.
+    """
+    for segment in segments(data):
+        if segment.marker in (APP1, APP2):
+            payload = data[segment.payload : segment.end]
+            if any(mark in payload for mark in GAIN_MAP_MARKS):
+                end = picture_end(data)
+                start = data.find(b"\xff\xd8\xff", end)
+                return start if start >= 0 else None
+    return None
+
+
+def _segment(marker: int, payload: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
+
+
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
+    """The file with these metadata blocks and no others; frames, tables and scans stay as they are, bit for bit.
+
+    What follows the picture's end marker goes too, and with it previews and appended videos.
+    """
+    out = [b"\xff\xd8"]
+    kept: list[bytes] = []
+    scan = 0
+    for segment in segments(data):
+        whole = _segment(segment.marker, data[segment.payload : segment.end])
+        scan = segment.end
+        if segment.marker == APP0 and data[segment.payload : segment.payload + 5] == b"JFIF\0":
+            # version, unit and density stay, the thumbnail that may follow goes
+            out.append(_segment(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
+        elif (segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe") or not (
+            APP0 <= segment.marker <= APP15 or segment.marker == COM
+        ):
+            kept.append(whole)
+    out += _block_segments(blocks)
+    end = picture_end(data)
+    return b"".join([*out, *kept, data[scan:end]])
+
+
+def with_blocks_and_gain_map(data: Data, blocks: Blocks, gain_map_at: int) -> bytes:
+    """Like `with_blocks`, the gain map that begins at `gain_map_at` and everything behind it kept.
+
+    Programs find it through the multi-picture index, whose sizes and offsets are written anew.
+    """
+    primary = with_blocks(data, blocks)
+    tail = data[gain_map_at:]
+    extra = b"".join(
+        _segment(APP2, data[segment.payload : segment.end])
+        for segment in segments(data)
+        if segment.marker == APP2 and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
+    )
+    head = primary[:2] + extra
+    index_bytes = 4 + len(MPF) + 82
+    primary_bytes = len(head) + index_bytes + len(primary) - 2
+    # offsets count from the index's own TIFF header
+    offset = primary_bytes - (len(head) + 4 + len(MPF))
+    return head + _segment(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(tail))) + primary[2:] + tail
+
+
+def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: int) -> bytes:
+    """A TIFF structure that lists two pictures, 82 bytes. Source: CIPA DC-007, 5.2."""
+    entries = struct.pack("<IIIHH", 0x030000, primary_bytes, 0, 0, 0) + struct.pack(
+        "<IIIHH", 0, second_bytes, second_offset, 0, 0
+    )
+    fields = struct.pack("<HHI4s", 0xB000, 7, 4, b"0100") + struct.pack("<HHII", 0xB001, 4, 1, 2)
+    fields += struct.pack("<HHII", 0xB002, 7, len(entries), 50)
+    return b"II*\0" + struct.pack("<IH", 8, 3) + fields + struct.pack("<I", 0) + entries
+
+
+def _block_segments(blocks: Blocks) -> list[bytes]:
+    out = []
+    if blocks.exif:
+        out.append(_segment(APP1, EXIF + blocks.exif))
+    if blocks.xmp:
+        out.append(_segment(APP1, XMP + blocks.xmp))
+    if blocks.iptc:
+        out.append(_segment(APP13, PHOTOSHOP + iptc.to_photoshop(blocks.iptc)))
+    if blocks.icc:
+        pieces = [blocks.icc[at : at + _ICC_PIECE] for at in range(0, len(blocks.icc), _ICC_PIECE)]
+        for number, piece in enumerate(pieces, 1):
+            out.append(_segment(APP2, ICC + bytes((number, len(pieces))) + piece))
+    return out

@@ -1,0 +1,157 @@
+"""WebP as RIFF chunks. Source: RFC 9649."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from imgproc_local.codecs import exif
+from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.container.gif import played_delay_ms
+from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
+MAX_SIDE_PX = 16383
+
+
+class Chunk(Struct, frozen=True):
+    """The data is `data[payload:end]`, padded to an even length in the file."""
+
+    kind: bytes
+    payload: int
+    end: int
+
+
+def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
+    """The chunks in order. Raises: BrokenImage where the file is shorter than its header says."""
+    if end is None:
+        if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+            raise BrokenImage("The WebP does not begin with its signature.")
+        (size,) = unpack("<I", data, 4, "header")
+        end = 8 + size
+        if end > len(data):
+            raise BrokenImage(f"The WebP is cut off: it says {end} bytes and has {len(data)}.")
+    at = start
+    while at + 8 <= end:
+        (length,) = unpack("<I", data, at + 4, "chunk header")
+        if at + 8 + length > end:
+            raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
+        yield Chunk(data[at : at + 4], at + 8, at + 8 + length)
+        at += 8 + length + length % 2
+
+
+def _u24(data: Data, offset: int) -> int:
+    low, high = unpack("<HB", data, offset, "header")
+    return low | high << 16
+
+
+def _bitstream_size(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
+    """Width, height and alpha as a VP8 or VP8L chunk says them."""
+    if chunk.kind == b"VP8L":
+        signature, bits = unpack("<BI", data, chunk.payload, "picture data")
+        if signature != 0x2F:
+            raise BrokenImage("The WebP is damaged: its lossless picture data has no signature.")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1)
+    start, width, height = unpack("<3sHH", data, chunk.payload + 3, "picture data")
+    if start != b"\x9d\x01\x2a":  # type: ignore[comparison-overlap]  # `3s` gives bytes
+        raise BrokenImage("The WebP is damaged: its picture data has no start code.")
+    return width & 0x3FFF, height & 0x3FFF, False
+
+
+def read_header(data: Data) -> ImageInfo:
+    """What the extended header or the bitstream, the frame headers and EXIF say. Raises: BrokenImage."""
+    canvas: tuple[int, int] | None = None
+    picture: tuple[int, int, bool] | None = None
+    flags, frames, duration_ms, orientation = 0, 0, 0, 1
+    for number, chunk in enumerate(chunks(data)):
+        if chunk.kind == b"VP8X" and number == 0:
+            (flags,) = unpack("<B", data, chunk.payload, "header")
+            canvas = _u24(data, chunk.payload + 4) + 1, _u24(data, chunk.payload + 7) + 1
+        elif chunk.kind in (b"VP8 ", b"VP8L") and picture is None:
+            picture = _bitstream_size(data, chunk)
+        elif chunk.kind == b"ANMF":
+            frames += 1
+            duration_ms += played_delay_ms(_u24(data, chunk.payload + 12))
+        elif chunk.kind == b"EXIF":
+            orientation = exif.orientation(_exif(data, chunk))
+    if canvas is None and picture is None:
+        raise BrokenImage("The WebP holds no picture.")
+    if frames == 0 and picture is None:
+        raise BrokenImage("The WebP says it is an animation but holds no frame.")
+    width, height = canvas or (picture or (0, 0, False))[:2]
+    if not width or not height:
+        raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
+    alpha = bool(flags & ALPHA_FLAG) or bool(picture and picture[2])
+    return ImageInfo(
+        Format.WEBP, width, height, max(1, frames), orientation, alpha, 8, duration_ms if frames > 1 else 0
+    )
+
+
+def read_timing(data: Data) -> tuple[list[int], int]:
+    """The delay of each frame in milliseconds as browsers play it, and how often the animation plays; 0 is for ever."""
+    delays, plays = [], 0
+    for chunk in chunks(data):
+        if chunk.kind == b"ANIM":
+            (plays,) = unpack("<H", data, chunk.payload + 4, "animation header")
+        elif chunk.kind == b"ANMF":
+            delays.append(played_delay_ms(_u24(data, chunk.payload + 12)))
+    return delays, plays
+
+
+def _exif(data: Data, chunk: Chunk) -> bytes:
+    return data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)].removeprefix(b"Exif\0\0")
+
+
+def is_lossless(data: Data) -> bool:
+    """Whether every frame is stored losslessly."""
+    kinds = set()
+    for chunk in chunks(data):
+        if chunk.kind == b"ANMF":
+            kinds |= {part.kind for part in chunks(data, chunk.payload + 16, chunk.end)}
+        kinds.add(chunk.kind)
+    return b"VP8L" in kinds and b"VP8 " not in kinds
+
+
+def read_blocks(data: Data) -> Blocks:
+    found: dict[bytes, bytes] = {}
+    for chunk in chunks(data):
+        if chunk.kind in (b"EXIF", b"XMP ", b"ICCP") and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:
+            payload = _exif(data, chunk) if chunk.kind == b"EXIF" else data[chunk.payload : chunk.end]
+            found.setdefault(chunk.kind, payload)
+    return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
+
+
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
+    """The file with these metadata blocks and no others; the frames stay as they are, bit for bit.
+
+    WebP has no place for IPTC-IIM: `blocks.iptc` is not written.
+    """
+    info = read_header(data)
+    animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
+    with_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
+    flags = (ANIMATION_FLAG if animated else 0) | (ICC_FLAG if blocks.icc else 0)
+    flags |= (EXIF_FLAG if blocks.exif else 0) | (XMP_FLAG if blocks.xmp else 0)
+    picture = [
+        _chunk(chunk.kind, data[chunk.payload : chunk.end])
+        for chunk in chunks(data)
+        if chunk.kind in (b"ANIM", b"ANMF", b"ALPH", b"VP8 ", b"VP8L")
+    ]
+    if not flags and not with_alpha_chunk:
+        body = b"".join(picture)
+    else:
+        flags |= ALPHA_FLAG if info.has_alpha else 0
+        size = struct.pack("<I", info.width_px - 1)[:3] + struct.pack("<I", info.height_px - 1)[:3]
+        parts = [_chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)]
+        parts += [_chunk(b"ICCP", blocks.icc)] if blocks.icc else []
+        parts += picture
+        parts += [_chunk(b"EXIF", blocks.exif)] if blocks.exif else []
+        parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
+        body = b"".join(parts)
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def _chunk(kind: bytes, payload: bytes) -> bytes:
+    return kind + struct.pack("<I", len(payload)) + payload + b"\0" * (len(payload) % 2)

@@ -1,0 +1,200 @@
+"""Pictures opened for work: upright, whole or refused, in the colours they mean.
+
+libvips is set up here, once for the process: no operation cache, one thread per call (the pool is the caller's), no
+loaders for untrusted formats. What the decoders find damaged is an error: no picture goes on half grey.
+Files are opened by path and read row by row; only a turn by 90 or 180 degrees needs the whole picture, which libvips
+then keeps on disk above 100 MB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+os.environ.setdefault("VIPS_CONCURRENCY", "1")  # libvips reads it once, when it is loaded
+
+import pyvips
+
+from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs.icc import colour_space, kept_profile
+from imgproc_local.domain.image import Format, ImageInfo, Pixels
+
+pyvips.cache_set_max(0)
+pyvips.block_untrusted_set(True)
+
+_M_MMAP_THRESHOLD = -3
+_MMAP_FROM_BYTES = 256 * 1024
+
+
+def _keep_memory_returnable() -> None:
+    """Has glibc map every large buffer on its own, so that it goes back to the system when freed.
+
+    Left alone, glibc raises that limit with use and keeps what encoders freed: eight AVIF conversions of 2 megapixels
+    held 460 MB afterwards, 40 MB so. Other systems' allocators need no word.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
+
+
+_keep_memory_returnable()
+
+T = TypeVar("T")
+CheckStop = Callable[[], None]
+
+_LOADERS: dict[Format, Callable[..., Any]] = {
+    Format.JPEG: pyvips.Image.jpegload,
+    Format.PNG: pyvips.Image.pngload,
+    Format.GIF: pyvips.Image.gifload,
+    Format.WEBP: pyvips.Image.webpload,
+    Format.AVIF: pyvips.Image.heifload,
+}
+_HARMLESS_JPEG_WARNINGS = ("extraneous bytes", "unknown Adobe color", "JFIF", "Inconsistent progression")
+_RANDOM_ACCESS_FROM = 3
+"""EXIF orientations from this one on need rows in another order than the file has them."""
+
+
+def whole_or_error(info: ImageInfo, decode: Callable[[str], T]) -> T:
+    """What `decode` gives with the strictest `fail_on` that the picture passes for reasons other than damage.
+
+    libjpeg calls a scan that breaks off or makes no sense a mere warning, so for JPEG warnings count as errors; those
+    that tell of no damage (stray bytes between segments, odd version numbers) don't.
+    """
+    if info.format is not Format.JPEG:
+        return decode("error")
+    try:
+        return decode("warning")
+    except pyvips.Error as error:
+        if not any(phrase in str(error) for phrase in _HARMLESS_JPEG_WARNINGS):
+            raise
+    return decode("error")
+
+
+def open_upright(
+    path: Path, info: ImageInfo, *, all_frames: bool = False, shrink: int = 1, fail_on: str = "error"
+) -> pyvips.Image:
+    """The picture with its orientation applied, lazily decoded; colours and depth as stored.
+
+    `all_frames` stacks an animation's frames into one tall strip, as libvips does. `shrink` (1, 2, 4, 8) is JPEG's
+    scaling while decoding.
+    """
+    options: dict[str, Any] = {"fail_on": fail_on}
+    options["access"] = "random" if info.orientation >= _RANDOM_ACCESS_FROM else "sequential"
+    if all_frames:
+        options["n"] = -1
+    if info.format is Format.JPEG and shrink > 1:
+        options["shrink"] = shrink
+    image = _LOADERS[info.format](str(path), **options)
+    if info.format is Format.AVIF:
+        return image  # libheif turns the picture itself
+    if info.orientation != 1 and not all_frames:
+        image = image.copy()
+        image.set_type(pyvips.GValue.gint_type, "orientation", info.orientation)
+        return image.autorot()
+    return image
+
+
+def to_srgb(image: pyvips.Image) -> pyvips.Image:
+    """The picture in 8-bit sRGB with its alpha, through the profile it carries; CMYK without one through a usual one.
+
+    A profile that does not fit the picture is passed over, as viewers do.
+    """
+    if image.interpretation == "cmyk":
+        image = image.icc_transform("srgb", embedded=True, input_profile="cmyk", intent="perceptual", depth=8)
+    elif image.get_typeof("icc-profile-data"):
+        try:
+            image = image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8)
+        except pyvips.Error:
+            image = image.colourspace("srgb")
+    else:
+        image = image.colourspace("srgb")
+    return image if image.format == "uchar" else image.cast("uchar")
+
+
+def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
+    """The picture as RGB or grey of 8 or 16 bits, and the profile its colours still need.
+
+    CMYK and profiles of other kinds than RGB (a WebP or AVIF has only RGB) are applied.
+    """
+    kept = kept_profile(profile)
+    if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
+        return to_srgb(image), None
+    if image.format == "ushort" and eight_bit:
+        # rounding to sRGB's 8 bits keeps the numbers: the profile still says what they mean
+        image = image.colourspace(
+            "b-w" if image.bands < 3 else "srgb", source_space="grey16" if image.bands < 3 else "rgb16"
+        )
+    return image, kept
+
+
+def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options: Any) -> Any:
+    """What `image.<operation>(**options)` gives, given up soon after `check_stop` begins to raise.
+
+    libvips asks between rows, libwebp while it encodes; libheif's encoder and the search for JPEG scans can't be
+    interrupted. Raises: what `check_stop` raised.
+    """
+    stopped: list[Exception] = []
+
+    def on_eval(source: pyvips.Image, _progress: Any) -> None:
+        if stopped:
+            return
+        try:
+            check_stop()
+        except Exception as stop:  # it must not unwind through C: kept, and raised below
+            stopped.append(stop)
+            source.set_kill(True)
+
+    check_stop()
+    image = image.copy()
+    image.set_progress(True)
+    image.signal_connect("eval", on_eval)
+    try:
+        result = getattr(image, operation)(**options)
+    except pyvips.Error:
+        if stopped:
+            raise stopped[0] from None
+        raise
+    if stopped:
+        raise stopped[0]
+    check_stop()
+    return result
+
+
+@at_border("The picture can't be read")
+def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> Pixels:
+    """The picture scaled to at most `max_side_px` on its longer side, never up; of an animation the first frame.
+
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
+    longer, shorter = max(info.width_px, info.height_px), min(info.width_px, info.height_px)
+    shrink = max(step for step in (1, 2, 4, 8) if step == 1 or (longer // step >= max_side_px and shorter >= step))
+
+    def scaled(fail_on: str) -> pyvips.Image:
+        image = open_upright(path, info, shrink=shrink, fail_on=fail_on)
+        return finish(_scaled(image, max_side_px), check_stop, "copy_memory")
+
+    # in memory, so that it is decoded once: transparency is asked for its mean and laid over white
+    image = to_srgb(whole_or_error(info, scaled))
+    alpha_mean = 1.0
+    if image.hasalpha():
+        alpha_mean = image[image.bands - 1].avg() / 255
+        image = image.flatten(background=[255])
+    return Pixels(image.width, image.height, bytes(image.write_to_memory()), alpha_mean)
+
+
+def _scaled(image: pyvips.Image, max_side_px: int) -> pyvips.Image:
+    scale = max_side_px / max(image.width, image.height)
+    if scale >= 1:
+        return image
+    # never thinner than a pixel
+    across, down = max(scale, 1 / image.width), max(scale, 1 / image.height)
+    if not image.hasalpha():
+        return image.resize(across, vscale=down)
+    # premultiplied, so that the colours of invisible pixels don't bleed in
+    form = image.format
+    return image.premultiply().resize(across, vscale=down).unpremultiply().cast(form)

@@ -1,0 +1,137 @@
+"""EXIF as a TIFF structure: read with every offset checked, written with only what may stay.
+
+A damaged structure reads as far as it makes sense; it never raises.
+Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from fractions import Fraction
+
+IMAGE_DESCRIPTION = 0x010E
+MAKE = 0x010F
+MODEL = 0x0110
+ORIENTATION = 0x0112
+ARTIST = 0x013B
+COPYRIGHT = 0x8298
+EXIF_IFD = 0x8769
+GPS_IFD = 0x8825
+DATE_TIME_ORIGINAL = 0x9003
+XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = range(0x9C9B, 0x9CA0)
+
+MAX_ENTRIES = 512
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8}
+_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL = 3, 4, 5, 10
+
+Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
+
+
+def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
+    """The entries of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag.
+
+    Text and undefined values are bytes, numbers are tuples. Empty where there is none or nothing can be read.
+    """
+    if len(tiff) < 8 or tiff[:4] not in (b"II*\0", b"MM\0*"):
+        return {}
+    order = "<" if tiff[:2] == b"II" else ">"
+    (offset,) = struct.unpack(order + "I", tiff[4:8])
+    entries = _entries(tiff, order, offset)
+    if pointer_tag is None:
+        return entries
+    pointer = entries.get(pointer_tag)
+    if not isinstance(pointer, tuple) or not pointer:
+        return {}
+    return _entries(tiff, order, int(pointer[0]))
+
+
+def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
+    found: dict[int, Value] = {}
+    if offset < 8 or offset + 2 > len(tiff):
+        return found
+    (count,) = struct.unpack(order + "H", tiff[offset : offset + 2])
+    for number in range(min(count, MAX_ENTRIES)):
+        at = offset + 2 + 12 * number
+        if at + 12 > len(tiff):
+            break
+        tag, kind, items = struct.unpack(order + "HHI", tiff[at : at + 8])
+        size = _SIZES.get(kind, 0) * items
+        start = at + 8 if size <= 4 else struct.unpack(order + "I", tiff[at + 8 : at + 12])[0]
+        if size == 0 or start + size > len(tiff):
+            continue
+        value = _value(tiff[start : start + size], order, kind)
+        if value is not None:
+            found.setdefault(tag, value)
+    return found
+
+
+def _value(raw: bytes, order: str, kind: int) -> Value | None:
+    if kind == _SHORT:
+        return struct.unpack(f"{order}{len(raw) // 2}H", raw)
+    if kind == _LONG:
+        return struct.unpack(f"{order}{len(raw) // 4}I", raw)
+    if kind in (_RATIONAL, _SIGNED_RATIONAL):
+        letter = "I" if kind == _RATIONAL else "i"
+        numbers = struct.unpack(f"{order}{len(raw) // 4}{letter}", raw)
+        pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+        return None if any(below == 0 for _, below in pairs) else tuple(Fraction(*pair) for pair in pairs)
+    return raw
+
+
+def orientation(tiff: bytes | None) -> int:
+    """1 to 8; 1 where there is none or it is not one of these."""
+    value = read_ifd(tiff or b"").get(ORIENTATION)
+    return int(value[0]) if isinstance(value, tuple) and value and 1 <= value[0] <= 8 else 1
+
+
+def text(value: Value | None) -> str:
+    """The text of an ASCII field, which many writers fill with UTF-8, stripped; empty where it is none."""
+    if not isinstance(value, bytes):
+        return ""
+    raw = value.split(b"\0", 1)[0]
+    try:
+        return raw.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace").strip()
+
+
+def wide_text(value: Value | None) -> str:
+    """The text of one of Windows' XP fields: UTF-16, little-endian, whatever the order of the structure."""
+    return value.decode("utf-16-le", "ignore").split("\0", 1)[0].strip() if isinstance(value, bytes) else ""
+
+
+def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
+    """(latitude, longitude) in degrees of a GPS IFD, None where absent or impossible."""
+    found = []
+    for tag, negative, limit in ((2, b"S", 90), (4, b"W", 180)):
+        parts, side = gps.get(tag), gps.get(tag - 1)
+        if not isinstance(parts, tuple) or len(parts) != 3 or not isinstance(side, bytes):
+            return None
+        value = float(parts[0] + Fraction(parts[1]) / 60 + Fraction(parts[2]) / 3600)
+        if value > limit:
+            return None
+        found.append(-value if side[:1].upper() == negative else value)
+    return found[0], found[1]
+
+
+def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
+    """A TIFF structure of these ASCII fields of IFD0 and the orientation, None where that is nothing at all."""
+    fields = {tag: raw for tag, raw in texts.items() if raw.strip(b"\0 ")}
+    tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
+    if not tags:
+        return None
+    head = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(tags))
+    free = len(head) + 12 * len(tags) + 4
+    tail = b""
+    for tag in tags:
+        if tag == ORIENTATION:
+            head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_tag, 0)
+            continue
+        raw = fields[tag].split(b"\0", 1)[0] + b"\0"
+        if len(raw) <= 4:
+            head += struct.pack("<HHI", tag, 2, len(raw)) + raw.ljust(4, b"\0")
+        else:
+            head += struct.pack("<HHII", tag, 2, len(raw), free + len(tail))
+            tail += raw + b"\0" * (len(raw) % 2)
+    return head + struct.pack("<I", 0) + tail

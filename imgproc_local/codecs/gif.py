@@ -1,0 +1,76 @@
+"""GIF made smaller: only what changes between frames is stored, and packed better.
+
+The encoder may round colours where frames have palettes of their own: its result is compared frame by frame and
+dropped where anybody could see a difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyvips
+
+from imgproc_local.codecs import metadata
+from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs.container import gif as container
+from imgproc_local.codecs.decode import CheckStop, finish, open_upright
+from imgproc_local.codecs.probe import opened
+from imgproc_local.domain.image import Format, ImageInfo
+
+MAX_WORST_ERROR = 12
+MAX_MEAN_ERROR = 0.5
+"""Of 255 steps per channel, over all frames."""
+
+WORTH_ROUNDING = 0.85
+"""Where colours were rounded at all, the result must be this much smaller: each time rounds again."""
+
+LONG_FROM_PIXELS = 20_000_000
+TIGHT_BYTES_PER_PIXEL = 0.02
+"""A long animation stored tighter than this already holds only what changes: seconds of work would save nothing."""
+
+_OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
+
+
+@at_border("The GIF can't be optimised")
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    """A smaller GIF with the same frames, delays and loop count, None where nothing smaller came out.
+
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
+    check_stop()
+    with opened(path) as data:
+        blocks = metadata.read_blocks(data, Format.GIF)
+        kept = metadata.kept(blocks, Format.GIF, Format.GIF)
+        clean = container.with_blocks(data, kept)
+        best = clean
+        if info.pixels >= LONG_FROM_PIXELS and len(data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
+            finish(open_upright(path, info, all_frames=True), check_stop, "avg")
+        else:
+            image = open_upright(path, info, all_frames=True)
+            encoded = finish(image, check_stop, "gifsave_buffer", **_OPTIONS)
+            smaller = container.with_blocks(encoded, kept)
+            if len(smaller) < len(clean):
+                worst, mean = _error(path, info, encoded, check_stop)
+                rounded = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
+                if worst == 0 or (rounded and len(smaller) <= WORTH_ROUNDING * len(clean)):
+                    best = smaller
+        return best if len(best) < len(data) else None
+
+
+def _error(path: Path, info: ImageInfo, encoded: bytes, check_stop: CheckStop) -> tuple[float, float]:
+    """The worst and the mean difference over all frames; colours under full transparency don't count."""
+    old = open_upright(path, info, all_frames=True)
+    new = pyvips.Image.gifload_buffer(encoded, n=-1, access="sequential", fail_on="error")
+    if (old.width, old.height) != (new.width, new.height):
+        return 255.0, 255.0
+    old, new = (_visible(each) for each in (old, new))
+    error = finish((old - new).abs().cast("uchar"), check_stop, "stats")
+    # row 0 of the statistics is of all bands: minimum, maximum, sum, sum of squares, mean
+    return error(1, 0)[0], error(4, 0)[0]
+
+
+def _visible(image: pyvips.Image) -> pyvips.Image:
+    """RGBA with the colours of transparent pixels set to 0; a GIF's alpha is 0 or 255."""
+    image = image.colourspace("srgb") if image.bands < 3 else image
+    image = image if image.hasalpha() else image.bandjoin(255)
+    return (image[0:3] & image[3]).bandjoin(image[3])

@@ -1,0 +1,87 @@
+"""ICC profiles: which mean plain sRGB and can go, which must stay.
+
+Source: ICC.1:2022 sections 7 and 10; IEC 61966-2-1 (sRGB).
+"""
+
+from __future__ import annotations
+
+import struct
+
+_SRGB_COLORANTS = {
+    b"rXYZ": (0.4361, 0.2225, 0.0139),
+    b"gXYZ": (0.3851, 0.7169, 0.0971),
+    b"bXYZ": (0.1431, 0.0606, 0.7139),
+}
+"""sRGB's primaries adapted to D50. Source: IEC 61966-2-1 with Bradford's adaptation."""
+
+_COLORANT_TOLERANCE = 0.004
+_CURVE_TOLERANCE = 0.004
+_CURVE_SAMPLES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
+
+
+def colour_space(profile: bytes) -> str:
+    """`RGB`, `GRAY`, `CMYK`, `Lab` …; empty where it is no profile."""
+    return profile[16:20].decode("ascii", "replace").strip() if profile[36:40] == b"acsp" else ""
+
+
+def kept_profile(profile: bytes | None) -> bytes | None:
+    """The profile where it must stay, None where there is none or it says no more than sRGB."""
+    if not profile or not colour_space(profile) or is_srgb(profile):
+        return None
+    return profile
+
+
+def is_srgb(profile: bytes) -> bool:
+    """Whether colours read through the profile are sRGB's: its primaries and its tone curve, whatever its name."""
+    tags = _tags(profile)
+    # tables, where there are any, win over primaries and curves, and can do anything
+    if colour_space(profile) != "RGB" or b"A2B0" in tags:
+        return False
+    for tag, expected in _SRGB_COLORANTS.items():
+        raw = tags.get(tag, b"")
+        if raw[:4] != b"XYZ " or len(raw) < 20:
+            return False
+        found = [number / 65536 for number in struct.unpack(">3i", raw[8:20])]
+        if any(abs(got - want) > _COLORANT_TOLERANCE for got, want in zip(found, expected, strict=True)):
+            return False
+    return all(_is_srgb_curve(tags.get(tag, b"")) for tag in (b"rTRC", b"gTRC", b"bTRC"))
+
+
+def _tags(profile: bytes) -> dict[bytes, bytes]:
+    if len(profile) < 132 or not colour_space(profile):
+        return {}
+    (count,) = struct.unpack(">I", profile[128:132])
+    found: dict[bytes, bytes] = {}
+    for number in range(min(count, 100)):
+        entry = profile[132 + 12 * number : 144 + 12 * number]
+        if len(entry) == 12:
+            tag, offset, size = struct.unpack(">4sII", entry)
+            found[tag] = profile[offset : offset + size]
+    return found
+
+
+def _is_srgb_curve(raw: bytes) -> bool:
+    try:
+        return all(abs(_curve(raw, x) - _srgb_to_linear(x)) <= _CURVE_TOLERANCE for x in _CURVE_SAMPLES)
+    except (struct.error, ValueError, ZeroDivisionError, OverflowError):
+        return False
+
+
+def _srgb_to_linear(value: float) -> float:
+    return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)
+
+
+def _curve(raw: bytes, x: float) -> float:
+    if raw[:4] == b"curv":
+        (count,) = struct.unpack(">I", raw[8:12])
+        if count < 2:
+            raise ValueError("a pure power is not sRGB's curve")
+        points = struct.unpack(f">{count}H", raw[12 : 12 + 2 * count])
+        position = x * (count - 1)
+        below = min(int(position), count - 2)
+        part = position - below
+        return float(points[below] * (1 - part) + points[below + 1] * part) / 65535
+    if raw[:4] == b"para" and raw[8:10] in (b"\0\3", b"\0\4"):
+        g, a, b, c, d = (number / 65536 for number in struct.unpack(">5i", raw[12:32]))
+        return float((a * x + b) ** g) if x >= d else c * x
+    raise ValueError("neither a sampled nor a parametric curve")

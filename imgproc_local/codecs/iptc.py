@@ -1,0 +1,100 @@
+"""IPTC-IIM datasets and the Photoshop resource they travel in.
+
+A damaged run of datasets reads up to the damage; it never raises.
+Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats, image resource blocks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
+BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
+COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
+COPYRIGHT, CONTACT, CAPTION, CAPTION_WRITER = 116, 118, 120, 122
+
+KEPT = (
+    OBJECT_NAME, KEYWORDS, INSTRUCTIONS, BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE, COUNTRY_CODE, COUNTRY,
+    HEADLINE, CREDIT, SOURCE, COPYRIGHT, CONTACT, CAPTION, CAPTION_WRITER,
+)  # fmt: skip
+"""Record 2 datasets that stay in an output; dates, identifiers and software history don't."""
+
+_UTF8_MARK = b"\x1b%G"
+_RESOURCE = 0x0404
+_MAX_DATASETS = 4096
+
+
+def from_photoshop(resources: bytes) -> bytes | None:
+    """The datasets in a run of Photoshop image resources, None where there are none."""
+    at, found = 0, b""
+    while at + 12 <= len(resources) and resources[at : at + 4] in (b"8BIM", b"MeSa", b"AgHg", b"PHUT"):
+        (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
+        name_bytes = resources[at + 6] + 1
+        at += 6 + name_bytes + name_bytes % 2
+        if at + 4 > len(resources):
+            break
+        (size,) = struct.unpack(">I", resources[at : at + 4])
+        if number == _RESOURCE:
+            found += resources[at + 4 : at + 4 + size]
+        at += 4 + size + size % 2
+    return found or None
+
+
+def to_photoshop(datasets: bytes) -> bytes:
+    """The image resource that holds these datasets."""
+    return b"8BIM" + struct.pack(">HHI", _RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
+
+
+def read(block: bytes | None) -> dict[int, list[str]]:
+    """The texts of record 2 by dataset number.
+
+    Dataset 1:90 says when they are UTF-8; without it UTF-8 is tried and Windows-1252 taken where that fails.
+    """
+    raw: dict[int, list[bytes]] = {}
+    at, block = 0, block or b""
+    for _ in range(_MAX_DATASETS):
+        if at + 5 > len(block) or block[at] != 0x1C:
+            break
+        record, number, size = struct.unpack(">BBH", block[at + 1 : at + 5])
+        at += 5
+        if size & 0x8000:
+            digits = size & 0x7FFF
+            size = int.from_bytes(block[at : at + digits], "big")
+            at += digits
+        if at + size > len(block):
+            break
+        if record == 2:
+            raw.setdefault(number, []).append(block[at : at + size])
+        at += size
+    found: dict[int, list[str]] = {}
+    for number, values in raw.items():
+        texts = [text for text in (_decode(value) for value in values) if text]
+        if texts:
+            found[number] = texts
+    return found
+
+
+def _decode(value: bytes) -> str:
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        text = value.decode("cp1252", "replace")
+    return text.replace("\0", "").strip()
+
+
+def write(texts: Iterable[tuple[int, str]]) -> bytes | None:
+    """A run of record 2 datasets in UTF-8, marked as such; None where there are none.
+
+    A text that is longer than a plain dataset holds (32,767 bytes) is left out.
+    """
+    out = b""
+    for number, text in texts:
+        value = text.encode()
+        if len(value) < 0x8000:
+            out += struct.pack(">BBBH", 0x1C, 2, number, len(value)) + value
+    if not out:
+        return None
+    mark = struct.pack(">BBBH", 0x1C, 1, 90, len(_UTF8_MARK)) + _UTF8_MARK
+    version = struct.pack(">BBBHH", 0x1C, 2, 0, 2, 4)
+    return mark + version + out

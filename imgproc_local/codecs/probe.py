@@ -1,0 +1,111 @@
+"""What a picture is, from the first bytes on: its type, size, frames and orientation, without decoding.
+
+The type is decided by the bytes alone. The limits live here: what passes `probe` may be decoded.
+No image library is loaded.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from pathlib import Path
+
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+READERS: dict[Format, Callable[[Data], ImageInfo]] = {
+    Format.JPEG: jpeg.read_header,
+    Format.PNG: png.read_header,
+    Format.GIF: gif.read_header,
+    Format.WEBP: webp.read_header,
+    Format.AVIF: avif.read_header,
+}
+
+EXPECTED = "JPEG, PNG, GIF, WebP or AVIF"
+
+_OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
+    (b"II*\0", "a TIFF or camera raw file"),
+    (b"MM\0*", "a TIFF or camera raw file"),
+    (b"%PDF", "a PDF"),
+    (b"BM", "a BMP"),
+    (b"8BPS", "a Photoshop file"),
+    (b"\0\0\1\0", "an icon file"),
+    (b"\xff\x0a", "a JPEG XL"),
+    (b"\0\0\0\x0cJXL ", "a JPEG XL"),
+    (b"\0\0\0\x0cjP  ", "a JPEG 2000"),
+    (b"PK\3\4", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"qoif", "a QOI"),
+    (b"RIFF", "a RIFF file other than WebP"),
+)
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+
+
+def probe(path: Path, max_pixels: int) -> ImageInfo:
+    """What the header says; `max_pixels` bounds width × height × frames.
+
+    Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageFailed where the file can't be read.
+    """
+    with opened(path) as data:
+        info = READERS[detect(data)](data)
+    if info.pixels > max_pixels:
+        frames = f" × {info.frames} frames" if info.frames > 1 else ""
+        raise TooManyPixels(
+            f"The picture may have at most {max_pixels:,} pixels, but has {info.width_px:,} × {info.height_px:,}"
+            f"{frames} = {info.pixels:,}."
+        )
+    return info
+
+
+def opened(path: Path) -> mmap.mmap:
+    """The file mapped for reading; closed by the caller's `with`.
+
+    Raises: UnsupportedImage where it is empty, StageFailed where it can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, 2) == 0:
+                raise UnsupportedImage(f"Expected a picture as {EXPECTED}, but the file is empty.")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise StageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
+
+
+def detect(data: Data) -> Format:
+    """The format that the first bytes announce. Raises: UnsupportedImage, saying what came where it can be told."""
+    head = data[:512]
+    if head[:3] == b"\xff\xd8\xff":
+        return Format.JPEG
+    if head[:8] == png.SIGNATURE:
+        return Format.PNG
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        return Format.GIF
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return Format.WEBP
+    if head[4:8] == b"ftyp":
+        size = int.from_bytes(head[:4], "big")
+        brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
+        if b"avif" in brands or b"avis" in brands:
+            return Format.AVIF
+    raise UnsupportedImage(f"Expected a picture as {EXPECTED}, but got {_described(head)}.")
+
+
+def _described(head: bytes) -> str:
+    if head[4:8] == b"ftyp":
+        return "a HEIC" if head[8:12] in _HEIC_BRANDS else "a video or another ISO media file"
+    for signature, name in _OTHER_TYPES:
+        if head.startswith(signature):
+            return name
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<svg") or (start.startswith((b"<?xml", b"<!--", b"<!doctype svg")) and b"<svg" in start):
+        return "an SVG"
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return "a web page"
+    try:
+        text = head[:508].decode("utf-8", "strict")
+    except UnicodeDecodeError as error:
+        text = "" if error.start < len(head) - 4 else head[: error.start].decode("utf-8")
+    if text and all(character.isprintable() or character in "\t\r\n\f" for character in text):
+        return "text"
+    return "a file of no known picture type"

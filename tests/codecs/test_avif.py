@@ -1,0 +1,190 @@
+"""AVIF: stills through libvips, animations through libavif, and a file that is one already."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image
+
+from imgproc_local.codecs import avif
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import StageFailed, StageTimedOut
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return avif.optimize(path, probe(path, MANY), never_stop)
+
+
+def converted(folder: Path, data: bytes) -> bytes:
+    path = pictures.write(folder, data)
+    return avif.convert(path, probe(path, MANY), never_stop)
+
+
+def frames_of(data: bytes) -> list[np.ndarray]:
+    with Image.open(io.BytesIO(data)) as image:
+        found = []
+        for frame in range(getattr(image, "n_frames", 1)):
+            image.seek(frame)
+            found.append(np.asarray(image.convert("RGBA")))
+        return found
+
+
+def test_a_fine_file_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "AVIF", quality=95)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert len(out) < 0.8 * len(source)
+    assert pictures.distance(pictures.opened(out), pictures.scene(640, 480)) < 2
+    assert optimized(tmp_path, out) is None
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_result_is_upright(tmp_path: Path, orientation: int) -> None:
+    scene = pictures.scene()
+    stored = pictures.oriented(scene, orientation)
+    for source in (pictures.full_jpeg(stored, orientation), pictures.full_png(stored, orientation)):
+        out = converted(tmp_path, source)
+        assert probe(pictures.write(tmp_path, out), MANY).orientation == 1
+        assert pictures.distance(pictures.opened(out), scene) < 3
+    own = pictures.saved(stored, "AVIF", quality=97, exif=pictures.tiff(orientation))
+    out = optimized(tmp_path, own)
+    assert out is not None
+    assert probe(pictures.write(tmp_path, out), MANY).display_size_px == (320, 240)
+    assert pictures.distance(pictures.opened(out), scene) < 3
+
+
+def test_transparency_is_kept(tmp_path: Path) -> None:
+    picture = pictures.graphic(alpha=True)
+    out = pictures.opened(converted(tmp_path, pictures.saved(picture, "PNG")))
+    assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).mean() < 2
+
+
+def test_wide_colours_keep_their_profile_and_srgb_needs_none(tmp_path: Path) -> None:
+    for form in ("JPEG", "PNG"):
+        wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
+        assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
+        srgb = pictures.saved(pictures.scene(), form, icc_profile=pictures.srgb_profile())
+        assert "icc_profile" not in pictures.opened(converted(tmp_path, srgb)).info
+
+
+def test_sixteen_bits_become_ten(tmp_path: Path) -> None:
+    row = np.linspace(0, 65535, 512).astype(np.uint16)
+    deep = np.repeat(np.tile(row, (64, 1))[..., None], 3, axis=2)
+    out = converted(tmp_path, pyvips.Image.new_from_array(deep, interpretation="rgb16").pngsave_buffer())
+    assert probe(pictures.write(tmp_path, out), MANY).bits_per_sample == 10
+    shown = pyvips.Image.heifload_buffer(out)
+    assert shown.interpretation == "rgb16"
+    assert abs(shown[1].avg() - deep.mean()) < 300
+    assert len(np.unique(shown[1].numpy())) > 256
+
+
+def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
+    cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
+    red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
+    assert red[0] > 180
+    assert max(red[1], red[2]) < 90
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_an_animation_keeps_frames_and_delays(tmp_path: Path, form: str) -> None:
+    delays = [100, 250, 300, 50]
+    source = pictures.animated(form, delays, **({"lossless": True} if form == "WEBP" else {}))
+    out = converted(tmp_path, source)
+    info = probe(pictures.write(tmp_path, out), MANY)
+    assert (info.frames, info.duration_ms) == (4, 700)
+    for old, new in zip(frames_of(source), frames_of(out), strict=True):
+        assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 5
+    with Image.open(io.BytesIO(out)) as image:
+        found = []
+        for frame in range(4):
+            image.seek(frame)
+            image.load()
+            found.append(image.info["duration"])
+    assert found == delays
+
+
+def _durations(data: bytes) -> tuple[int, int]:
+    """The track's whole duration and that of one pass through it, in the track's unit."""
+    moov = container._find(data, container.Box(b"", 0, 0, len(data)), b"moov")
+    assert moov is not None
+    header = container._find(data, moov, b"trak", b"tkhd")
+    media = container._find(data, moov, b"trak", b"mdia", b"mdhd")
+    assert header is not None
+    assert media is not None
+    return container._duration_field(data, header, (28, 20))[0], container._duration_field(data, media, (20, 12))[0]
+
+
+@pytest.mark.parametrize(("loop", "plays"), [(None, 1), (0, None), (2, 3)])
+def test_the_number_of_plays_is_written_into_the_track(tmp_path: Path, loop: int | None, plays: int | None) -> None:
+    made = pictures.frames(3)
+    options = {} if loop is None else {"loop": loop}
+    source = pictures.saved(made[0], "GIF", save_all=True, append_images=made[1:], duration=100, **options)
+    track, once = _durations(converted(tmp_path, source))
+    assert track == (plays * once if plays else 2**64 - 1)
+
+
+def test_an_animated_avif_keeps_every_frame_and_loses_what_must_go(tmp_path: Path) -> None:
+    source = pictures.animated("AVIF", [100, 250, 300], exif=pictures.tiff(), xmp=pictures.xmp_packet())
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert len(out) < len(source)
+    assert pictures.GPS_RATIONAL not in out
+    assert pictures.ALT_TEXT["de"].encode() in out
+    info = probe(pictures.write(tmp_path, out), MANY)
+    assert (info.frames, info.duration_ms) == (3, 650)
+    for old, new in zip(frames_of(source), frames_of(out), strict=True):
+        assert np.array_equal(old, new)
+
+
+def test_an_hdr_picture_keeps_its_very_samples(tmp_path: Path) -> None:
+    source = pictures.full_avif()
+    at = source.index(b"colrnclx") + 8
+    hdr = source[: at + 2] + (16).to_bytes(2, "big") + source[at + 4 :]
+    assert container.transfer_characteristics(hdr) == 16
+    out = optimized(tmp_path, hdr)
+    assert out is not None
+    assert container.transfer_characteristics(out) == 16
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(hdr)))
+
+
+@pytest.mark.parametrize("size", [0, 14, 200, 5000])
+def test_blocks_of_any_length_can_be_exchanged(size: int) -> None:
+    source = pictures.full_avif()
+    empty = b"II*\0\x08\0\0\0" + b"\0" * 6
+    new = Blocks(exif=empty + b"x" * size, xmp=b"<x/>  " + b" " * size)
+    out = container.with_blocks(source, new)
+    assert container.read_blocks(out).xmp == new.xmp
+    assert container.read_blocks(out).exif == new.exif
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+    assert pyvips.Image.heifload_buffer(out).width == 320
+
+
+def test_an_animated_avif_is_not_converted_to_itself(tmp_path: Path) -> None:
+    with pytest.raises(StageFailed, match="animated AVIF"):
+        converted(tmp_path, pictures.animated("AVIF", [100] * 3))
+
+
+def test_a_deadline_stops_an_animation_between_frames(tmp_path: Path) -> None:
+    calls = 0
+
+    def check_stop() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 8:
+            raise StageTimedOut("The deadline passed.")
+
+    path = pictures.write(tmp_path, pictures.animated("GIF", [100] * 30))
+    with pytest.raises(StageTimedOut):
+        avif.convert(path, probe(path, MANY), check_stop)
+    assert calls < 15

@@ -1,0 +1,148 @@
+"""The sample that describers look at: upright, sRGB, over white, and never half a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs import decode
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import BrokenImage, StageCancelled, StageTimedOut
+from imgproc_local.domain.image import Pixels
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def sampled(folder: Path, data: bytes, side: int = 4096) -> Pixels:
+    path = pictures.write(folder, data)
+    return decode.sample(path, probe(path, MANY), side, never_stop)
+
+
+def as_array(pixels: Pixels) -> np.ndarray:
+    assert len(pixels.rgb) == pixels.width_px * pixels.height_px * 3
+    return np.frombuffer(pixels.rgb, np.uint8).reshape(pixels.height_px, pixels.width_px, 3)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_sample_is_upright(tmp_path: Path, orientation: int) -> None:
+    scene = pictures.scene()
+    stored = pictures.oriented(scene, orientation)
+    for data in (
+        pictures.full_jpeg(stored, orientation),
+        pictures.full_png(stored, orientation),
+        pictures.full_webp(stored, orientation),
+        pictures.saved(stored, "AVIF", quality=95, exif=pictures.tiff(orientation)),
+    ):
+        assert pictures.distance(as_array(sampled(tmp_path, data)), scene) < 2
+
+
+@pytest.mark.parametrize("side", [1, 7, 64, 100, 160, 239, 320, 1000])
+@pytest.mark.parametrize("size", [(320, 240), (2000, 3), (3, 2000)])
+def test_a_sample_fits_the_side_and_is_never_scaled_up(tmp_path: Path, side: int, size: tuple[int, int]) -> None:
+    for data in (pictures.saved(pictures.scene(*size), "JPEG"), pictures.saved(pictures.scene(*size), "PNG")):
+        found = sampled(tmp_path, data, side)
+        assert max(found.width_px, found.height_px) == min(side, max(size))
+        assert min(found.width_px, found.height_px) >= 1
+        assert len(found.rgb) == found.width_px * found.height_px * 3
+
+
+def test_a_shrunk_sample_looks_like_the_picture(tmp_path: Path) -> None:
+    scene = pictures.scene(1600, 1200)
+    small = np.asarray(Image.fromarray(scene).resize((200, 150), Image.Resampling.BOX))
+    for form in ("JPEG", "PNG", "WEBP", "AVIF"):
+        assert pictures.distance(as_array(sampled(tmp_path, pictures.saved(scene, form, quality=95), 200)), small) < 2
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_every_kind_of_png_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    found = sampled(tmp_path, pictures.saved(Image.new(mode, (40, 30)), "PNG"))
+    assert (found.width_px, found.height_px, len(found.rgb)) == (40, 30, 40 * 30 * 3)
+
+
+def test_transparent_pixels_are_laid_over_white_and_opacity_is_told(tmp_path: Path) -> None:
+    rgba = np.zeros((40, 80, 4), np.uint8)
+    rgba[:, :20] = (255, 0, 0, 255)
+    for form in ("PNG", "WEBP"):
+        found = sampled(tmp_path, pictures.saved(rgba, form, lossless=True))
+        assert found.alpha_mean == pytest.approx(0.25, abs=0.01)
+        assert tuple(as_array(found)[20, 60]) == (255, 255, 255)
+        assert tuple(as_array(found)[20, 5]) == (255, 0, 0)
+    assert sampled(tmp_path, pictures.full_jpeg()).alpha_mean == 1.0
+
+
+def test_colours_of_invisible_pixels_do_not_bleed_into_a_smaller_sample(tmp_path: Path) -> None:
+    rgba = np.zeros((400, 400, 4), np.uint8)
+    rgba[..., 1] = 255
+    rgba[::2] = (255, 0, 0, 255)
+    found = as_array(sampled(tmp_path, pictures.saved(rgba, "PNG"), 50))
+    # half red, half white
+    assert found[25, 25].astype(int) == pytest.approx((255, 127, 127), abs=6)
+
+
+def test_wide_colours_come_through_the_profile(tmp_path: Path) -> None:
+    scene = np.full((60, 80, 3), (200, 60, 60), np.uint8)
+    plain = as_array(sampled(tmp_path, pictures.saved(scene, "PNG")))[30, 40].astype(int)
+    wide = as_array(sampled(tmp_path, pictures.saved(scene, "PNG", icc_profile=pictures.wide_profile())))[30, 40]
+    assert wide[0] > plain[0] + 8
+    srgb = as_array(sampled(tmp_path, pictures.saved(scene, "PNG", icc_profile=pictures.srgb_profile())))[30, 40]
+    assert srgb == pytest.approx(plain, abs=1)
+
+
+def test_a_broken_profile_is_passed_over(tmp_path: Path) -> None:
+    profile = pictures.wide_profile()[:150]
+    found = as_array(sampled(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, icc_profile=profile)))
+    assert pictures.distance(found, pictures.scene()) < 2
+
+
+def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
+    cmyk = Image.new("CMYK", (80, 60), (0, 255, 255, 0))
+    red = as_array(sampled(tmp_path, pictures.saved(cmyk, "JPEG", quality=95)))[30, 40].astype(int)
+    assert red[0] > 180
+    assert max(red[1], red[2]) < 90
+
+
+def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
+    first = np.asarray(pictures.frames(3)[0])
+    for form in ("GIF", "WEBP", "PNG", "AVIF"):
+        options = {"lossless": True} if form == "WEBP" else {}
+        found = sampled(tmp_path, pictures.animated(form, [100] * 3, **options))
+        assert pictures.distance(as_array(found), first) < 2, form
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
+def test_a_picture_damaged_in_its_data_is_an_error_and_no_half_picture(tmp_path: Path, form: str) -> None:
+    whole = pictures.saved(pictures.scene(640, 480), form)
+    # everything from the middle on is lost, but the sizes in the headers still fit
+    path = pictures.write(tmp_path, whole)
+    info = probe(path, MANY)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BrokenImage) as broken:
+        decode.sample(path, info, 256, never_stop)
+    assert str(tmp_path) not in broken.value.message
+
+
+@pytest.mark.parametrize("stop", [StageTimedOut("The deadline passed."), StageCancelled("The job was cancelled.")])
+def test_what_check_stop_raises_comes_out(tmp_path: Path, stop: Exception) -> None:
+    calls = 0
+
+    def check_stop() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            raise stop
+
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(1500, 1500), "PNG"))
+    with pytest.raises(type(stop)) as stopped:
+        decode.sample(path, probe(path, MANY), 1024, check_stop)
+    assert stopped.value is stop
+    assert calls < 40
+
+
+def test_names_with_brackets_are_names_not_options(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.full_jpeg(), "boat[n=-1].jpg")
+    assert decode.sample(path, probe(path, MANY), 64, never_stop).width_px == 64

@@ -1,0 +1,95 @@
+"""GIF: the same frames, delays and loop count in fewer bytes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs import gif
+from imgproc_local.codecs.container import gif as container
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return gif.optimize(path, probe(path, MANY), never_stop)
+
+
+def shown(data: bytes) -> list[np.ndarray]:
+    with Image.open(io.BytesIO(data)) as image:
+        found = []
+        for frame in range(image.n_frames):
+            image.seek(frame)
+            found.append(np.asarray(image.convert("RGBA")))
+        return found
+
+
+def wasteful(delays_ms: list[int], loop: int = 0) -> bytes:
+    """Every frame stored whole, as simple programs do."""
+    made = [frame.quantize(32) for frame in pictures.frames(len(delays_ms), 320, 240)]
+    out = io.BytesIO()
+    options = {"duration": delays_ms, "loop": loop, "disposal": 1, "optimize": False}
+    noise = np.random.default_rng(3).integers(0, 32, (240, 320)).astype(np.uint8)
+    for frame in made:
+        pixels = np.asarray(frame).copy()
+        pixels[100:] = noise[100:]
+        pixels[0, 0] = 1
+        frame.frombytes(pixels.tobytes())
+    made[0].save(out, "GIF", save_all=True, append_images=made[1:], **options)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("loop", [0, 1, 5])
+def test_frames_delays_and_loop_count_are_kept(tmp_path: Path, loop: int) -> None:
+    source = pictures.full_gif([100, 200, 50, 1000], loop)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert len(out) < len(source)
+    assert container.read_timing(out) == container.read_timing(source)
+    for old, new in zip(shown(source), shown(out), strict=True):
+        assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
+
+
+def test_an_animation_without_a_loop_block_still_plays_once(tmp_path: Path) -> None:
+    made = pictures.frames(3)
+    source = pictures.saved(made[0], "GIF", save_all=True, append_images=made[1:], duration=100, comment=b"c" * 200)
+    assert container.read_timing(source)[1] == 1
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert container.read_timing(out) == ([100, 100, 100], 1)
+
+
+def test_frames_stored_whole_shrink_to_what_changes(tmp_path: Path) -> None:
+    source = wasteful([100] * 6)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert len(out) < 0.9 * len(source)
+    for old, new in zip(shown(source), shown(out), strict=True):
+        assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
+
+
+def test_transparency_is_kept(tmp_path: Path) -> None:
+    rgba = np.zeros((64, 96, 4), np.uint8)
+    rgba[10:50, 20:60] = (200, 40, 40, 255)
+    source = pictures.saved(Image.fromarray(rgba), "GIF", comment=b"c" * 300)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert np.array_equal(shown(out)[0][..., 3], rgba[..., 3])
+
+
+def test_the_result_is_never_larger_and_optimising_it_again_loses_nothing(tmp_path: Path) -> None:
+    for source in (pictures.animated("GIF", [100] * 5), wasteful([100] * 4), pictures.saved(pictures.scene(), "GIF")):
+        once = optimized(tmp_path, source)
+        assert once is None or len(once) < len(source)
+        first = once or source
+        twice = optimized(tmp_path, first) or first
+        for old, new in zip(shown(first), shown(twice), strict=True):
+            assert np.array_equal(old, new)

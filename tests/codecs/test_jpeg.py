@@ -1,0 +1,173 @@
+"""JPEG: smaller, upright, in the same colours, and a gain map stays."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs import jpeg
+from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import StageTimedOut
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return jpeg.optimize(path, probe(path, MANY), never_stop)
+
+
+def whole(out: bytes | None) -> bytes:
+    assert out is not None
+    return out
+
+
+def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=95)
+    out = whole(optimized(tmp_path, source))
+    assert len(out) < 0.7 * len(source)
+    assert pictures.distance(pictures.opened(out), pictures.opened(source)) < 1.0
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("quality", [95, 60])
+def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
+    tmp_path: Path, orientation: int, quality: int
+) -> None:
+    from PIL import ImageOps
+
+    scene = pictures.scene()
+    out = whole(optimized(tmp_path, pictures.full_jpeg(pictures.oriented(scene, orientation), orientation, quality)))
+    shown = ImageOps.exif_transpose(pictures.opened(out))
+    assert shown.size == (320, 240)
+    assert pictures.distance(shown, scene) < 2.5
+    stored = probe(pictures.write(tmp_path, out), MANY).orientation
+    assert stored == (1 if quality == 95 else orientation)
+
+
+@pytest.mark.parametrize("quality", [30, 60, 75, 82, 90, 98])
+@pytest.mark.parametrize("size", [(320, 240), (17, 9), (1, 1)])
+def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
+    tmp_path: Path, quality: int, size: tuple[int, int]
+) -> None:
+    source = pictures.saved(pictures.scene(*size), "JPEG", quality=quality)
+    once = optimized(tmp_path, source)
+    assert once is None or len(once) < len(source)
+    assert optimized(tmp_path, once or source) is None
+
+
+def test_a_coarse_file_keeps_its_very_pixels(tmp_path: Path) -> None:
+    source = pictures.full_jpeg(quality=60)
+    out = whole(optimized(tmp_path, source))
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+
+
+def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:
+    wide = pictures.wide_profile()
+    for quality in (95, 60):
+        out = whole(optimized(tmp_path, pictures.full_jpeg(quality=quality)))
+        assert "icc_profile" not in pictures.opened(out).info
+        blocks = {"exif": b"Exif\0\0" + pictures.tiff(), "quality": quality}
+        out = whole(optimized(tmp_path, pictures.saved(pictures.scene(), "JPEG", icc_profile=wide, **blocks)))
+        assert pictures.opened(out).info["icc_profile"] == wide
+        srgb = pictures.saved(pictures.scene(), "JPEG", icc_profile=pictures.srgb_profile(), **blocks)
+        assert "icc_profile" not in pictures.opened(whole(optimized(tmp_path, srgb))).info
+
+
+def test_a_profile_of_many_pieces_is_joined_and_cut_again(tmp_path: Path) -> None:
+    large = pictures.wide_profile() + bytes(range(256)) * 600
+    large = len(large).to_bytes(4, "big") + large[4:]
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=97, icc_profile=large)
+    assert pictures.opened(whole(optimized(tmp_path, source))).info["icc_profile"] == large
+
+
+def test_grey_stays_grey_with_its_profile(tmp_path: Path) -> None:
+    grey = Image.fromarray(pictures.scene(640, 480)).convert("L")
+    profile = pictures.wide_profile(b"GRAY")
+    out = pictures.opened(whole(optimized(tmp_path, pictures.saved(grey, "JPEG", quality=97, icc_profile=profile))))
+    assert out.mode == "L"
+    assert out.info["icc_profile"] == profile
+    assert pictures.distance(out, grey) < 1.0
+
+
+def test_cmyk_becomes_rgb_that_looks_alike(tmp_path: Path) -> None:
+    cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
+    out = pictures.opened(whole(optimized(tmp_path, pictures.saved(cmyk, "JPEG", quality=97))))
+    assert out.mode == "RGB"
+    red = np.asarray(out)[100, 100].astype(int)
+    assert red[0] > 180
+    assert max(red[1], red[2]) < 90
+
+
+def _ultra_hdr() -> tuple[bytes, bytes]:
+    """A JPEG with a gain map behind it, announced in XMP as Ultra HDR does; and the gain map."""
+    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
+    packet = (
+        b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+        b'<rdf:Description xmlns:hdrgm="http://ns.adobe.com/hdr-gain-map/1.0/" hdrgm:Version="1.0"'
+        b' xmlns:Container="http://ns.google.com/photos/1.0/container/"'
+        b' xmlns:Item="http://ns.google.com/photos/1.0/container/item/">'
+        b"<Container:Directory><rdf:Seq>"
+        b'<rdf:li rdf:parseType="Resource"><Container:Item Item:Semantic="Primary" Item:Mime="image/jpeg"/></rdf:li>'
+        b'<rdf:li rdf:parseType="Resource"><Container:Item Item:Semantic="GainMap" Item:Mime="image/jpeg"'
+        b' Item:Length="' + str(len(gain_map)).encode() + b'"/></rdf:li>'
+        b"</rdf:Seq></Container:Directory></rdf:Description></rdf:RDF></x:xmpmeta>"
+    )
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=97)
+    blocks = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff(6))
+    blocks += pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet)
+    return plain[:2] + blocks + plain[2:] + gain_map, gain_map
+
+
+def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
+    source, gain_map = _ultra_hdr()
+    out = whole(optimized(tmp_path, source))
+    assert len(out) < len(source)
+    assert out.endswith(gain_map)
+    assert container.gain_map_offset(out) == len(out) - len(gain_map)
+    for name in (b'Item:Semantic="GainMap"', b"hdrgm:Version", f'Item:Length="{len(gain_map)}"'.encode()):
+        assert name in out
+    assert pictures.GPS_RATIONAL not in out
+    # the multi-picture index leads to it, too
+    with Image.open(io.BytesIO(out)) as several:
+        assert several.n_frames == 2
+        several.seek(1)
+        assert several.size == (80, 60)
+    # pixels and gain map belong together: both stay unturned
+    assert probe(pictures.write(tmp_path, out), MANY).orientation == 6
+    assert optimized(tmp_path, out) is None
+
+
+def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
+    source = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    at = source.index(b"\xff\xdb")
+    assert optimized(tmp_path, source[:at] + b"\0\0\0\0" + source[at:]) is not None
+    assert optimized(tmp_path, source + b"appended") is not None
+
+
+def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
+    calls = 0
+
+    def check_stop() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise StageTimedOut("The deadline passed.")
+
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
+    with pytest.raises(StageTimedOut):
+        jpeg.optimize(path, probe(path, MANY), check_stop)
+    assert calls < 60
+
+
+@pytest.mark.parametrize("quality", [30, 50, 75, 90, 95])
+def test_the_quality_of_a_file_is_estimated_from_its_tables(quality: int) -> None:
+    data = pictures.saved(pictures.scene(), "JPEG", quality=quality)
+    assert container.estimated_quality(data) == pytest.approx(quality, abs=4)

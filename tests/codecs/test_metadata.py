@@ -1,0 +1,234 @@
+"""What stays and what goes, looked for in the bytes of every kind of output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.codecs import avif, gif, jpeg, metadata, png, webp, xmp
+from imgproc_local.codecs.metadata import read_embedded
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import EmbeddedText
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+TIGHT_JPEG = pictures.full_jpeg(quality=60)
+MAKERS = {
+    "JPEG optimised": (jpeg.optimize, pictures.full_jpeg),
+    "JPEG with untouched pixels": (jpeg.optimize, lambda: TIGHT_JPEG),
+    "JPEG to WebP": (webp.convert, pictures.full_jpeg),
+    "JPEG to AVIF": (avif.convert, pictures.full_jpeg),
+    "PNG optimised": (png.optimize, pictures.full_png),
+    "PNG graphic optimised": (png.optimize, lambda: pictures.full_png(pictures.graphic())),
+    "PNG to WebP": (webp.convert, pictures.full_png),
+    "PNG to AVIF": (avif.convert, pictures.full_png),
+    "WebP optimised": (webp.optimize, pictures.full_webp),
+    "WebP with untouched pixels": (webp.optimize, lambda: pictures.full_webp(quality=70)),
+    "AVIF optimised": (avif.optimize, pictures.full_avif),
+    "GIF optimised": (gif.optimize, pictures.full_gif),
+    "GIF to WebP": (webp.convert, pictures.full_gif),
+    "GIF to AVIF": (avif.convert, pictures.full_gif),
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    made = {}
+    for name, (make, source) in MAKERS.items():
+        path = pictures.write(tmp_path_factory.mktemp("source"), source())
+        out = make(path, probe(path, MANY), never_stop)
+        assert out is not None, name
+        made[name] = out
+    return made
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_private_metadata_is_gone_from_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+    found = [what for what, secret in pictures.SECRETS.items() if secret in outputs[name]]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_rights_and_words_are_still_in_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+    missing = [what for what, text in pictures.KEPT.items() if text.encode() not in outputs[name]]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_kept_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
+    path = pictures.write(tmp_path, outputs[name])
+    embedded = read_embedded(path, probe(path, MANY))
+    assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
+    assert embedded.copyright == pictures.COPYRIGHT
+    assert embedded.creator == (pictures.KEPT["creator"],)
+    assert embedded.city == pictures.KEPT["city"]
+    assert embedded.gps is None
+    assert embedded.camera is None
+
+
+def test_the_sources_do_hold_what_is_looked_for() -> None:
+    source = pictures.full_jpeg()
+    assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
+    assert [what for what, text in pictures.KEPT.items() if text.encode() not in source] == []
+
+
+def test_rights_told_only_in_iptc_reach_formats_that_have_no_iptc(tmp_path: Path) -> None:
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
+    path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
+    info = probe(path, MANY)
+    for convert in (webp.convert, avif.convert):
+        out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
+        embedded = read_embedded(out, probe(out, MANY))
+        assert embedded.copyright == pictures.COPYRIGHT
+        assert embedded.creator == (pictures.KEPT["creator"],)
+        assert [text.text for text in embedded.keywords] == [pictures.KEPT["keyword"]]
+        assert [text.text for text in embedded.description] == [pictures.KEPT["caption"]]
+
+
+def test_rights_told_only_in_exif_reach_xmp(tmp_path: Path) -> None:
+    path = pictures.write(
+        tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
+    )
+    out = webp.convert(path, probe(path, MANY), never_stop)
+    words = xmp.parse(metadata.read_blocks(out, metadata.Format.WEBP).xmp)
+    assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
+
+
+def test_everything_embedded_is_read_from_a_full_jpeg(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.full_jpeg())
+    embedded = read_embedded(path, probe(path, MANY))
+    assert embedded.alt_text == tuple(EmbeddedText(text, tag) for tag, text in pictures.ALT_TEXT.items())
+    assert embedded.extended_description == (EmbeddedText(pictures.EXTENDED),)
+    # XMP tags the caption as English; IPTC and EXIF repeat it, and x-default too
+    assert embedded.description == (EmbeddedText(pictures.KEPT["caption"], "en"),)
+    assert embedded.headline == (EmbeddedText(pictures.KEPT["headline"]),)
+    assert embedded.title == (EmbeddedText(pictures.KEPT["title"]),)
+    assert embedded.keywords == (EmbeddedText(pictures.KEPT["keyword"]),)
+    assert embedded.event == (EmbeddedText(pictures.KEPT["event"]),)
+    assert embedded.persons == (pictures.KEPT["person shown"],)
+    assert (embedded.sublocation, embedded.city) == (pictures.KEPT["place shown"], pictures.KEPT["city"])
+    assert embedded.country == pictures.KEPT["country"]
+    assert embedded.creator == (pictures.KEPT["creator"],)
+    assert embedded.copyright == pictures.COPYRIGHT
+    assert embedded.created == "2031-05-06"
+    assert embedded.camera == "Examplecam One"
+    assert embedded.gps == pytest.approx((52 + 31 / 60 + 123.3713 / 3600, -(52 + 31 / 60 + 123.3713 / 3600)), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "source", [pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()]
+)
+def test_words_are_read_from_every_format(tmp_path: Path, source: bytes) -> None:
+    path = pictures.write(tmp_path, source)
+    embedded = read_embedded(path, probe(path, MANY))
+    assert [text.language for text in embedded.alt_text] == ["en", "de"]
+    assert embedded.copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize(
+    ("mark", "raw"),
+    [(b"\x1c\x01\x5a\0\x03\x1b%G", "Küste".encode()), (b"", "Küste".encode()), (b"", "Küste".encode("cp1252"))],
+)
+def test_iptc_is_read_as_utf8_or_else_as_windows_1252(tmp_path: Path, mark: bytes, raw: bytes) -> None:
+    datasets = mark + b"\x1c\x02\x78" + len(raw).to_bytes(2, "big") + raw
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    path = pictures.write(
+        tmp_path, plain[:2] + pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(datasets)) + plain[2:]
+    )
+    assert read_embedded(path, probe(path, MANY)).description == (EmbeddedText("Küste"),)
+
+
+def _jpeg_with_xmp(folder: Path, packet: bytes) -> Path:
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    return pictures.write(
+        folder, plain[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet) + plain[2:]
+    )
+
+
+BOMB = (
+    b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    b'<rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>&b;</dc:title>'
+    b"</rdf:Description></rdf:RDF></x:xmpmeta>"
+)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        BOMB,
+        BOMB.decode().encode("utf-16"),
+        b"no xml at all",
+        b"\xff\xfe\x00",
+        b"<a>" * 9000,
+        b"<a>" * 9000 + b"</a>" * 9000,
+        pictures.xmp_packet()[:900],
+        pictures.xmp_packet().replace(b"rdf:Alt", b"rdf:Nonsense"),
+        b"",
+    ],
+)
+def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes) -> None:
+    path = _jpeg_with_xmp(tmp_path, packet)
+    info = probe(path, MANY)
+    assert read_embedded(path, info).alt_text == ()
+    assert webp.convert(path, info, never_stop)
+
+
+def test_deeply_nested_kept_properties_are_cut_not_followed(tmp_path: Path) -> None:
+    nested = b'<rdf:li rdf:parseType="Resource">' * 1100 + b"</rdf:li>" * 1100
+    packet = (
+        pictures.xmp_packet()
+        .replace(b"<dc:creator>", b"<dc:contributor/><dc:creator>")
+        .replace(b"<rdf:Seq><rdf:li>Example Ph", b"<rdf:Seq>" + nested + b"<rdf:li>Example Ph")
+    )
+    path = _jpeg_with_xmp(tmp_path, packet)
+    out = webp.convert(path, probe(path, MANY), never_stop)
+    assert pictures.ALT_TEXT["en"].encode() in out
+
+
+def test_broken_exif_and_iptc_are_skipped(tmp_path: Path) -> None:
+    whole = pictures.tiff()
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    for position in range(0, 200, 2):
+        broken = whole[:position] + b"\xff\xff" + whole[position + 2 :]
+        resources = pictures.photoshop(pictures.iptc_datasets())
+        resources = resources[:position] + b"\xff\xff" + resources[position + 2 :]
+        blocks = pictures.segment(0xE1, b"Exif\0\0" + broken) + pictures.segment(0xED, b"Photoshop 3.0\0" + resources)
+        path = pictures.write(tmp_path, plain[:2] + blocks + plain[2:])
+        read_embedded(path, probe(path, MANY))
+
+
+@pytest.mark.parametrize(
+    "phrase", ["OLYMPUS DIGITAL CAMERA", "SONY DSC", "          ", "DCIM", "<KENOX S760  / Samsung S760>"]
+)
+def test_what_cameras_write_as_a_caption_is_no_caption(tmp_path: Path, phrase: str) -> None:
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x010E] = phrase
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=exif))
+    info = probe(path, MANY)
+    assert read_embedded(path, info).description == ()
+    out = jpeg.optimize(path, info, never_stop)
+    assert out is not None
+    assert phrase.encode() not in out
+
+
+def test_an_x_default_text_without_a_twin_has_no_known_language() -> None:
+    packet = pictures.xmp_packet().replace(f'<rdf:li xml:lang="en">{pictures.ALT_TEXT["en"]}</rdf:li>'.encode(), b"")
+    found = xmp.alternatives(xmp.parse(packet), xmp.ALT_TEXT)
+    assert found == [EmbeddedText(pictures.ALT_TEXT["en"]), EmbeddedText(pictures.ALT_TEXT["de"], "de")]
+
+
+def test_where_room_is_short_rights_and_alt_text_win() -> None:
+    elements = xmp.kept(xmp.parse(pictures.xmp_packet()))
+    packet = xmp.write(elements, 1600)
+    assert packet is not None
+    assert len(packet) <= 1600
+    for word in (pictures.COPYRIGHT, pictures.KEPT["creator"], *pictures.ALT_TEXT.values()):
+        assert word.encode() in packet
+    assert pictures.KEPT["place shown"].encode() not in packet
+    assert xmp.write(elements, 100) is None
