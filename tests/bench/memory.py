@@ -1,0 +1,127 @@
+"""What the idle server weighs, how soon it answers, and what eight large uploads at once add. Linux only.
+
+The uploads come side by side and pause before their last bytes until all are there. Once measured as they are, up to
+the first 202, and once with a language that is refused at the end of the form: the whole way of an upload without
+a stage behind it.
+
+`python -m tests.bench.memory [--starts 5]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import http.client
+import socket
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.load import MIB, Connection, png_of_noise, print_table, verdict
+from tests.faults.server_process import ServerProcess, make_key, memory_bytes, reset_peak, serving
+
+UPLOADS = 8
+UPLOAD_SIDE_PX = 2890  # three bytes a pixel: 23.9 MiB
+PIECE_BYTES = 256 * 1024
+PIECE_PAUSE_S = 0.02
+LAST_BYTES = 64 * 1024
+
+
+def start_seconds(folder: Path) -> float:
+    """From the start of the process to its first 200."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    began = time.perf_counter()
+    server = ServerProcess(folder, port)
+    try:
+        while True:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                try:
+                    connection.request("GET", "/healthz")
+                    if connection.getresponse().status == 200:
+                        return time.perf_counter() - began
+                finally:
+                    connection.close()
+            time.sleep(0.002)
+    finally:
+        server.kill()
+
+
+async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: bytes, language: str) -> tuple[int, int]:
+    """The peak of the server's memory when all bytes but the last are in, and at the first answer."""
+    arrived = asyncio.Barrier(UPLOADS + 1)
+    first_answer = asyncio.Event()
+    statuses: list[int] = []
+
+    async def one() -> None:
+        connection = await Connection.open(root, key)
+        request = connection.upload_parts("/api/v1/images/analyze", picture, {"languages": language})
+        for at in range(0, len(request) - LAST_BYTES, PIECE_BYTES):
+            connection.writer.write(request[at : min(at + PIECE_BYTES, len(request) - LAST_BYTES)])
+            await connection.writer.drain()
+            await asyncio.sleep(PIECE_PAUSE_S)
+        await arrived.wait()
+        await arrived.wait()
+        connection.writer.write(request[-LAST_BYTES:])
+        status, _ = await connection.answer()
+        statuses.append(status)
+        first_answer.set()
+        connection.close()
+
+    reset_peak(server.pid)
+    sending = [asyncio.create_task(one()) for _ in range(UPLOADS)]
+    await arrived.wait()
+    await asyncio.sleep(0.2)
+    all_in = memory_bytes(server.pid, "VmHWM")
+    await arrived.wait()
+    await first_answer.wait()
+    at_first_answer = memory_bytes(server.pid, "VmHWM")
+    await asyncio.gather(*sending)
+    if len(set(statuses)) != 1:
+        raise SystemExit(f"the uploads were answered differently: {statuses}")
+    return all_in, at_first_answer if statuses[0] == 202 else memory_bytes(server.pid, "VmHWM")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=5)
+    arguments = parser.parse_args()
+    picture = png_of_noise(UPLOAD_SIDE_PX, UPLOAD_SIDE_PX)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "data"
+        key = make_key(folder)
+        start_seconds(folder)  # warm
+        starts_s = [start_seconds(folder) for _ in range(arguments.starts)]
+        with serving(folder) as server:
+            root = server.wait_ready()
+            time.sleep(1)
+            idle = server.rss_bytes()
+            all_in, refused = asyncio.run(uploads_at_once(server, root, key, picture, "xx"))
+        with serving(folder) as server:
+            root = server.wait_ready()
+            time.sleep(1)
+            idle_2 = server.rss_bytes()
+            all_in_2, accepted = asyncio.run(uploads_at_once(server, root, key, picture, "en"))
+    start_s = statistics.median(starts_s)
+    grown = [(peak - idle) / MIB for peak in (all_in, refused)] + [
+        (peak - idle_2) / MIB for peak in (all_in_2, accepted)
+    ]
+    starts = " ".join(f"{seconds:.2f}" for seconds in starts_s)
+    print_table(
+        f"Memory and start, {UPLOADS} uploads of {len(picture) / MIB:.1f} MiB",
+        [
+            ("idle memory (RSS)", f"{idle / MIB:.1f} MiB", verdict(idle / MIB, 60, "MiB")),
+            (f"serve to its first 200, median of {starts}", f"{start_s:.2f} s", verdict(start_s, 1.2, "s")),
+            ("refused uploads: growth, all but the last bytes in", f"{grown[0]:.1f} MiB", verdict(grown[0], 64, "MiB")),
+            ("refused uploads: growth, all answered", f"{grown[1]:.1f} MiB", verdict(grown[1], 64, "MiB")),
+            ("taken uploads: growth, all but the last bytes in", f"{grown[2]:.1f} MiB", verdict(grown[2], 64, "MiB")),
+            ("taken uploads: growth until the first 202", f"{grown[3]:.1f} MiB", verdict(grown[3], 64, "MiB")),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""500 queued jobs through the engine against the same codec calls made directly in a thread pool of the same size.
+
+The direct calls run half before and half after the engine, so that a machine that slows down slows both. Half of the
+jobs optimize, half convert to WebP. The longest stall of the engine's event loop is told by a task that ticks.
+
+`python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from imgproc_local.codecs import jpeg, webp
+from imgproc_local.codecs.probe import probe
+from imgproc_local.compose import Services, open_services
+from imgproc_local.config import Config
+from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.engine.runner import WORKER_NICENESS
+from tests.bench.load import jpegs, percentile, print_table, shuffled, verdict
+
+MAX_PIXELS = 200_000_000
+TICK_S = 0.001
+BLAME_OVER_S = 0.02
+Call = tuple[Operation, Path]
+
+
+def direct(calls: list[Call], threads: int) -> tuple[float, float]:
+    """Seconds and processor seconds of the bare codec calls."""
+
+    def run(call: Call) -> None:
+        operation, file = call
+        info = probe(file, MAX_PIXELS)
+        (jpeg.optimize if operation is Operation.OPTIMIZE else webp.convert)(file, info, lambda: None)
+
+    began, cpu_began = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads, initializer=_as_the_engine) as pool:
+        for _ in pool.map(run, calls):
+            pass
+    return time.perf_counter() - began, time.process_time() - cpu_began
+
+
+def _as_the_engine() -> None:
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WORKER_NICENESS)
+
+
+class Stall(NamedTuple):
+    """How long a tick was late, how much of that the thread waited for a core, and where it was seen meanwhile."""
+
+    late_s: float
+    without_core_s: float
+    stack: str
+
+
+class Ticker:
+    """Notes how late a task of the loop gets its turn, and, asked to, what the loop's thread did meanwhile."""
+
+    def __init__(self, blame: bool) -> None:
+        self.late_s: list[float] = []
+        self.stalls: list[Stall] = []
+        self._blame = blame
+        self._ticked_at = time.perf_counter()
+        self._loop_thread = threading.get_ident()
+        self._statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        self._seen = ""
+        self._ends = threading.Event()
+
+    async def tick(self) -> None:
+        waited_s = self._waited_s()
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = time.perf_counter()
+            late_s, self._ticked_at = now - self._ticked_at - TICK_S, now
+            self.late_s.append(late_s)
+            if self._blame:
+                before_s, waited_s = waited_s, self._waited_s()
+                if late_s > BLAME_OVER_S:
+                    self.stalls.append(Stall(late_s, waited_s - before_s, self._seen))
+                self._seen = ""
+
+    def _waited_s(self) -> float:
+        """Seconds that the loop's thread was ready to run and had no core. Source: the kernel's sched-stats.rst."""
+        return int(self._statistics.read_text().split()[1]) / 1e9 if self._blame else 0.0
+
+    def watch(self) -> None:
+        """Looks at the loop's thread while a tick is late. Runs on a thread of its own."""
+        while not self._ends.wait(0.004):
+            if time.perf_counter() - self._ticked_at > BLAME_OVER_S:
+                self._seen = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
+
+    def end(self) -> None:
+        self._ends.set()
+
+
+async def through_engine(calls: list[Call], threads: int, folder: Path, blame: bool) -> tuple[float, float, Ticker]:
+    config = Config(data_dir=folder, codec_threads=threads, queue_limit=len(calls) + 1)
+    async with open_services(config, "bench") as services:
+        account_id = await services.store.keys.account_id(create=True)
+        ticker = Ticker(blame)
+        ticking = asyncio.create_task(ticker.tick())
+        if blame:
+            threading.Thread(target=ticker.watch, daemon=True).start()
+        began, cpu_began = time.perf_counter(), time.process_time()
+        jobs = [await _submit(services, account_id, call) for call in calls]
+        for job_id in jobs:
+            job = await services.engine.wait_final(job_id, 3600)
+            if job.status != "completed":
+                raise SystemExit(f"a job ended as {job.status}: {job.stages}")
+        elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+        ticker.end()
+        ticking.cancel()
+        return elapsed, cpu, ticker
+
+
+async def _submit(services: Services, account_id: str, call: Call) -> str:
+    """As an upload comes in: streamed to the disk, probed, queued."""
+    operation, file = call
+    with services.blobs.incoming() as incoming:
+        await asyncio.to_thread(incoming.write, await asyncio.to_thread(file.read_bytes))
+        info = await asyncio.to_thread(probe, incoming.path, MAX_PIXELS)
+        async with services.blobs.keep(incoming) as blob:
+            job, _ = await services.engine.submit(account_id, Plan(operation), blob, info, file.name)
+            return job.id
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--folder", type=Path, help="JPEGs to work on instead of made ones")
+    parser.add_argument("--blame", action="store_true", help="show what held the loop longest (Linux)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        files = sorted(arguments.folder.glob("*.jp*g")) if arguments.folder else jpegs(place, 6)
+        picked = shuffled(files, arguments.jobs)
+        calls = [(Operation.OPTIMIZE if n % 2 else Operation.CONVERT, file) for n, file in enumerate(picked)]
+        direct(calls[:4], arguments.threads)  # warm
+        half = len(calls) // 2
+        first = direct(calls[:half], arguments.threads)
+        engine_s, engine_cpu_s, ticker = asyncio.run(
+            through_engine(calls, arguments.threads, place / "data", arguments.blame)
+        )
+        second = direct(calls[half:], arguments.threads)
+    direct_s, direct_cpu_s = first[0] + second[0], first[1] + second[1]
+    late_ms = [late * 1000 for late in ticker.late_s]
+    ratio = engine_s / direct_s
+    print_table(
+        f"{len(calls)} jobs, {arguments.threads} threads, {len(files)} JPEGs",
+        [
+            ("direct calls, before + after", f"{first[0]:.1f} + {second[0]:.1f} = {direct_s:.1f} s", ""),
+            ("engine, first submit to last result", f"{engine_s:.1f} s", ""),
+            ("ratio", f"{ratio:.3f}", verdict(ratio, 1.10, "×")),
+            ("processor time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
+            ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), 50, "ms")),
+            ("99.9 % of ticks are late by at most", f"{percentile(late_ms, 99.9):.1f} ms", ""),
+            ("ticks", f"{len(late_ms)}", ""),
+        ],
+    )
+    for stall in sorted(ticker.stalls, reverse=True)[:6]:
+        print(f"\nlate by {stall.late_s * 1000:.1f} ms, without a core {stall.without_core_s * 1000:.1f} ms of them")
+        print(stall.stack)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Clients as people have them, each with `languages` in its own spelling: process, poll, download."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.support import pictures
+from tests.support.service import Running
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 120
+
+
+def command(*candidates: str) -> str:
+    """The path of the first that is installed; the test is skipped where none is."""
+    found = next((path for name in candidates if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"{candidates[0]} is not installed")
+    return found
+
+
+def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
+    """Run a client and check all that it brought home."""
+    picture = tmp_path / "Leuchtturm am Meer.jpg"
+    picture.write_bytes(pictures.jpeg(640, 480))
+    out = tmp_path / "out"
+    out.mkdir()
+    told = {"BASE_URL": service.url, "API_KEY": service.key, "PICTURE": str(picture), "OUT": str(out)}
+    ended = subprocess.run(
+        arguments, env=os.environ | told, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    image = json.loads((out / "job.json").read_bytes())["data"]["image"]
+    assert image["original_filename"] == picture.name
+    assert [entry["language_code"] for entry in image["translations"]] == ["en", "de"]
+    english, german = image["translations"]
+    assert english["seo_alt_text"]
+    assert german["seo_alt_text"]
+    assert english["seo_alt_text"] != german["seo_alt_text"]
+    for name, kind, size in (
+        ("optimized.jpg", "JPEG", image["optimized_size"]),
+        ("converted.webp", "WEBP", image["converted_size"]),
+    ):
+        assert (out / name).stat().st_size == size
+        with Image.open(out / name) as opened:
+            opened.load()
+            assert (opened.format, opened.size) == (kind, (640, 480))
+
+
+def test_curl_completes_the_main_job(service: Running, tmp_path: Path) -> None:
+    command("curl")
+    run_client(service, tmp_path, command("sh"), str(HERE / "curl.sh"))
+
+
+def test_requests_completes_the_main_job(service: Running, tmp_path: Path) -> None:
+    if importlib.util.find_spec("requests") is None:
+        pytest.skip("the Python package requests is not installed")
+    run_client(service, tmp_path, sys.executable, str(HERE / "requests_client.py"))
+
+
+def test_fetch_completes_the_main_job(service: Running, tmp_path: Path) -> None:
+    node = command("node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    if int(version.removeprefix("v").split(".")[0]) < 18:
+        pytest.skip(f"fetch and FormData came with Node 18; this is {version.strip()}")
+    run_client(service, tmp_path, node, str(HERE / "fetch_client.mjs"))
+
+
+def test_php_completes_the_main_job(service: Running, tmp_path: Path) -> None:
+    php = command("php")
+    has_curl = subprocess.run([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"], timeout=30, check=False)
+    if has_curl.returncode != 0:
+        pytest.skip("this PHP has no curl extension")
+    run_client(service, tmp_path, php, str(HERE / "client.php"))

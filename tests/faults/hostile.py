@@ -1,0 +1,113 @@
+"""Files that no picture program made in good faith, written byte by byte."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from PIL import Image
+
+from tests.support import pictures
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+MIB = 1024 * 1024
+
+
+def hostile_files() -> dict[str, bytes]:
+    """Each file by its name. None of them is a picture that can be read whole."""
+    jpeg, png, gif, webp = pictures.jpeg(), pictures.png(), pictures.gif(), pictures.webp()
+    avif = pictures.avif()
+    packed_zeros = b"name\0\0" + zlib.compress(bytes(96 * MIB), 9)
+    return {
+        "empty.jpg": b"",
+        "one-byte.png": b"\x89",
+        "text.jpg": b"Dear service, this is no picture.\n" * 40,
+        "drawing.svg": b'<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>',
+        "entities.svg": b'<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/hostname">]><svg>&a;</svg>',
+        "page.jpg": b"<!doctype html><html><body><script>alert(1)</script></body></html>",
+        "document.jpg": b"%PDF-1.7\n1 0 obj<</Type/Catalog>>endobj\n%%EOF\n",
+        "archive.png": b"PK\x03\x04\x14\x00\x00\x00\x08\x00" + bytes(60),
+        "bitmap.png": pictures.encoded(pictures.photo(32, 32), "BMP"),
+        "signature-only.png": PNG_SIGNATURE,
+        "signature-only.gif": b"GIF89a",
+        "signature-only.jpg": b"\xff\xd8\xff",
+        "signature-only.webp": b"RIFF\x04\x00\x00\x00WEBP",
+        "signature-only.avif": b"\x00\x00\x00\x18ftypavif\x00\x00\x00\x00avifmif1",
+        "truncated.jpg": jpeg[: len(jpeg) // 2],
+        "truncated-early.jpg": jpeg[:200],
+        "truncated.png": png[: len(png) // 2],
+        "truncated.gif": gif[: len(gif) // 2],
+        "truncated.webp": webp[: len(webp) // 2],
+        "truncated.avif": avif[: len(avif) // 2],
+        "garbage-after-header.jpg": jpeg[:640] + b"\xff\x00\xaa\x55" * 4000,
+        "garbage-after-header.png": png[:33] + bytes(range(256)) * 16,
+        "garbage-after-header.gif": gif[:13] + bytes(range(256)) * 16,
+        "garbage-after-header.webp": webp[:30] + bytes(range(256)) * 16,
+        "wrong-checksum.png": _wrong_checksum(png),
+        "zero-size.png": _png(0, 0, b"\0"),
+        "zero-size.gif": b"GIF89a" + struct.pack("<HHBBB", 0, 0, 0, 0, 0) + b";",
+        "negative-size.png": _png(0xFFFFFFFF, 0xFFFFFFFF, b"\0"),
+        "bomb-60000.png": _png(60000, 60000, b"\0" * (60000 // 8 + 1) * 100, bits=1, colour=0),
+        "bomb-65535.gif": _gif_of_size(65535, 65535),
+        "bomb-65500.jpg": _jpeg_of_size(jpeg, 65500, 65500),
+        "bomb-16383.webp": _webp_of_size(16383, 16383),
+        "bomb-frames.gif": _many_frames(3000, 3000, 40),
+        "bomb-iccp.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"iCCP", packed_zeros)),
+        "bomb-ztxt.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"zTXt", packed_zeros)),
+        "bomb-idat.png": _png(64, 64, bytes(96 * MIB)),
+        "chunk-length.png": PNG_SIGNATURE + struct.pack(">I", 0x7FFFFFFF) + b"IHDR" + bytes(40),
+        "box-length.avif": b"\x00\x00\x00\x18ftypavif\x00\x00\x00\x00avifmif1" + b"\xff\xff\xff\xffmeta" + bytes(64),
+        "chunk-length.webp": b"RIFF\xff\xff\xff\xffWEBPVP8X\xff\xff\xff\xff" + bytes(32),
+        "endless-segments.jpg": b"\xff\xd8" + b"\xff\xe1\x00\x02" * 50_000,
+    }
+
+
+READABLE = frozenset(("bomb-iccp.png", "bomb-ztxt.png", "bomb-idat.png"))
+"""Their pixels are in order; a reader that never unpacks the rest, or not more than it needs, may go on."""
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _png(width: int, height: int, rows: bytes, bits: int = 8, colour: int = 2, extra: bytes = b"") -> bytes:
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    parts = (_chunk(b"IHDR", header), extra, _chunk(b"IDAT", zlib.compress(rows, 9)), _chunk(b"IEND", b""))
+    return PNG_SIGNATURE + b"".join(parts)
+
+
+def _rows(width: int, height: int) -> bytes:
+    """Grey rows of unfiltered RGB."""
+    return (b"\0" + b"\x7f" * 3 * width) * height
+
+
+def _wrong_checksum(png: bytes) -> bytes:
+    at = png.index(b"IDAT") + 20
+    return png[:at] + bytes([png[at] ^ 0xFF]) + png[at + 1 :]
+
+
+def _gif_of_size(width: int, height: int) -> bytes:
+    """One frame that covers the canvas, and hardly any data for it. Source: GIF89a Specification, 18 and 20."""
+    screen = struct.pack("<HHBBB", width, height, 0x80, 0, 0) + bytes(6)
+    frame = b"," + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x02L\x01\0"
+    return b"GIF89a" + screen + frame + b";"
+
+
+def _jpeg_of_size(jpeg: bytes, width: int, height: int) -> bytes:
+    """The picture with another size in its frame header. Source: ITU-T T.81, B.2.2."""
+    at = jpeg.index(b"\xff\xc0") + 5
+    return jpeg[:at] + struct.pack(">HH", height, width) + jpeg[at + 4 :]
+
+
+def _webp_of_size(width: int, height: int) -> bytes:
+    """A lossless stream's header and nothing behind it. Source: WebP Lossless Bitstream Specification, 3."""
+    header = b"\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14) + bytes(32)
+    body = b"WEBPVP8L" + struct.pack("<I", len(header)) + header + b"\0" * (len(header) % 2)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def _many_frames(width: int, height: int, frames: int) -> bytes:
+    """One small GIF frame, promised many times on a large canvas."""
+    still = pictures.encoded(Image.new("P", (8, 8)), "GIF")
+    frame = still[still.index(b",", 13) : -1]
+    return still[:6] + struct.pack("<HH", width, height) + still[10 : still.index(b",", 13)] + frame * frames + b";"

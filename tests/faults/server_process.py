@@ -1,0 +1,136 @@
+"""A real `serve` in a process of its own, for what only the end of a process can show."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from imgproc_local.compose import open_store
+from imgproc_local.config import ENV_PREFIX, Config
+
+ROOT = Path(__file__).parents[2]
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 30
+ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
+
+
+def clean_environment(**settings: object) -> dict[str, str]:
+    """This process's environment without its own settings of the service, with `settings` instead."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+    return kept | {ENV_PREFIX + name.upper(): str(value) for name, value in settings.items()}
+
+
+def make_key(folder: Path, rate_limit: int = 0) -> str:
+    """A key of the default account, made beside a server or before there is one."""
+
+    async def create() -> str:
+        async with open_store(Config(data_dir=folder)) as store:
+            return (await store.keys.create("fault test", rate_limit=rate_limit))[1]
+
+    return asyncio.run(create())
+
+
+def command_line(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+    """What a command of the program answers."""
+    return subprocess.run(
+        [sys.executable, "-m", "imgproc_local", *arguments],
+        cwd=ROOT,
+        env=clean_environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=START_TIMEOUT_S,
+        check=False,
+    )
+
+
+class ServerProcess:
+    """`serve` on `folder`. What it writes goes to `log`, beside the folder."""
+
+    def __init__(self, folder: Path, port: int = 0, **settings: object) -> None:
+        self.folder = folder
+        self.log = folder.parent / f"{folder.name}.log"
+        self._begins_at = self.log.stat().st_size if self.log.exists() else 0
+        settings = {"codec_threads": 2, **settings, "data_dir": folder}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "imgproc_local", "serve", "--no-browser", "--port", str(port)],
+                cwd=ROOT,
+                env=clean_environment(**settings) | {"PYTHONUNBUFFERED": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.pid = self.process.pid
+
+    def output(self) -> str:
+        """What this process has written so far."""
+        return self.log.read_bytes()[self._begins_at :].decode()
+
+    @property
+    def root(self) -> str | None:
+        """The address that it printed; None before it did."""
+        found = ADDRESS.search(self.output())
+        return found[1] if found else None
+
+    def wait_ready(self) -> str:
+        """The address, once it answers there."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.output()}")
+            root = self.root
+            if root is not None:
+                with contextlib.suppress(httpx.TransportError):
+                    httpx.get(f"{root}/healthz", timeout=5)
+                    return root
+            time.sleep(0.02)
+        raise AssertionError(f"the server did not answer in {START_TIMEOUT_S} s:\n{self.output()}")
+
+    def kill(self) -> None:
+        """End it without a chance to tidy up."""
+        self.process.kill()
+        self.process.wait(STOP_TIMEOUT_S)
+
+    def terminate(self) -> int:
+        """End it in order; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_TIMEOUT_S)
+
+    def rss_bytes(self) -> int:
+        """Memory that the process holds now. Linux only."""
+        return memory_bytes(self.pid, "VmRSS")
+
+
+def memory_bytes(pid: int, field: str) -> int:
+    """`VmRSS`, now, or `VmHWM`, its highest since the start or `reset_peak`. Source: proc_pid_status(5)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"/proc/{pid}/status has no {field}")
+
+
+def reset_peak(pid: int) -> None:
+    """Let `VmHWM` count from now. Source: proc_pid_clear_refs(5)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+@contextlib.contextmanager
+def serving(folder: Path, port: int = 0, **settings: object) -> Iterator[ServerProcess]:
+    """A server that is ready, and not there any more after the block."""
+    server = ServerProcess(folder, port, **settings)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.kill()

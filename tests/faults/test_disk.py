@@ -1,0 +1,203 @@
+"""A disk that is full or can't be written: uploads are refused in clear words, nothing is lost, work goes on later."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.faults import disk
+from tests.faults.server_process import make_key, serving
+from tests.support import pictures
+from tests.support.service import GatedDescriber, Running
+
+TMPFS_BYTES = 3 * 1024 * 1024
+WAIT_S = 20
+
+
+class Tap:
+    """While it is off, bringing bytes to the disk fails as on a full one."""
+
+    def __init__(self, fsync: Callable[[int], None]) -> None:
+        self._fsync = fsync
+        self.full = False
+        self.refused = 0
+
+    def __call__(self, descriptor: int) -> None:
+        if self.full:
+            self.refused += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._fsync(descriptor)
+
+
+@pytest.fixture
+def tap(monkeypatch: pytest.MonkeyPatch) -> Tap:
+    tap = Tap(os.fsync)
+    monkeypatch.setattr("imgproc_local.storage.blobs.os.fsync", tap)
+    return tap
+
+
+def traces(service: Running) -> tuple[list[str], list[Path], int, int]:
+    """All that an upload could leave: files, half-written files, jobs, credits."""
+    folder = service.services.config.data_dir
+    spent = service.client.get("/credits/balance").json()["data"]["balance"]
+    return sorted(disk.stored_files(folder)), disk.incoming_files(folder), disk.count_jobs(folder), spent
+
+
+def upload(service: Running, picture: bytes) -> httpx.Response:
+    return service.client.post("/images/process", files={"image": ("picture.jpg", picture)})
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not after {WAIT_S} s: {what}"
+        time.sleep(0.02)
+
+
+def pragma(service: Running, statement: str) -> Any:
+    """Run a PRAGMA on the connection that writes."""
+    rows = service.run(service.services.store.database._writer.execute_fetchall(f"PRAGMA {statement}"))
+    return list(rows)
+
+
+def test_upload_to_a_full_disk_is_told_so_and_leaves_nothing(service: Running, tap: Tap) -> None:
+    before = traces(service)
+    tap.full = True
+    answer = upload(service, pictures.jpeg(seed=11))
+    assert answer.status_code == 503
+    assert "full" in answer.json()["message"]
+    assert int(answer.headers["Retry-After"]) > 0
+    tap.full = False
+    assert traces(service) == before
+    assert upload(service, pictures.jpeg(seed=11)).status_code == 202
+
+
+def test_upload_that_the_database_has_no_room_for_leaves_nothing(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()  # so that nothing but the uploads changes what is stored
+    [[pages]] = pragma(gated, "page_count")
+    pragma(gated, f"max_page_count = {pages}")
+
+    def send(seed: int) -> httpx.Response:
+        picture = {"image": ("picture.jpg", pictures.jpeg(64, 48, seed))}
+        return gated.client.post("/images/analyze", files=picture)
+
+    seed, accepted = 0, 0
+    while send(seed).status_code == 202:  # the last pages have room for a few
+        seed, accepted = seed + 1, accepted + 1
+        assert accepted < 500
+    before = traces(gated)
+    assert before[1:3] == ([], accepted)
+    refused = send(seed + 1)
+    assert refused.status_code == 503
+    assert "full" in refused.json()["message"]
+    assert traces(gated) == before
+    pragma(gated, "max_page_count = 1000000000")
+    describer.open.set()
+    job_id = send(seed + 2).json()["data"]["job_id"]
+    assert gated.final(job_id)["status"] == "completed"
+
+
+def test_stage_whose_result_meets_a_full_disk_is_kept_and_finished_later(
+    gated: Running, describer: GatedDescriber, tap: Tap
+) -> None:
+    job_id = gated.dispatch("process", pictures.jpeg(640, 480, seed=14))["job_id"]
+    # the upload is on the disk; from now on no result gets there
+    tap.full = True
+    second_is_refused = upload(gated, pictures.jpeg(seed=15))
+    assert second_is_refused.status_code == 503
+    wait_until(lambda: tap.refused >= 3, "the results meet the full disk again and again")
+    assert gated.job(job_id)["status"] not in ("completed", "failed")
+    tap.full = False
+    assert gated.final(job_id)["status"] == "completed"
+    assert gated.process("optimize", pictures.jpeg(seed=16))["status"] == "completed", "the lanes live on"
+
+
+def test_health_is_503_while_the_store_takes_no_write_and_200_again_afterwards(gated: Running) -> None:
+    health = f"{gated.root}/healthz"
+    assert httpx.get(health).status_code == 200
+    pragma(gated, "query_only = ON")
+    time.sleep(1.1)  # a proof that the store can be written counts for a second
+    refused = httpx.get(health)
+    assert refused.status_code == 503
+    assert "can't be written" in refused.json()["message"]
+    assert upload(gated, pictures.jpeg()).status_code == 503
+    pragma(gated, "query_only = OFF")
+    assert httpx.get(health).status_code == 200
+    assert gated.process("optimize", pictures.jpeg())["status"] == "completed"
+
+
+def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
+    gated: Running, describer: GatedDescriber
+) -> None:
+    describer.open.clear()
+    jobs = [gated.dispatch("analyze", pictures.jpeg(seed=seed))["job_id"] for seed in range(3)]
+    pragma(gated, "query_only = ON")
+    describer.open.set()
+    wait_until(lambda: describer.described == 1, "the stage that runs comes to its end")
+    time.sleep(0.2)
+    assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not kept is not told"
+    pragma(gated, "query_only = OFF")
+    assert [gated.final(job_id)["status"] for job_id in jobs] == ["completed"] * 3
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder that holds `TMPFS_BYTES` and no more."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", str(place)]
+    mounted = subprocess.run(options, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"a small disk can't be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(ballast: Path) -> None:
+    """Write until nothing more goes onto the disk."""
+    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+        while file.write(bytes(4096)):
+            pass
+
+
+def test_server_on_a_really_full_disk_refuses_recovers_and_keeps_its_books(tiny_disk: Path) -> None:
+    folder = tiny_disk / "data"
+    key = make_key(folder)
+    ballast = tiny_disk / "ballast"
+    with serving(folder) as server:
+        url = server.wait_ready()
+        with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}, timeout=60) as client:
+
+            def send(seed: int) -> httpx.Response:
+                return client.post("/images/process", files={"image": ("a.jpg", pictures.jpeg(400, 300, seed))})
+
+            accepted = [send(1)]
+            fill(ballast)
+            refused = send(2)
+            assert refused.status_code == 503, refused.text
+            assert "full" in refused.json()["message"]
+            assert client.get("/credits/balance").status_code == 200, "reading goes on"
+            wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 503, "health tells that nothing can be taken")
+            assert server.process.poll() is None
+            ballast.unlink()
+            accepted.append(send(3))
+            for answer in accepted:
+                assert answer.status_code == 202, answer.text
+            path = "/jobs/" + accepted[-1].json()["data"]["job_id"]
+            wait_until(lambda: client.get(path).json()["data"]["status"] == "completed", "the last job is completed")
+            assert httpx.get(f"{url}/healthz").status_code == 200
+        assert server.terminate() == 0, server.output()
+    disk.check_folder(folder)
