@@ -86,7 +86,10 @@ def _encoded(path: Path, info: ImageInfo, size_bytes: int, check_stop: CheckStop
     reduced = bytes(finish(image, check_stop, "pngsave_buffer", **options))
     if len(reduced) > WORTH_A_PALETTE * min(len(best), size_bytes):
         return best
-    return reduced if looks_the_same(image, pyvips.Image.pngload_buffer(reduced), check_stop) else best
+    if not looks_the_same(image, pyvips.Image.pngload_buffer(reduced), check_stop):
+        return best
+    # as an indexed file is treated that comes in, so that nothing is left to do the next time
+    return _deflated_again(reduced, info, check_stop)
 
 
 def looks_the_same(image: pyvips.Image, reduced: pyvips.Image, check_stop: CheckStop) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import decode
@@ -146,3 +148,18 @@ def test_what_check_stop_raises_comes_out(tmp_path: Path, stop: Exception) -> No
 def test_names_with_brackets_are_names_not_options(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, pictures.full_jpeg(), "boat[n=-1].jpg")
     assert decode.sample(path, probe(path, MANY), 64, never_stop).width_px == 64
+
+
+def test_a_stopped_encoder_does_not_read_on(tmp_path: Path) -> None:
+    data = io.BytesIO(pictures.saved(pictures.scene(2000, 2000), "PNG"))
+    source = pyvips.SourceCustom()
+    source.on_read(data.read)
+    image = pyvips.Image.new_from_source(source, "", access="sequential")
+
+    def check_stop() -> None:
+        if data.tell() > len(data.getbuffer()) // 4:
+            raise StageCancelled("The job was cancelled.")
+
+    with pytest.raises(StageCancelled):
+        decode.finish(image, check_stop, "webpsave_buffer")
+    assert data.tell() < len(data.getbuffer()) * 3 // 4

@@ -76,6 +76,25 @@ def test_frames_stored_whole_shrink_to_what_changes(tmp_path: Path) -> None:
         assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
 
 
+def test_a_frame_shown_twice_stays_two_frames(tmp_path: Path) -> None:
+    made = pictures.frames(3, 320, 240)
+    shown_frames = [made[0], made[1], made[1], made[2]]
+    blocks = [pictures.saved(frame, "GIF") for frame in shown_frames]
+    source = blocks[0][:-1]
+    for block in blocks[1:]:
+        # the frame without its screen: descriptor, own palette, data
+        at = 13 + (3 << ((block[10] & 7) + 1))
+        palette = block[13:at]
+        start = block.index(b",", at)
+        descriptor = block[start : start + 9] + bytes((0x80 | (block[10] & 7),))
+        source += b"\x21\xf9\x04\x04\x0a\0\0\0" + descriptor + palette + block[start + 10 : -1]
+    source += b"\x3b"
+    assert probe(pictures.write(tmp_path, source), MANY).frames == 4
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert probe(pictures.write(tmp_path, out), MANY).frames == 4
+
+
 def test_transparency_is_kept(tmp_path: Path) -> None:
     rgba = np.zeros((64, 96, 4), np.uint8)
     rgba[10:50, 20:60] = (200, 40, 40, 255)

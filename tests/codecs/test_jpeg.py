@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import jpeg
@@ -67,6 +68,25 @@ def test_a_coarse_file_keeps_its_very_pixels(tmp_path: Path) -> None:
     source = pictures.full_jpeg(quality=60)
     out = whole(optimized(tmp_path, source))
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+
+
+def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
+    scene = pyvips.Image.new_from_array(pictures.scene(640, 480))
+    options = {"trellis_quant": True, "optimize_scans": True, "interlace": True, "quant_table": 3, "keep": "none"}
+    tight = scene.jpegsave_buffer(Q=jpeg.QUALITY + 1, **options)
+    assert len(scene.jpegsave_buffer(Q=jpeg.QUALITY, **options)) < len(tight)
+    assert optimized(tmp_path, tight) is None
+
+
+def test_a_thumbnail_in_the_jfif_header_goes(tmp_path: Path) -> None:
+    for quality in (95, 60):
+        plain = pictures.saved(pictures.scene(), "JPEG", quality=quality)
+        header = b"JFIF\0\1\2\0\0\1\0\1" + bytes((6, 4)) + b"THUMBNAIL-JFIF-PRIVATE".ljust(72, b"x")
+        extension = b"JFXX\0\x10THUMBNAIL-JFXX-PRIVATE"
+        source = plain[:2] + pictures.segment(0xE0, header) + pictures.segment(0xE0, extension) + plain[20:]
+        out = whole(optimized(tmp_path, source))
+        assert b"PRIVATE" not in out
+        assert pictures.opened(out).size == (320, 240)
 
 
 def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:

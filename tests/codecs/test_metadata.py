@@ -166,14 +166,15 @@ BOMB = (
         b"<a>" * 9000,
         b"<a>" * 9000 + b"</a>" * 9000,
         pictures.xmp_packet()[:900],
-        pictures.xmp_packet().replace(b"rdf:Alt", b"rdf:Nonsense"),
+        pictures.xmp_packet().replace(b"rdf:RDF", b"rdf:Nonsense"),
         b"",
     ],
 )
 def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes) -> None:
     path = _jpeg_with_xmp(tmp_path, packet)
     info = probe(path, MANY)
-    assert read_embedded(path, info).alt_text == ()
+    embedded = read_embedded(path, info)
+    assert (embedded.alt_text, embedded.title) == ((), ())
     assert webp.convert(path, info, never_stop)
 
 

@@ -131,10 +131,7 @@ def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
         source = pictures.saved(picture, "PNG", compress_level=level)
         once = optimized(tmp_path, source)
         assert once is None or len(once) < len(source)
-        twice = optimized(tmp_path, once or source)
-        if twice is not None:
-            again, first = pictures.opened(twice), pictures.opened(once or source)
-            assert np.array_equal(np.asarray(again.convert("RGBA")), np.asarray(first.convert("RGBA")))
+        assert optimized(tmp_path, once or source) is None
 
 
 def test_a_profile_that_swells_does_no_harm(tmp_path: Path) -> None:
