@@ -18,7 +18,6 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 # the limit is `probe`'s, with every frame counted and a message of its own
-Image.MAX_IMAGE_PIXELS = None
 
 AVIF_QUALITY = 60
 AVIF_SPEED = 8

@@ -84,7 +84,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
         image, profile = for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
         return _encode(image, info, profile, blocks, quality, check_stop)
 
-    return whole_or_error(info, encode)
+    return whole_or_error(path, info, encode)
 
 
 def _encode(

@@ -15,14 +15,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-os.environ.setdefault("VIPS_CONCURRENCY", "1")  # libvips reads it once, when it is loaded
+os.environ.setdefault("VIPS_CONCURRENCY", "1")  # libvips reads both once, when it is loaded
+os.environ.setdefault("VIPS_WARNING", "0")  # warnings to nobody: what matters comes as an error
 
 import pyvips
+from PIL import Image
 
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.icc import colour_space, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
+# A log handler in Python can be entered again from within itself, when the garbage collector frees a picture there and
+# libvips has something to say about it; GLib then ends the process.
+pyvips._remove_log_handler()
+Image.MAX_IMAGE_PIXELS = None  # the probe has counted them
 pyvips.cache_set_max(0)
 pyvips.block_untrusted_set(True)
 
@@ -54,25 +60,48 @@ _LOADERS: dict[Format, Callable[..., Any]] = {
     Format.WEBP: pyvips.Image.webpload,
     Format.AVIF: pyvips.Image.heifload,
 }
-_HARMLESS_JPEG_WARNINGS = ("extraneous bytes", "unknown Adobe color", "JFIF", "Inconsistent progression")
 _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this one on need rows in another order than the file has them."""
 
 
-def whole_or_error(info: ImageInfo, decode: Callable[[str], T]) -> T:
+def whole_or_error(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
     """What `decode` gives with the strictest `fail_on` that the picture passes for reasons other than damage.
 
-    libjpeg calls a scan that breaks off or makes no sense a mere warning, so for JPEG warnings count as errors; those
-    that tell of no damage (stray bytes between segments, odd version numbers) don't.
+    libjpeg calls a scan that breaks off a mere warning, as it does stray bytes between segments, so for JPEG warnings
+    count as errors until a second look finds the picture whole. The warning's text can't be asked: libvips keeps one
+    for the whole process, and threads would read each other's.
     """
     if info.format is not Format.JPEG:
         return decode("error")
     try:
         return decode("warning")
-    except pyvips.Error as error:
-        if not any(phrase in str(error) for phrase in _HARMLESS_JPEG_WARNINGS):
+    except pyvips.Error:
+        if not jpeg_reaches_its_end(path):
             raise
     return decode("error")
+
+
+def jpeg_reaches_its_end(path: Path) -> bool:
+    """Whether a JPEG's data last to the bottom of the picture.
+
+    Pillow refuses what ends too early. Where an end marker was put behind a broken-off scan, libjpeg fills the rest
+    with the colour it had last: seen at an eighth of the size, where each pixel is one block, the last rows are flat.
+    Flat white or black is taken for a border of the picture's own.
+    """
+    try:
+        with Image.open(path) as picture:
+            if picture.mode != "CMYK":
+                picture.draft(picture.mode, (max(1, picture.width // 8), max(1, picture.height // 8)))
+            picture.load()
+            last_rows = picture.crop((0, max(0, picture.height - 3), picture.width, picture.height))
+    except OSError:
+        return False
+    bounds = _extrema(last_rows)
+    return any(low != high for low, high in bounds) or all(low in (0, 255) for low, _ in bounds)
+
+
+def _extrema(picture: Image.Image) -> list[tuple[float, float]]:
+    return [band.getextrema() for band in picture.split()]  # type: ignore[misc]
 
 
 def open_upright(
@@ -179,7 +208,7 @@ def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop)
         return finish(_scaled(image, max_side_px), check_stop, "copy_memory")
 
     # in memory, so that it is decoded once: transparency is asked for its mean and laid over white
-    image = to_srgb(whole_or_error(info, scaled))
+    image = to_srgb(whole_or_error(path, info, scaled))
     alpha_mean = 1.0
     if image.hasalpha():
         alpha_mean = image[image.bands - 1].avg() / 255

@@ -57,7 +57,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
             _decode_through(path, info, check_stop)
             best = clean
         else:
-            encoded = whole_or_error(info, lambda fail_on: _encode(path, info, blocks, check_stop, fail_on))
+            encoded = whole_or_error(path, info, lambda fail_on: _encode(path, info, blocks, check_stop, fail_on))
             best = encoded if len(encoded) <= WORTH_IT * len(clean) else clean
         return best if len(best) < len(data) else None
 
@@ -77,6 +77,7 @@ def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
     unturned = structs.replace(info, orientation=1)
     shrink = 8 if min(info.width_px, info.height_px) >= 8 else 1
     whole_or_error(
+        path,
         info,
         lambda fail_on: finish(open_upright(path, unturned, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
     )

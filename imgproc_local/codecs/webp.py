@@ -83,7 +83,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
             image, profile = for_display(source, blocks.icc, eight_bit=True)
             return _smallest(info, image, graphic, max(quality, MIN_QUALITY), check_stop), profile
 
-        encoded, profile = whole_or_error(info, encode)
+        encoded, profile = whole_or_error(path, info, encode)
     kept = metadata.kept(blocks, info.format, Format.WEBP)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 

@@ -13,7 +13,7 @@ from PIL import Image
 from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.probe import probe
-from imgproc_local.domain.errors import StageTimedOut
+from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
@@ -170,6 +170,15 @@ def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
     at = source.index(b"\xff\xdb")
     assert optimized(tmp_path, source[:at] + b"\0\0\0\0" + source[at:]) is not None
     assert optimized(tmp_path, source + b"appended") is not None
+
+
+@pytest.mark.parametrize("end", [b"", b"\xff\xd9"])
+def test_a_broken_off_scan_is_damage_with_and_without_an_end_marker(tmp_path: Path, end: bytes) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=95)
+    at = source.index(b"\xff\xdb")
+    with_oddity = source[:at] + b"\0\0\0\0" + source[at:]
+    with pytest.raises((BrokenImage, StageFailed)):
+        optimized(tmp_path, with_oddity[: len(source) // 2] + end)
 
 
 def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:

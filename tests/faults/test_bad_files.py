@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.faults import disk, run_folder
 from tests.faults.hostile import READABLE, hostile_files
 from tests.faults.run_folder import MIB, OPERATIONS, Outcome
+from tests.faults.server_process import make_key, serving
+from tests.support import pictures
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
@@ -66,3 +70,19 @@ def test_memory_comes_back_after_all_hostile_files(outcomes: dict[tuple[str, str
 @pytest.mark.usefixtures("outcomes")
 def test_hostile_files_cost_nothing_and_leave_rows_and_files_in_step(folder: Path) -> None:
     disk.check_folder(folder)
+
+
+def test_picture_with_a_harmless_flaw_is_read_however_many_threads_read_it(tmp_path: Path) -> None:
+    """libvips has one error buffer and one log for all threads. A server of its own: it must not abort, either."""
+    whole = pictures.jpeg(100, 100)
+    scan = whole.index(b"\xff\xda")
+    stray_bytes = whole[:scan] + bytes(7) + whole[scan:]
+    key = make_key(tmp_path / "data")
+    with serving(tmp_path / "data") as server:
+        url = f"{server.wait_ready()}/api/v1"
+        with httpx.Client(base_url=url, headers={"X-API-Key": key, "Prefer": "wait=60"}, timeout=90) as client:
+            files = {"image": ("a.jpg", stray_bytes)}
+            with ThreadPoolExecutor(6) as senders:
+                answers = list(senders.map(lambda _: client.post("/images/process", files=files), range(60)))
+        assert server.process.poll() is None, server.output()[-2000:]
+    assert [answer.json()["data"]["status"] for answer in answers] == ["completed"] * len(answers)

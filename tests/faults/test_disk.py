@@ -135,6 +135,17 @@ def test_health_is_503_while_the_store_takes_no_write_and_200_again_afterwards(g
     assert gated.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
+def test_health_is_503_while_files_find_no_room(gated: Running, tap: Tap) -> None:
+    """On a full disk the database may still have room in its own file; uploads have none."""
+    tap.full = True
+    refused = httpx.get(f"{gated.root}/healthz")
+    assert refused.status_code == 503
+    assert "full" in refused.json()["message"]
+    tap.full = False
+    assert httpx.get(f"{gated.root}/healthz").status_code == 200
+    assert disk.incoming_files(gated.services.config.data_dir) == []
+
+
 def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
     gated: Running, describer: GatedDescriber
 ) -> None:
