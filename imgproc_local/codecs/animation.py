@@ -17,8 +17,6 @@ from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
-# the limit is `probe`'s, with every frame counted and a message of its own
-
 AVIF_QUALITY = 60
 AVIF_SPEED = 8
 WEBP_QUALITY = 75

@@ -28,7 +28,7 @@ from imgproc_local.domain.image import Format, ImageInfo, Pixels
 # A log handler in Python can be entered again from within itself, when the garbage collector frees a picture there and
 # libvips has something to say about it; GLib then ends the process.
 pyvips._remove_log_handler()
-Image.MAX_IMAGE_PIXELS = None  # the probe has counted them
+Image.MAX_IMAGE_PIXELS = None  # the limit is the probe's, with every frame counted
 pyvips.cache_set_max(0)
 pyvips.block_untrusted_set(True)
 
