@@ -29,6 +29,10 @@ from imgproc_local.vision.describer import Describer
 from imgproc_local.web.session import PageSession, page_token
 
 DATABASE_FILE = "imgproc.db"
+BYTES_PER_PIXEL = 24
+"""What the hungriest stage, AVIF at 4:4:4, takes of memory per pixel: measured 21."""
+UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
+"""Where the system does not tell how much memory it has."""
 
 
 class Store(Struct, frozen=True):
@@ -58,6 +62,15 @@ def core_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _memory_budget_bytes(config: Config) -> int:
+    """What all stages together may need for pixels: the setting, else a quarter of the machine's memory."""
+    if config.memory_budget_mb:
+        return config.memory_budget_mb * 1024 * 1024
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    return UNKNOWN_MEMORY_BUDGET_BYTES
 
 
 def facts_describer() -> Describer:
@@ -117,6 +130,7 @@ async def open_services(
                 {CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                 prices,
                 config.stage_timeout_s,
+                pixels_in_flight=_memory_budget_bytes(config) // BYTES_PER_PIXEL,
             )
             await engine.start()
             try:

@@ -51,6 +51,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that one stage of one job may take")] = (
         120
     )
+    memory_budget_mb: Annotated[
+        int, Meta(ge=0, description="megabytes that pictures in work may need together; 0 is a quarter of the memory")
+    ] = 0
     rate_limit_per_minute: Annotated[
         int, Meta(ge=0, description="requests per rolling minute and key; 0 is no limit")
     ] = 60

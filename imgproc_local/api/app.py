@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from litestar import Litestar, Router
@@ -56,15 +57,26 @@ def answer_head(app: ASGIApp) -> ASGIApp:
         if scope.get("method") != "HEAD":
             await app(scope, receive, send)
             return
+        answered = asyncio.Event()
 
         async def send_headers(message: Message) -> None:
-            if message["type"] == "http.response.body":
-                await send({**message, "body": b""})
-            else:
+            if message["type"] == "http.response.start":
                 await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                answered.set()
 
         as_get = scope.copy()
         as_get["method"] = HttpMethod.GET  # type: ignore[typeddict-unknown-key]
-        await app(as_get, receive, send_headers)
+        # what comes after the headers, a file or a stream of events, is for nobody
+        work = asyncio.ensure_future(app(as_get, receive, send_headers))
+        told = asyncio.ensure_future(answered.wait())
+        try:
+            await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            told.cancel()
+            work.cancel()
+            await asyncio.gather(work, told, return_exceptions=True)
 
     return head

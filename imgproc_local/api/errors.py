@@ -8,6 +8,7 @@ from typing import Any
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
+from litestar.routes import HTTPRoute
 
 from imgproc_local.api.wire import (
     ErrorBody,
@@ -69,14 +70,14 @@ TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any]
 }
 
 
-def service_error(_: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
+def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
     for kind in type(error).__mro__:
         if kind in TABLE:
             status, body, headers = TABLE[kind]
             if isinstance(error, StorageFailed):
                 log.error("%s", error.message)
             return Response(body(error), status_code=status, headers=headers(error))
-    return unexpected(_, error)
+    return unexpected(request, error)
 
 
 HTTP_PHRASES = {
@@ -85,12 +86,26 @@ HTTP_PHRASES = {
 }
 
 
+def _allowed(request: Request[Any, Any, Any]) -> list[str]:
+    """The methods that the request's path takes. Source: RFC 9110, section 15.5.6."""
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, HTTPRoute) and _matches(route.path, request.url.path):
+            methods |= set(route.methods)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
+
+
+def _matches(pattern: str, path: str) -> bool:
+    wanted, came = pattern.strip("/").split("/"), path.strip("/").split("/")
+    return len(wanted) == len(came) and all(w == c or w.startswith("{") for w, c in zip(wanted, came, strict=True))
+
+
 def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     """Litestar's own refusals, in the one error shape."""
     if error.status_code >= 500:
         return unexpected(request, error)
     message = HTTP_PHRASES.get(error.status_code, error.detail)
-    headers = {"Allow": allow} if (allow := (error.headers or {}).get("Allow")) else {}
+    headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else {}
     return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
 
 

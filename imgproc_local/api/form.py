@@ -7,7 +7,9 @@ pass over the body does.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import time
 import unicodedata
 from collections.abc import AsyncIterator
 from typing import Any
@@ -31,6 +33,8 @@ from imgproc_local.domain.plan import (
 )
 from imgproc_local.storage.blobs import Incoming
 
+log = logging.getLogger(__name__)
+
 MAX_FIELDS = 100
 MAX_FIELD_BYTES = 16 * 1024
 OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
@@ -39,6 +43,8 @@ WRITE_BYTES = 512 * 1024
 """Collected before a thread writes them: small enough for eight uploads at once in a few megabytes."""
 CHUNK_TIMEOUT_S = 30
 """How long an upload may stand still."""
+UPLOAD_TIMEOUT_S = 600
+"""How long a whole upload may take: 25 MB at 44 KB a second."""
 MAX_PROJECT_NAME = 255
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
 
@@ -65,13 +71,13 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
         came = f"{kind!r} came" if kind else "no Content-Type came"
         raise _bad_body(f"The body must be multipart/form-data with a boundary; {came}.")
     length = request.headers.get("content-length", "")
-    if length.isdigit() and int(length) > max_image_bytes + OVERHEAD_BYTES:
+    if length.isdecimal() and int(length) > max_image_bytes + OVERHEAD_BYTES:
         raise _too_large(max_image_bytes)
     form = Form(fields=[])
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes)
-            async for chunk in _chunks(request):
+            async for chunk in _chunks(request, max_image_bytes + OVERHEAD_BYTES):
                 for event in parser.parse(chunk):
                     reader.take(event)
                 if reader.pending_bytes >= WRITE_BYTES:
@@ -80,7 +86,8 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
                     break
             await asyncio.to_thread(reader.flush)
     except MultipartError as error:
-        raise _bad_body(f"The multipart body can't be read: {error}.") from error
+        log.info("a multipart body was refused: %s", error)
+        raise _bad_body("The multipart body is cut off or not well-formed (RFC 7578); nothing was taken.") from error
     return form
 
 
@@ -110,11 +117,11 @@ class _PartReader:
         self._text.clear()
         if part.name != "image":
             return
-        if part.filename is None:
+        if part.filename is None and part.content_type in (None, "", "text/plain"):
             raise InvalidRequest({"image": ["image must be a file part with a file name; a text field came."]})
         if self._form.filename is not None:
             raise InvalidRequest({"image": ["image must be one file; more than one came. Send one request per image."]})
-        self._form.filename = part.filename
+        self._form.filename = part.filename or ""
 
     def _payload(self, part: MultipartSegment, data: bytes | bytearray) -> None:
         if part.name == "image":
@@ -126,7 +133,7 @@ class _PartReader:
         elif part.filename is None:
             self._text += data
             if len(self._text) > MAX_FIELD_BYTES:
-                raise InvalidRequest({part.name: [f"{part.name} may have {MAX_FIELD_BYTES} bytes; more came."]})
+                raise InvalidRequest({part.name: [f"{part.name} may have at most {MAX_FIELD_BYTES} bytes; more came."]})
 
     def _end(self) -> None:
         part = self._part
@@ -140,8 +147,11 @@ class _PartReader:
         self.pending_bytes = 0
 
 
-async def _chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
+async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
+    """The body as it comes, bounded in bytes and in time."""
     stream = aiter(request.stream())
+    began_s = time.monotonic()
+    received = 0
     while True:
         try:
             async with asyncio.timeout(CHUNK_TIMEOUT_S):
@@ -152,6 +162,11 @@ async def _chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
             raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
         except InternalServerException:  # how Litestar tells that the client went away: no fault of the service
             raise _bad_body("The upload broke off before its end.") from None
+        received += len(chunk)
+        if received > max_bytes:
+            raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; more came.")
+        if time.monotonic() - began_s > UPLOAD_TIMEOUT_S:
+            raise UploadTimedOut(f"The upload was not complete within {UPLOAD_TIMEOUT_S} seconds.")
         if chunk:
             yield chunk
 
@@ -162,7 +177,7 @@ def _bad_body(message: str) -> InvalidRequest:
 
 def _too_large(max_image_bytes: int) -> UploadTooLarge:
     return UploadTooLarge(
-        f"image may have {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); more came."
+        f"image may have at most {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); more came."
     )
 
 
@@ -183,7 +198,9 @@ def read_plan(operation: Operation, fields: Fields) -> tuple[Plan, dict[str, lis
         errors["project_id"] = [f"project_id must be a ULID of 26 characters; {_shown(project_id)} came."]
     project_name = unicodedata.normalize("NFC", _last(fields, "project_name"))
     if len(project_name) > MAX_PROJECT_NAME:
-        errors["project_name"] = [f"project_name may have {MAX_PROJECT_NAME} characters; {len(project_name)} came."]
+        errors["project_name"] = [
+            f"project_name may have at most {MAX_PROJECT_NAME} characters; {len(project_name)} came."
+        ]
     if any(unicodedata.category(character) == "Cc" for character in project_name):
         errors["project_name"] = ["project_name must be text without control characters."]
     plan = Plan(

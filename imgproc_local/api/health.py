@@ -22,21 +22,30 @@ class Heartbeat:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._beaten_at_s = -BEAT_EVERY_S
+        self._asked_at_s = -BEAT_EVERY_S
+        self._failure: str | None = None
 
     async def beat(self, services: Services) -> None:
-        """Raises `StorageFailed` where the store can't be written in time."""
+        """Raises `StorageFailed` where the store can't be written in time, or could not a moment ago."""
         async with self._lock:
-            if time.monotonic() - self._beaten_at_s < BEAT_EVERY_S:
-                return
-            try:
-                async with asyncio.timeout(BEAT_TIMEOUT_S):
-                    await services.jobs.beat()
-                    # on a full disk the database still has room in its own file
-                    await asyncio.to_thread(services.blobs.beat)
-            except TimeoutError:
-                raise StorageFailed("The store did not take a write in time.") from None
-            self._beaten_at_s = time.monotonic()
+            if time.monotonic() - self._asked_at_s >= BEAT_EVERY_S:
+                self._failure = await self._write(services)
+                self._asked_at_s = time.monotonic()
+            if self._failure is not None:
+                raise StorageFailed(self._failure)
+
+    async def _write(self, services: Services) -> str | None:
+        """Why the store can't be written, None where it can."""
+        try:
+            async with asyncio.timeout(BEAT_TIMEOUT_S):
+                await services.jobs.beat()
+                # on a full disk the database still has room in its own file
+                await asyncio.to_thread(services.blobs.beat)
+        except TimeoutError:
+            return "The store did not take a write in time."
+        except StorageFailed as error:
+            return error.message
+        return None
 
 
 @get("/healthz")

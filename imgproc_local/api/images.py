@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import unicodedata
 from pathlib import PurePosixPath
@@ -19,12 +20,15 @@ from imgproc_local.api.form import read_form, read_plan
 from imgproc_local.api.prefer import applied, wait_preference_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import BadImage, FileNotReady, InvalidRequest
+from imgproc_local.domain.errors import BadImage, FileNotReady, InvalidRequest, NotFound
 from imgproc_local.domain.filename import clean_filename
 from imgproc_local.domain.image import TRAITS, Format, ImageInfo
-from imgproc_local.domain.job import Job, Status, StoredFile
+from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import ACCEPTED, Operation
 from imgproc_local.storage.blobs import Incoming
+from imgproc_local.storage.projects import require_project
+
+log = logging.getLogger(__name__)
 
 MAX_IDEMPOTENCY_KEY = 255
 
@@ -53,11 +57,14 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     """Take one upload in and answer 202. A refused one leaves no file, no row and costs nothing."""
     services: Services = request.app.state.services
     idempotency_key = _idempotency_key(request)
-    wait_s = wait_preference_s(request.headers.get("prefer"))
-    await services.jobs.require_room()
+    wait_s = wait_preference_s(request.headers)
+    if idempotency_key is None:  # a repeated request is answered with its job also when the queue is full
+        await services.jobs.require_room()
     with services.blobs.incoming() as incoming:
         form = await read_form(request, incoming, services.config.max_upload_bytes)
         plan, errors = read_plan(operation, form.fields)
+        if plan.project_id is not None and "project_id" not in errors:
+            await _check_project(services, request, plan.project_id, errors)
         info = await _probe(services, operation, incoming, form.filename, errors)
         if errors or info is None:
             raise InvalidRequest(errors)
@@ -70,15 +77,13 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
                 clean_filename(form.filename or "", info.format),
                 idempotency_key,
             )
-            if not is_new and job.original.sha256 != blob.sha256:
-                raise AssertionError("the same body has the same content")
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
         status = (await services.engine.wait_final(job.id, wait_s)).status
     return Response(
         dispatch_body(job, status, services.config.status_set),
         status_code=202,
-        headers={"Location": f"/api/v1/jobs/{job.id}", **applied(wait_s)},
+        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **applied(wait_s)},
     )
 
 
@@ -90,6 +95,15 @@ def _idempotency_key(request: Request[Any, Any, Any]) -> str | None:
         problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; {len(key)} came."
         raise InvalidRequest({"Idempotency-Key": [problem]})
     return key
+
+
+async def _check_project(
+    services: Services, request: Request[Any, Any, Any], project_id: str, errors: dict[str, list[str]]
+) -> None:
+    try:
+        await require_project(services.store.database, caller(request).account_id, project_id)
+    except InvalidRequest as error:
+        errors.update(error.errors)
 
 
 async def _probe(
@@ -116,18 +130,18 @@ async def _probe(
 async def optimized(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
     job = await _job_of_image(request, image_id)
     if job.optimized is None:
-        raise FileNotReady(_not_ready(job, "optimized", "optimization"))
+        raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
     name = PurePosixPath(job.original_filename)
-    return _download(request, job.optimized, f"{name.stem}-optimized{name.suffix}")
+    return _download(request, job.optimized, name.stem, f"-optimized{name.suffix}")
 
 
 @get("/images/{image_id:str}/converted", guards=[require_key])
 async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
     job = await _job_of_image(request, image_id)
     if job.converted is None:
-        raise FileNotReady(_not_ready(job, "converted", "conversion"))
+        raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
     return _download(
-        request, job.converted, f"{PurePosixPath(job.original_filename).stem}.{job.converted.format.value}"
+        request, job.converted, PurePosixPath(job.original_filename).stem, f".{job.converted.format.value}"
     )
 
 
@@ -136,34 +150,43 @@ async def _job_of_image(request: Request[Any, Any, Any], image_id: str) -> Job:
     return await services.jobs.by_image(image_id.lower(), caller(request).account_id)
 
 
-def _not_ready(job: Job, which: str, stage: str) -> str:
+def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
+    if stage not in {asked.name for asked in job.stages}:
+        return f"The {which} file is not available: this job was for {job.operation} only, not for {task}."
     return (
-        f"The {which} file is not available: the {stage} job must be completed first."
+        f"The {which} file is not available: the {task} job must be completed first."
         f" The job's status is {job.status.value}."
     )
 
 
-def _download(request: Request[Any, Any, Any], file: StoredFile, filename: str) -> File | Response[None]:
+def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
     """The file as an attachment. Its content address is its entity tag: it never changes."""
     services: Services = request.app.state.services
     etag = f'"{file.sha256}"'
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
         return Response(None, status_code=304, headers={"ETag": etag})
+    path = services.blobs.path(file.sha256)
+    if not path.is_file():
+        log.error("the file %s of a job is not in the data folder", file.sha256)
+        raise NotFound("This file is not in the data folder any more; `imgproc-local doctor` tells what is missing.")
     return File(
-        path=services.blobs.path(file.sha256),
+        path=path,
         media_type=TRAITS[Format(file.format)].mime,
         etag=ETag(value=file.sha256),
-        headers={"Content-Disposition": content_disposition(filename), "Cache-Control": "private, no-cache"},
+        headers={"Content-Disposition": content_disposition(stem, ending), "Cache-Control": "private, no-cache"},
     )
 
 
-def content_disposition(filename: str) -> str:
+def content_disposition(stem: str, ending: str) -> str:
     """An attachment header with an ASCII fallback beside the true name where that is not ASCII. Source: RFC 6266."""
-    plain = unicodedata.normalize("NFKD", filename).encode("ascii", "ignore").decode()
-    stem = PurePosixPath(plain).stem
-    fallback = plain if stem.strip("- .") not in ("", "optimized") or plain == filename else f"image{plain}"
-    quoted = fallback.replace("\\", "\\\\").replace('"', '\\"')
+    filename = stem + ending
+    plain = (_ascii(stem).strip() or "image") + _ascii(ending)
+    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
     header = f'attachment; filename="{quoted}"'
     if plain != filename:
         header += f"; filename*=UTF-8''{quote(filename, safe='')}"
     return header
+
+
+def _ascii(text: str) -> str:
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

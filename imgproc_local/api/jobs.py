@@ -14,9 +14,10 @@ from imgproc_local.api.auth import caller, require_key
 from imgproc_local.api.form import ULID
 from imgproc_local.api.prefer import applied, wait_preference_s
 from imgproc_local.api.query import read_integer
-from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, statuses_of
+from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_word, statuses_of
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.job import Status
 from imgproc_local.engine.signals import changes
 
 DEFAULT_PAGE = 20
@@ -29,7 +30,7 @@ KEEP_ALIVE_S = 15.0
 async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
     services: Services = request.app.state.services
     account_id = caller(request).account_id
-    wait_s = wait_preference_s(request.headers.get("prefer"))
+    wait_s = wait_preference_s(request.headers)
     if wait_s is None:
         job = await services.jobs.get(job_id.lower(), account_id)
     else:
@@ -69,7 +70,8 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
     if word := query.get("status"):
         statuses = statuses_of(word, status_set)
         if not statuses:
-            errors["status"] = [f"status must be a status of set {status_set}; {word[:40]!r} came."]
+            words = ", ".join(dict.fromkeys(status_word(status, status_set) for status in Status))
+            errors["status"] = [f"status must be one of {words}; {word[:40]!r} came."]
     for name in ("cursor", "project_id"):
         value = query.get(name)
         if value and not ULID.fullmatch(value):

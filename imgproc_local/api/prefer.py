@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from litestar.datastructures import Headers
+
 MAX_WAIT_S = 60
-_WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,6})\"?\s*(?:;.*)?", re.IGNORECASE)
+_WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
 
 
-def wait_preference_s(header: str | None) -> int | None:
+def wait_preference_s(headers: Headers) -> int | None:
     """Seconds to wait, at most `MAX_WAIT_S`; None where none are asked for. Other preferences may be ignored."""
-    for preference in (header or "").split(","):
+    for preference in ",".join(headers.getall("prefer", [])).split(","):
         match = _WAIT.fullmatch(preference)
         if match:
             return min(int(match[1]), MAX_WAIT_S)

@@ -216,11 +216,12 @@ async def _require_credits(services: Services, account_id: str, pictures: int, p
     """Refuse the whole run rather than stop in its middle."""
     from imgproc_local.domain.credits import affordability
     from imgproc_local.domain.errors import InsufficientCredits
+    from imgproc_local.storage.keys import DEFAULT_ACCOUNT
 
     balance = await services.store.credits.balance(account_id)
     needed = affordability(services.prices, pictures, len(plan.languages), balance)
     if not needed.can_afford:
-        raise InsufficientCredits(needed.required, balance)
+        raise InsufficientCredits(needed.required, balance, DEFAULT_ACCOUNT)
 
 
 async def _tell_leftovers(services: Services) -> None:

@@ -7,6 +7,7 @@ once, and a client that connects early waits instead of being refused.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import sys
@@ -64,11 +65,21 @@ def _listen(config: Config) -> socket.socket:
     except OSError as error:
         listener.close()
         raise click.ClickException(
-            f"Can't listen on {config.host} port {config.port}: {error.strerror}. "
-            "Is it already running? Otherwise choose another with --port, or --port 0 for any free one."
+            f"Can't listen on {config.host} port {config.port}: {error.strerror}. {_what_to_do(config, error)}"
         ) from error
     listener.setblocking(False)
     return listener
+
+
+def _what_to_do(config: Config, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE:
+        return "Choose an address of this machine with --host (127.0.0.1 is always one)."
+    from imgproc_local.storage.lock import current_owner
+
+    owner = current_owner(config.data_dir)
+    if owner is not None and owner.address is not None:
+        return f"It is already running: {owner.address} (process {owner.pid})."
+    return "Another program has it: choose another port with --port, or --port 0 for any free one."
 
 
 async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> int:

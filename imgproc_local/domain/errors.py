@@ -99,13 +99,13 @@ class RateLimited(ServiceError):
 class InsufficientCredits(ServiceError):
     code = "insufficient_credits"
 
-    def __init__(self, required: int, balance: int) -> None:
+    def __init__(self, required: int, balance: int, account: str) -> None:
         self.required = required
         self.balance = balance
         self.shortfall = max(0, required - balance)
         super().__init__(
             f"Not enough credits: this request needs {required}, the balance is {balance}."
-            f" Grant more with `imgproc-local credits grant {self.shortfall}`."
+            f" Grant more with `imgproc-local credits grant {self.shortfall} --account {account}`."
         )
 
 

@@ -87,6 +87,17 @@ class Job(Struct, frozen=True):
         return derive_status(self.stages)
 
 
+def is_newer(job: Job, seen: Job) -> bool:
+    """Whether `job` is a later state of the same job than `seen`: more stages started or ended, none fewer."""
+    now, before = _progress(job.stages), _progress(seen.stages)
+    return now != before and now[0] >= before[0] and now[1] >= before[1]
+
+
+def _progress(stages: Sequence[Stage]) -> tuple[int, int]:
+    ended = sum(stage.state in (StageState.DONE, StageState.FAILED) for stage in stages)
+    return ended, max((stage.started_seq or 0 for stage in stages), default=0)
+
+
 def derive_status(stages: Sequence[Stage]) -> Status:
     """The status that the stages add up to. Source: decisions.md, "Status"."""
     started = [stage for stage in stages if stage.started_seq is not None]

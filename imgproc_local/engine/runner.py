@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from imgproc_local.domain.credits import Prices, plan_prices
 from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.job import Job, StoredFile
+from imgproc_local.domain.job import Job, StoredFile, is_newer
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.result import AnalyzeResult, ConvertResult, StageResult
+from imgproc_local.engine.budget import PixelBudget
 from imgproc_local.engine.signals import Signals
 from imgproc_local.engine.stage import Stage, StopSignal, Work
 from imgproc_local.storage.blobs import Blob, Blobs
@@ -40,7 +41,9 @@ UNEXPECTED = "Server Error: this stage met a problem that was not foreseen; the 
 
 
 class Engine:
-    """`stages` is the pipeline; `lane_threads` bounds how many stages of a lane run at a time."""
+    """`stages` is the pipeline; `lane_threads` bounds how many stages of a lane run at a time, `pixels_in_flight` how
+    many pixels all of them work on.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Engine:
         lane_threads: Mapping[str, int],
         prices: Prices,
         stage_timeout_s: float,
+        pixels_in_flight: int,
     ) -> None:
         self.signals = Signals()
         self._jobs = jobs
@@ -61,6 +65,7 @@ class Engine:
         self._wake = {lane: asyncio.Event() for lane in lane_threads}
         self._workers: list[asyncio.Task[None]] = []
         self._running: dict[str, set[StopSignal]] = {}
+        self._budget = PixelBudget(pixels_in_flight)
         self._stopping = False
         self.abandoned_threads = 0
 
@@ -105,7 +110,8 @@ class Engine:
                     return job
                 if changed is None:
                     return job
-                job = changed
+                if is_newer(changed, job):
+                    job = changed
             return job
 
     async def delete(self, job_id: str, account_id: str) -> None:
@@ -164,43 +170,53 @@ class Engine:
                 wake.clear()
                 try:
                     claimed = await self._jobs.claim(lane)
-                except StorageFailed as error:
-                    log.error("no stage can be claimed: %s", error.message)
+                except Exception as error:  # whatever it is, the lane must go on
+                    log.error("no stage can be claimed: %s", error, exc_info=not isinstance(error, StorageFailed))
                     await asyncio.sleep(RETRY_STORAGE_S)
                     continue
                 if claimed is None:
                     await wake.wait()
                     continue
+                stop = StopSignal(self._stage_timeout_s)
+                if self._stopping:
+                    stop.cancel()
+                self._running.setdefault(claimed.job.id, set()).add(stop)
                 self.signals.publish(claimed.job)
-                if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, executor))):
+                if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, stop, executor))):
                     self.abandoned_threads += 1
                     executor.shutdown(wait=False)
                     executor = _new_executor(lane)
         finally:
             executor.shutdown(wait=False)
 
-    async def _run_claimed(self, claimed: Claimed, executor: ThreadPoolExecutor) -> bool:
+    async def _run_claimed(self, claimed: Claimed, stop: StopSignal, executor: ThreadPoolExecutor) -> bool:
         """Run one stage and record its outcome. False where its thread did not come back and must be written off."""
-        stop = StopSignal(self._stage_timeout_s)
         job_id = claimed.job.id
-        self._running.setdefault(job_id, set()).add(stop)
         try:
-            future = asyncio.get_running_loop().run_in_executor(
-                executor, self._stages[claimed.stage].run, self._work(claimed, stop)
-            )
-            done, _ = await asyncio.wait({future}, timeout=self._stage_timeout_s + DEADLINE_GRACE_S)
-            if not done:
-                await self._record(
-                    claimed, StageFailed("Not finished in time; the stage did not react to its deadline.")
-                )
-                return False
-            error = future.exception()
-            await self._record(claimed, error if error is not None else future.result())
+            outcome: StageResult | BaseException
+            async with self._budget.taken(claimed.info.pixels):
+                stop.restart()
+                future = asyncio.get_running_loop().run_in_executor(executor, self._run_stage, claimed, stop)
+                done, _ = await asyncio.wait({future}, timeout=self._stage_timeout_s + DEADLINE_GRACE_S)
+            if done:
+                outcome = future.exception() or future.result()
+            else:
+                outcome = StageFailed("Not finished in time; the stage did not react to its deadline.")
+            await self._record(claimed, outcome)
+            return bool(done)
+        except Exception as error:
+            log.exception("stage %s of job %s met an unforeseen error", claimed.stage, job_id)
+            await self._record(claimed, error)
             return True
         finally:
             self._running[job_id].discard(stop)
             if not self._running[job_id]:
                 del self._running[job_id]
+
+    def _run_stage(self, claimed: Claimed, stop: StopSignal) -> StageResult:
+        """On the lane's thread."""
+        stop.check()
+        return self._stages[claimed.stage].run(self._work(claimed, stop))
 
     def _work(self, claimed: Claimed, stop: StopSignal) -> Work:
         return Work(
@@ -221,7 +237,13 @@ class Engine:
             try:
                 await self._record_once(claimed, outcome)
                 return
-            except StorageFailed as error:
+            except Exception as error:
+                if not isinstance(error, StorageFailed):
+                    if isinstance(outcome, BaseException):
+                        log.exception("the failure of stage %s of job %s can't be kept", claimed.stage, claimed.job.id)
+                        return
+                    outcome = error
+                    continue
                 # the stage stays `running` in the database: a restart takes it up again
                 log.error("stage %s of job %s can't be recorded: %s", claimed.stage, claimed.job.id, error.message)
                 if self._stopping:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from imgproc_local.domain.job import Job
+from imgproc_local.domain.job import Job, is_newer
 
 MAX_UNREAD = 64
 """A job changes at most six times (three starts, three ends), a few more after restarts."""
@@ -78,6 +78,7 @@ async def changes(watch: Watch, start: Job, keep_alive_s: float) -> AsyncIterato
             continue
         if job is None:
             return
-        if job.stages != seen.stages:
+        # the watch was open before `start` was read: what it says first may be older
+        if is_newer(job, seen):
             seen = job
             yield job

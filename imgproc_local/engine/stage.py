@@ -26,6 +26,10 @@ class StopSignal:
         self._deadline_s = time.monotonic() + timeout_s
         self._cancelled = threading.Event()
 
+    def restart(self) -> None:
+        """Let the time run from now on."""
+        self._deadline_s = time.monotonic() + self._timeout_s
+
     def cancel(self) -> None:
         self._cancelled.set()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -24,6 +25,8 @@ from typing import IO
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
+
+log = logging.getLogger(__name__)
 
 
 class Blob(Struct, frozen=True):
@@ -137,16 +140,17 @@ class Blobs:
                 # leases first: whoever gave one back before this line has already written its row
                 if sha256 in self._leases or await self._is_referenced(sha256):
                     continue
-                self.path(sha256).unlink(missing_ok=True)
+                try:
+                    self.path(sha256).unlink(missing_ok=True)
+                except OSError as error:  # Windows: somebody is downloading it
+                    log.warning("a file stays until the next start, it can't be removed now: %s", error.strerror)
 
     def sweep(self, referenced: set[str]) -> int:
         """Remove what an end of the process left behind and return how many files that was. Only before serving."""
         removed = 0
-        for leftover in self.incoming_folder.iterdir():
-            leftover.unlink(missing_ok=True)
-            removed += 1
-        for file in self.on_disk():
-            if file.name not in referenced:
+        leftovers = [file for file in self.on_disk() if file.name not in referenced]
+        with storage_errors():
+            for file in [*self.incoming_folder.glob("*.part"), *leftovers]:
                 file.unlink(missing_ok=True)
                 removed += 1
         return removed

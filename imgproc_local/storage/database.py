@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
 from pathlib import Path
@@ -84,9 +84,9 @@ class Database:
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
                     yield Transaction(self._writer)
-                    await asyncio.shield(asyncio.ensure_future(self._writer.execute_fetchall("COMMIT")))
+                    await _to_the_end(self._writer.execute_fetchall("COMMIT"))
                 except BaseException:
-                    await asyncio.shield(asyncio.ensure_future(self._rollback()))
+                    await _to_the_end(self._rollback())
                     raise
 
     async def _rollback(self) -> None:
@@ -107,11 +107,27 @@ class Database:
             await self._writer.close()
 
 
+async def _to_the_end(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for `work` however often this task is cancelled meanwhile: the lock may not be let go before."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
 @contextmanager
 def _told() -> Iterator[None]:
-    """Maps sqlite3's errors at this room's border."""
+    """Maps sqlite3's errors at this room's border. A broken constraint or a wrong call is our fault and stays one."""
     try:
         yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError):
+        raise
     except sqlite3.Error as error:
         raise StorageFailed(_phrase(error)) from error
 

@@ -94,9 +94,10 @@ class Jobs:
             if await tx.value("count_open_jobs") >= self._queue_limit:
                 raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
             required = sum(submission.prices.values())
-            balance = await tx.value("account_balance", {"account_id": submission.account_id})
-            if balance < required:
-                raise InsufficientCredits(required, balance)
+            account = await tx.one("account_by_id", {"account_id": submission.account_id})
+            assert account is not None
+            if account["balance"] < required:
+                raise InsufficientCredits(required, account["balance"], account["name"])
             project_id = await project_of_plan(tx, submission.account_id, submission.plan, at)
             job_id = new_id()
             await tx.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -10,6 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
+
+LOCK_TRIES = 5
+LOCK_RETRY_S = 0.05
 
 
 class Owner(Struct, frozen=True):
@@ -33,16 +37,22 @@ class FolderLock:
             raise StorageFailed(
                 f"The data folder {folder} can't be written ({error.strerror}). Choose another with --data-dir."
             ) from error
-        if not _try_lock(self._file):
+        try:
+            if not _lock_soon(self._file):
+                raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
+            self.tell(owner)
+        except BaseException:
             self._file.close()
-            raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
-        self.tell(owner)
+            raise
 
     def tell(self, owner: Owner) -> None:
         """Replace what others are told about the owner."""
         whole = self._info.with_suffix(".part")
-        whole.write_bytes(msgspec.json.encode(owner))
-        whole.replace(self._info)
+        try:
+            whole.write_bytes(msgspec.json.encode(owner))
+            whole.replace(self._info)
+        except OSError as error:
+            raise StorageFailed(f"The data folder {whole.parent} can't be written ({error.strerror}).") from error
 
     def release(self) -> None:
         self._info.unlink(missing_ok=True)
@@ -54,10 +64,19 @@ def current_owner(folder: Path) -> Owner | None:
     info, lock = folder / "owner.json", folder / "owner.lock"
     try:
         owner = msgspec.json.decode(info.read_bytes(), type=Owner)
-        with lock.open("ab") as file:
+        with lock.open("rb") as file:
             return None if _try_lock(file) else owner
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _lock_soon(file: IO[bytes]) -> bool:
+    """Take the lock; somebody who only looks whether it is held holds it himself for an instant."""
+    for _ in range(LOCK_TRIES):
+        if _try_lock(file):
+            return True
+        time.sleep(LOCK_RETRY_S)
+    return False
 
 
 def _busy_message(folder: Path, owner: Owner | None) -> str:

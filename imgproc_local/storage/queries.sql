@@ -5,6 +5,9 @@
 -- name: account_by_name
 SELECT id, name, balance FROM accounts WHERE name = :name;
 
+-- name: account_by_id
+SELECT name, balance FROM accounts WHERE id = :account_id;
+
 -- name: account_balance
 SELECT balance FROM accounts WHERE id = :account_id;
 

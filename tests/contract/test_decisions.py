@@ -433,6 +433,12 @@ def test_a_project_name_is_looked_up_first_and_created_once(gated: Running) -> N
     assert project_ids(gated, project_name="Holidays") == {first}
 
 
+def test_a_dispatch_tells_the_project_that_it_went_to(gated: Running) -> None:
+    files = {"image": ("a.jpg", pictures.jpeg())}
+    told = gated.client.post("/images/optimize", files=files).headers["x-project-id"]
+    assert {told} == project_ids(gated)
+
+
 def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Running) -> None:
     (known,) = project_ids(gated, project_name="Holidays")
     assert project_ids(gated, project_id=known.upper(), project_name="Other") == {known}
@@ -618,6 +624,7 @@ def test_converted_is_downloaded_under_its_new_extension(service: Running) -> No
     answer = service.client.get(f"/images/{image['id']}/converted")
     assert answer.status_code == 404
     assert set(answer.json()) == {"error"}
+    assert "optimize only" in answer.json()["error"]
 
 
 def test_prefer_wait_on_a_dispatch_holds_until_final(service: Running) -> None:
@@ -627,6 +634,13 @@ def test_prefer_wait_on_a_dispatch_holds_until_final(service: Running) -> None:
     assert answer.status_code == 202
     assert answer.headers["preference-applied"] == "wait=30"
     assert service.job(answer.json()["data"]["job_id"])["status"] == "completed"
+
+
+def test_prefer_is_read_from_every_line_of_its_header(service: Running) -> None:
+    job = service.process("optimize", pictures.jpeg())
+    for lines in (["respond-async", "wait=2"], ["wait=2, respond-async"], ["return=minimal; x=1", 'wait="2"']):
+        answer = service.client.get(f"/jobs/{job['job_id']}", headers=[("Prefer", line) for line in lines])
+        assert answer.headers["preference-applied"] == "wait=2"
 
 
 def test_prefer_wait_on_a_job_answers_after_its_seconds_at_the_latest(
@@ -679,8 +693,10 @@ def test_jobs_are_listed_newest_first_with_filters_and_cursor(gated: Running, de
     assert len(gated.client.get("/jobs", params={"project_id": project}).json()["data"]) == 4
     for job_id in others:
         gated.final(job_id)
+    every = [gated.final(job["job_id"]) for job in gated.client.get("/jobs").json()["data"]]
     done = gated.client.get("/jobs", params={"status": "completed"}).json()["data"]
-    assert {job["status"] for job in done} == {"completed"}
+    assert [job["job_id"] for job in done] == [job["job_id"] for job in every]
+    assert gated.client.get("/jobs", params={"status": "failed"}).json()["data"] == []
     for query, field in (({"status": "sleeping"}, "status"), ({"limit": 0}, "limit"), ({"cursor": "!"}, "cursor")):
         assert list(problems(gated.client.get("/jobs", params=query))) == [field]
 
@@ -756,6 +772,23 @@ def test_idempotent_requests_at_once_make_one_job(gated: Running) -> None:
         thread.join()
     assert len(ids) == 6
     assert len(set(ids)) == 1
+
+
+def test_a_repeated_request_is_answered_with_its_job_also_when_the_queue_is_full(
+    tmp_path: Path, describer: GatedDescriber
+) -> None:
+    with running(tmp_path, lambda: describer, queue_limit=1) as service:
+        describer.open.clear()
+        picture = pictures.jpeg()
+        answers = [
+            service.client.post(
+                "/images/analyze", files={"image": ("a.jpg", picture)}, headers={"Idempotency-Key": "once"}
+            )
+            for _ in range(2)
+        ]
+        describer.open.set()
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].json()["data"]["job_id"] == answers[1].json()["data"]["job_id"]
 
 
 def test_healthz_needs_no_key_and_tells_when_stages_are_not_claimed(gated: Running) -> None:

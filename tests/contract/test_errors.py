@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import httpx
 import pytest
 
 from imgproc_local.api import errors as table
 from imgproc_local.domain import errors as domain
 from tests.support import pictures
-from tests.support.service import Running
+from tests.support.service import GatedDescriber, Running
 
 NOT_OVER_HTTP = {"ServiceError", "DataFolderBusy", "SettingInvalid", "StageFailed", "StageTimedOut", "StageCancelled"}
 """Told on the command line, or inside a job's `errors`."""
@@ -76,6 +78,38 @@ def test_every_refusal_has_a_message(
     if status == 422:
         assert body["errors"]
         assert body["message"].startswith(next(iter(body["errors"].values()))[0])
+
+
+def test_a_wrong_method_is_told_which_ones_there_are(service: Running) -> None:
+    answer = service.client.request("PUT", "/jobs/01arz3ndektsv4rrffq69g5fav")
+    assert {"GET", "HEAD", "DELETE"} <= set(answer.headers["allow"].split(", "))
+    assert "POST" not in answer.headers["allow"]
+
+
+def test_an_unknown_project_is_told_beside_the_other_problems(service: Running) -> None:
+    form = {"project_id": "01arz3ndektsv4rrffq69g5fav", "format": "bmp"}
+    answer = service.client.post("/images/process", files={"image": ("a.jpg", b"x")}, data=form)
+    assert set(answer.json()["errors"]) == {"project_id", "format", "image"}
+
+
+@pytest.mark.parametrize("path", ["/languages", "/credits/balance", "/jobs/{job}", "/jobs/{job}/events"])
+def test_head_is_get_without_its_body_and_leaves_the_connection_usable(
+    gated: Running, describer: GatedDescriber, path: str
+) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    answer = gated.client.head(path.format(job=job_id), timeout=5)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert gated.client.get("/credits/balance", timeout=5).status_code == 200
+
+
+def test_the_whole_request_is_bounded_not_only_its_image(service: Running) -> None:
+    def body() -> Iterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\n'
+        for _ in range(40):
+            yield bytes(1024 * 1024)
+
+    assert service.client.post("/images/process", content=body(), headers=FORM).status_code == 413
 
 
 def test_text_that_is_not_utf8_is_told(service: Running) -> None:

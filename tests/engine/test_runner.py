@@ -19,6 +19,7 @@ from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import ConvertResult, OptimizeResult, StageResult
 from imgproc_local.engine import runner
 from imgproc_local.engine.runner import Engine
+from imgproc_local.engine.signals import changes
 from imgproc_local.engine.stage import CODECS_LANE, Work
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.clock import utc_now
@@ -55,7 +56,7 @@ class House:
             Made(StageName.OPTIMIZE, optimize),
             Made(StageName.CONVERT, lambda work: ConvertResult(b"converted", work.convert_to)),
         )
-        self.engine = Engine(self.jobs, self.blobs, stages, {CODECS_LANE: threads}, Prices(), 0.5)
+        self.engine = Engine(self.jobs, self.blobs, stages, {CODECS_LANE: threads}, Prices(), 0.5, 10**9)
 
     async def submit(self, operation: Operation = Operation.OPTIMIZE, content: bytes = b"picture") -> Job:
         account_id = await self.keys.account_id(create=True)
@@ -221,6 +222,75 @@ async def test_an_outcome_is_recorded_once_the_store_takes_it_again(
         monkeypatch.setattr(made.jobs, "record_done", refusing)
         job = await made.engine.wait_final((await made.submit()).id, 10)
         assert (job.status, refusals) == (Status.COMPLETED, 0)
+
+
+async def test_an_unforeseen_error_while_recording_fails_the_stage_and_the_lane_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house(tmp_path, smaller) as made:
+        real = made.jobs.record_done
+
+        async def broken(job: Job, *arguments: object) -> Job | None:
+            if job.original.size_bytes == len(b"odd"):
+                raise ValueError("surrogates not allowed")
+            return await real(job, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(made.jobs, "record_done", broken)
+        odd, fine = await made.submit(content=b"odd"), await made.submit(content=b"an even picture")
+        failed = await made.engine.wait_final(odd.id, 10)
+        assert failed.status is Status.FAILED
+        assert "Server Error" in (failed.stages[0].error or "")
+        assert (await made.engine.wait_final(fine.id, 10)).status is Status.COMPLETED
+        assert made.engine.claims
+
+
+async def test_a_stage_claimed_while_the_service_stops_goes_back_to_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = threading.Event()
+
+    def note(_: Work) -> StageResult:
+        ran.set()
+        return OptimizeResult(None)
+
+    async with house(tmp_path, note) as made:
+        real = made.jobs.claim
+
+        async def stopped_meanwhile(lane: str) -> object:
+            claimed = await real(lane)
+            if claimed is not None:
+                asyncio.get_running_loop().create_task(made.engine.stop())
+                await asyncio.sleep(0.05)
+            return claimed
+
+        monkeypatch.setattr(made.jobs, "claim", stopped_meanwhile)
+        job = await made.submit()
+        await asyncio.sleep(0.5)
+        stage = (await made.jobs.get(job.id)).stages[0]
+    assert stage.state == "pending"
+    assert not ran.is_set()
+
+
+async def test_changes_older_than_what_was_read_are_not_told(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    def wait(_: Work) -> StageResult:
+        release.wait(5)
+        return OptimizeResult(None)
+
+    async with house(tmp_path, wait, threads=2) as made:
+        pending = await made.submit()
+        with made.engine.signals.watch(pending.id) as watch:
+            release.set()
+            final = await made.engine.wait_final(pending.id, 10)
+            watch.offer(pending)
+            told = [job async for job in changes(watch, final, 0.1)]
+        assert told == [final]
+        with made.engine.signals.watch(pending.id) as watch:
+            for job in (final, pending, final):
+                watch.offer(job)
+            told = [job async for job in changes(watch, pending, 0.1)]
+        assert told == [pending, final]
 
 
 async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""How many pixels are in work at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from imgproc_local.engine.budget import PixelBudget
+
+
+async def test_never_more_than_the_limit_and_everyone_gets_his_turn() -> None:
+    budget, taken, most, order = PixelBudget(10), 0, 0, []
+
+    async def work(name: int, pixels: int) -> None:
+        nonlocal taken, most
+        async with budget.taken(pixels):
+            taken += min(pixels, 10)
+            most = max(most, taken)
+            order.append(name)
+            await asyncio.sleep(0.001)
+            taken -= min(pixels, 10)
+
+    sizes = [4, 4, 4, 10, 1, 25, 3, 3, 3, 3]
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(work(name, pixels) for name, pixels in enumerate(sizes)))
+    assert most <= 10
+    assert order == sorted(order), "first come, first served: a large picture is not overtaken for ever"
+
+
+async def test_who_gives_up_waiting_leaves_nothing_taken() -> None:
+    budget = PixelBudget(10)
+    async with budget.taken(10):
+        waiting = [asyncio.create_task(budget.taken(10).__aenter__()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+    async with asyncio.timeout(1), budget.taken(10):
+        pass
