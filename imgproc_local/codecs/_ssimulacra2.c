@@ -1,4 +1,5 @@
 /* The pixel work of SSIMULACRA 2.1: two pictures in, the means and 4-norms of their error maps out.
+ * One file, though long: the compiler sees every loop with its callers, and the extension needs no header of its own.
  *
  * A picture is walked once, row by row. Each row is turned from sRGB to linear light and handed to the first of up to
  * six levels; every second row a level hands a row of half the width to the next one. A level keeps the last eleven
