@@ -45,7 +45,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.AVIF)
-        clean = container.with_blocks(data, metadata.kept(blocks, Format.AVIF, Format.AVIF))
+        clean = metadata.cleaned(data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new))
         best = clean
         hdr = container.transfer_characteristics(data) in _HDR_TRANSFERS
         if hdr or info.frames > 1:

@@ -33,6 +33,7 @@ _DECODER_ERRORS = (
     IndexError,
     KeyError,
     OverflowError,
+    RecursionError,
     struct.error,
     zlib.error,
 )

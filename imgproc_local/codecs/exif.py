@@ -19,17 +19,28 @@ COPYRIGHT = 0x8298
 EXIF_IFD = 0x8769
 GPS_IFD = 0x8825
 DATE_TIME_ORIGINAL = 0x9003
-XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = range(0x9C9B, 0x9CA0)
+XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9C9B, 0x9CA0)
 
 MAX_ENTRIES = 512
+MAX_TEXT_BYTES = 64 * 1024
+"""The longest field that is looked at, which is all that a JPEG has room for; a longer one is treated as absent."""
+MAX_NUMBERS = 16
+_USED = frozenset(
+    (
+        IMAGE_DESCRIPTION, MAKE, MODEL, ORIENTATION, ARTIST, COPYRIGHT, EXIF_IFD, GPS_IFD, DATE_TIME_ORIGINAL,
+        XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT, *range(1, 5),
+    )
+)  # fmt: skip
+"""All entries of a structure may point to the same bytes: only these, 1 to 4 being a GPS IFD's, are unpacked."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8}
-_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL = 3, 4, 5, 10
+_BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL = 1, 2, 3, 4, 5, 10
+_NUMBERS = (_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL)
 
 Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
 
 
 def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
-    """The entries of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag.
+    """The entries in use of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag; of equal tags the first.
 
     Text and undefined values are bytes, numbers are tuples. Empty where there is none or nothing can be read.
     """
@@ -56,13 +67,15 @@ def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
         if at + 12 > len(tiff):
             break
         tag, kind, items = struct.unpack(order + "HHI", tiff[at : at + 8])
+        if tag not in _USED or tag in found or items > (MAX_NUMBERS if kind in _NUMBERS else MAX_TEXT_BYTES):
+            continue
         size = _SIZES.get(kind, 0) * items
         start = at + 8 if size <= 4 else struct.unpack(order + "I", tiff[at + 8 : at + 12])[0]
         if size == 0 or start + size > len(tiff):
             continue
         value = _value(tiff[start : start + size], order, kind)
         if value is not None:
-            found.setdefault(tag, value)
+            found[tag] = value
     return found
 
 
@@ -116,8 +129,8 @@ def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
 
 
 def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
-    """A TIFF structure of these ASCII fields of IFD0 and the orientation, None where that is nothing at all."""
-    fields = {tag: raw for tag, raw in texts.items() if raw.strip(b"\0 ")}
+    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation, None where that is nothing at all."""
+    fields = {tag: _ended(tag, raw) for tag, raw in texts.items() if raw.strip(b"\0 ")}
     tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
     if not tags:
         return None
@@ -128,10 +141,19 @@ def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
         if tag == ORIENTATION:
             head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_tag, 0)
             continue
-        raw = fields[tag].split(b"\0", 1)[0] + b"\0"
+        raw = fields[tag]
+        kind = _BYTE if tag in XP_FIELDS else _ASCII
         if len(raw) <= 4:
-            head += struct.pack("<HHI", tag, 2, len(raw)) + raw.ljust(4, b"\0")
+            head += struct.pack("<HHI", tag, kind, len(raw)) + raw.ljust(4, b"\0")
         else:
-            head += struct.pack("<HHII", tag, 2, len(raw), free + len(tail))
+            head += struct.pack("<HHII", tag, kind, len(raw), free + len(tail))
             tail += raw + b"\0" * (len(raw) % 2)
     return head + struct.pack("<I", 0) + tail
+
+
+def _ended(tag: int, raw: bytes) -> bytes:
+    """The field up to and with its first terminator: bytes behind it are shown by no program."""
+    if tag not in XP_FIELDS:
+        return raw.split(b"\0", 1)[0] + b"\0"
+    end = next((at for at in range(0, len(raw) - 1, 2) if raw[at : at + 2] == b"\0\0"), len(raw) // 2 * 2)
+    return raw[:end] + b"\0\0"

@@ -41,7 +41,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.GIF)
         kept = metadata.kept(blocks, Format.GIF, Format.GIF)
-        clean = container.with_blocks(data, kept)
+        clean = metadata.cleaned(data, blocks, Format.GIF, lambda new, _: container.with_blocks(data, new))
         best = clean
         if info.pixels >= LONG_FROM_PIXELS and len(data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
             finish(open_upright(path, info, all_frames=True), check_stop, "avg")

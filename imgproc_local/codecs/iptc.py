@@ -7,7 +7,7 @@ Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
 BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
@@ -51,11 +51,35 @@ def read(block: bytes | None) -> dict[int, list[str]]:
 
     Dataset 1:90 says when they are UTF-8; without it UTF-8 is tried and Windows-1252 taken where that fails.
     """
-    raw: dict[int, list[bytes]] = {}
-    at, block = 0, block or b""
+    found: dict[int, list[str]] = {}
+    for record, number, value, _ in _datasets(block or b""):
+        text = _decode(value) if record == 2 else ""
+        if text:
+            found.setdefault(number, []).append(text)
+    return found
+
+
+def cut(block: bytes | None, numbers: Collection[int]) -> bytes | None:
+    """The run with only these datasets of record 2, each byte for byte, and what says their encoding and version.
+
+    None where none of them is left.
+    """
+    head, out = b"", b""
+    for record, number, value, whole in _datasets(block or b""):
+        if (record, number, value) == (1, 90, _UTF8_MARK) or (record, number, len(value)) == (2, 0, 2):
+            head += whole
+        elif record == 2 and number in numbers and _decode(value):
+            out += whole
+    return head + out if out else None
+
+
+def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Record, number, value and the whole dataset, one by one."""
+    at = 0
     for _ in range(_MAX_DATASETS):
+        start = at
         if at + 5 > len(block) or block[at] != 0x1C:
-            break
+            return
         record, number, size = struct.unpack(">BBH", block[at + 1 : at + 5])
         at += 5
         if size & 0x8000:
@@ -63,16 +87,9 @@ def read(block: bytes | None) -> dict[int, list[str]]:
             size = int.from_bytes(block[at : at + digits], "big")
             at += digits
         if at + size > len(block):
-            break
-        if record == 2:
-            raw.setdefault(number, []).append(block[at : at + size])
+            return
+        yield record, number, block[at : at + size], block[start : at + size]
         at += size
-    found: dict[int, list[str]] = {}
-    for number, values in raw.items():
-        texts = [text for text in (_decode(value) for value in values) if text]
-        if texts:
-            found[number] = texts
-    return found
 
 
 def _decode(value: bytes) -> str:
@@ -81,20 +98,3 @@ def _decode(value: bytes) -> str:
     except UnicodeDecodeError:
         text = value.decode("cp1252", "replace")
     return text.replace("\0", "").strip()
-
-
-def write(texts: Iterable[tuple[int, str]]) -> bytes | None:
-    """A run of record 2 datasets in UTF-8, marked as such; None where there are none.
-
-    A text that is longer than a plain dataset holds (32,767 bytes) is left out.
-    """
-    out = b""
-    for number, text in texts:
-        value = text.encode()
-        if len(value) < 0x8000:
-            out += struct.pack(">BBBH", 0x1C, 2, number, len(value)) + value
-    if not out:
-        return None
-    mark = struct.pack(">BBBH", 0x1C, 1, 90, len(_UTF8_MARK)) + _UTF8_MARK
-    version = struct.pack(">BBBHH", 0x1C, 2, 0, 2, 4)
-    return mark + version + out

@@ -47,12 +47,23 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
         blocks = metadata.read_blocks(data, Format.JPEG)
         gain_map = container.gain_map_offset(data)
         if gain_map is not None:
-            kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, orientation=info.orientation, gain_map=True)
-            clean = container.with_blocks_and_gain_map(data, kept, gain_map)
+            clean = metadata.cleaned(
+                data,
+                blocks,
+                Format.JPEG,
+                lambda new, _: container.with_blocks_and_gain_map(data, new, gain_map),
+                orientation=info.orientation,
+                gain_map=True,
+            )
             _decode_through(path, info, check_stop)
             return clean if len(clean) < len(data) else None
-        kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, orientation=info.orientation)
-        clean = container.with_blocks(data, kept)
+        clean = metadata.cleaned(
+            data,
+            blocks,
+            Format.JPEG,
+            lambda new, _: container.with_blocks(data, new),
+            orientation=info.orientation,
+        )
         if container.quantization_mean(data) >= _our_quantization_mean() * 0.98 and container.components(data) < 4:
             _decode_through(path, info, check_stop)
             best = clean

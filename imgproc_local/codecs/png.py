@@ -47,8 +47,13 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.PNG)
-        kept = metadata.kept(blocks, Format.PNG, Format.PNG, orientation=info.orientation)
-        clean = container.with_blocks(data, kept)
+        clean = metadata.cleaned(
+            data,
+            blocks,
+            Format.PNG,
+            lambda new, tight: container.with_blocks(data, new, compress=tight),
+            orientation=info.orientation,
+        )
         if info.frames > 1 or info.bits_per_sample < 8 or container.colour_type(data) == _PALETTE or _own_colours(data):
             _decode_through(path, info, check_stop)
             best = _deflated_again(clean, info, check_stop)

@@ -7,12 +7,12 @@ No image library is loaded.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import TRAITS, Format, ImageInfo
 
 READERS: dict[Format, Callable[[Data], ImageInfo]] = {
     Format.JPEG: jpeg.read_header,
@@ -22,8 +22,9 @@ READERS: dict[Format, Callable[[Data], ImageInfo]] = {
     Format.AVIF: avif.read_header,
 }
 
-EXPECTED = "JPEG, PNG, GIF, WebP or AVIF"
+EVERY_FORMAT = tuple(Format)
 
+_NAMED = {form: f"{'an' if form is Format.AVIF else 'a'} {TRAITS[form].name}" for form in Format}
 _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
     (b"II*\0", "a TIFF or camera raw file"),
     (b"MM\0*", "a TIFF or camera raw file"),
@@ -42,13 +43,14 @@ _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
 _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 
 
-def probe(path: Path, max_pixels: int) -> ImageInfo:
+def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
     """What the header says; `max_pixels` bounds width × height × frames.
 
-    Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageFailed where the file can't be read.
+    Raises: UnsupportedImage, also for a format that is known but not `accepted`; BrokenImage, TooManyPixels;
+    StageFailed where the file can't be read.
     """
-    with opened(path) as data:
-        info = READERS[detect(data)](data)
+    with opened(path, accepted) as data:
+        info = READERS[detect(data, accepted)](data)
     if info.pixels > max_pixels:
         frames = f" × {info.frames} frames" if info.frames > 1 else ""
         raise TooManyPixels(
@@ -58,7 +60,14 @@ def probe(path: Path, max_pixels: int) -> ImageInfo:
     return info
 
 
-def opened(path: Path) -> mmap.mmap:
+def unsupported(came: str, accepted: Sequence[Format]) -> UnsupportedImage:
+    """The refusal that names the formats accepted and what came instead, as in "a TIFF or camera raw file"."""
+    *others, last = (TRAITS[form].name for form in accepted)
+    expected = f"{', '.join(others)} or {last}" if others else last
+    return UnsupportedImage(f"Expected a picture as {expected}, but got {came}.")
+
+
+def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
     """The file mapped for reading; closed by the caller's `with`.
 
     Raises: UnsupportedImage where it is empty, StageFailed where it can't be read.
@@ -66,15 +75,27 @@ def opened(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
             if file.seek(0, 2) == 0:
-                raise UnsupportedImage(f"Expected a picture as {EXPECTED}, but the file is empty.")
+                raise unsupported("an empty file", accepted)
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise StageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
 
 
-def detect(data: Data) -> Format:
-    """The format that the first bytes announce. Raises: UnsupportedImage, saying what came where it can be told."""
+def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
+    """The format that the first bytes announce.
+
+    Raises: UnsupportedImage where it is none of those `accepted`, saying what came where it can be told.
+    """
     head = data[:512]
+    found = _announced(head)
+    if found is None:
+        raise unsupported(_described(head), accepted)
+    if found not in accepted:
+        raise unsupported(_NAMED[found], accepted)
+    return found
+
+
+def _announced(head: bytes) -> Format | None:
     if head[:3] == b"\xff\xd8\xff":
         return Format.JPEG
     if head[:8] == png.SIGNATURE:
@@ -88,7 +109,7 @@ def detect(data: Data) -> Format:
         brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
         if b"avif" in brands or b"avis" in brands:
             return Format.AVIF
-    raise UnsupportedImage(f"Expected a picture as {EXPECTED}, but got {_described(head)}.")
+    return None
 
 
 def _described(head: bytes) -> str:

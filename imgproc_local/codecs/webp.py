@@ -43,8 +43,12 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.WEBP)
         profile = kept_profile(blocks.icc)
-        clean = container.with_blocks(
-            data, metadata.kept(blocks, Format.WEBP, Format.WEBP, orientation=info.orientation)
+        clean = metadata.cleaned(
+            data,
+            blocks,
+            Format.WEBP,
+            lambda new, _: container.with_blocks(data, new),
+            orientation=info.orientation,
         )
         lossless = container.is_lossless(data)
         image = open_upright(path, info, all_frames=info.frames > 1)

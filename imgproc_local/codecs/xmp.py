@@ -6,8 +6,12 @@ empty. Source: ISO 16684-1; IPTC Photo Metadata Standard 2025.1; PLUS 2.0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from string import ascii_lowercase
 from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape, quoteattr
 
 from imgproc_local.domain.image import EmbeddedText
 
@@ -32,28 +36,31 @@ _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
     "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM, "hdrgm": GAIN_MAP,
 }  # fmt: skip
-for _prefix, _namespace in _PREFIXES.items():
-    ET.register_namespace(_prefix, _namespace.strip("{}"))
+_NAMES = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
 
 _KEPT_PROPERTIES = (
     DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,
-    EXT + "DigitalSourceType", DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
+    EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
+    DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
     PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
     PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
     CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
     EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
 )  # fmt: skip
-"""In the order of their weight: where room is short the first ones win."""
+"""In the order of their weight: where room is short the first ones win. A namespace stands for all its properties."""
 
-_KEPT_NAMESPACES = (RIGHTS, PLUS, CC, PANORAMA)
+WEIGHTS = len(_KEPT_PROPERTIES)
 _GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER)
 _INNER_NAMESPACES = tuple(_PREFIXES.values())
 """Inside a kept property only these may stand: EXIF's GPS fields can hide in IPTC's location structures."""
 
 _HEAD = '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
 _TAIL = '<?xpacket end="w"?>'
+
+_NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""IPTC, EXIF and PNG texts can hold these."""
 
 Properties = dict[str, ET.Element]
 
@@ -137,9 +144,13 @@ def place(properties: Properties, structure: str, field: str) -> str | None:
     return None
 
 
-def language_alternative(name: str, text: str) -> ET.Element:
+def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
+    """The first text as the one for every language, and each that has a language under its tag."""
     element = ET.Element(name)
-    ET.SubElement(ET.SubElement(element, RDF + "Alt"), RDF + "li", {LANG: "x-default"}).text = text
+    holder = ET.SubElement(element, RDF + "Alt")
+    ET.SubElement(holder, RDF + "li", {LANG: "x-default"}).text = found[0].text
+    for tag, text in {entry.language: entry.text for entry in reversed(found) if entry.language}.items():
+        ET.SubElement(holder, RDF + "li", {LANG: tag}).text = text
     return element
 
 
@@ -158,14 +169,37 @@ def single(name: str, text: str) -> ET.Element:
     return element
 
 
-def kept(properties: Properties, *, gain_map: bool = False) -> list[ET.Element]:
-    """The properties that may stay, without what may not stand inside them, the weightiest first."""
-    namespaces: Sequence[str] = _KEPT_NAMESPACES + (_GAIN_MAP_NAMESPACES if gain_map else ())
-    # what a gain map needs must never fall to a size limit
-    first = [name for name in properties if gain_map and name.startswith(_GAIN_MAP_NAMESPACES)]
-    names = first + [name for name in _KEPT_PROPERTIES if name in properties]
-    names += [name for name in properties if name.startswith(tuple(namespaces)) and name not in names]
-    return [copy for copy in (_copy(properties[name], MAX_DEPTH) for name in names) if copy is not None]
+def weight(name: str, *, gain_map: bool = False) -> int | None:
+    """0 for the property that stays longest where room is short, up to `WEIGHTS` - 1; None for one that must go.
+
+    What a gain map needs weighs -1: it never falls to a size limit.
+    """
+    if gain_map and name.startswith(_GAIN_MAP_NAMESPACES):
+        return -1
+    return next(
+        (
+            number
+            for number, entry in enumerate(_KEPT_PROPERTIES)
+            if name == entry or (entry.endswith("}") and name.startswith(entry))
+        ),
+        None,
+    )
+
+
+def kept(properties: Properties, *, gain_map: bool = False, most: int = WEIGHTS) -> list[ET.Element]:
+    """The properties that may stay, without what may not stand inside them, the weightiest first.
+
+    Only those of a `weight` under `most`.
+    """
+    weights = {name: weight(name, gain_map=gain_map) for name in properties}
+    named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
+    copies = (_copy(properties[name], MAX_DEPTH) for number, _, name in named if number < most)
+    return [copy for copy in copies if copy is not None]
+
+
+def parts(elements: Iterable[ET.Element]) -> int:
+    """How many elements and attributes these are, all levels counted."""
+    return sum(1 + len(inner.attrib) for element in elements for inner in element.iter())
 
 
 def _copy(element: ET.Element, depth: int) -> ET.Element | None:
@@ -183,19 +217,63 @@ def _copy(element: ET.Element, depth: int) -> ET.Element | None:
     return copy
 
 
-def write(elements: Sequence[ET.Element], max_bytes: int) -> bytes | None:
-    """A packet of these properties without padding, None where there are none.
+class Form(StrEnum):
+    """How a packet is written: `PLAIN` finds every reader, the others are for files that must not grow.
+
+    `BARE` lacks the wrapper around the RDF, `SHORT` also has prefixes of one letter.
+    """
+
+    PLAIN = "plain"
+    BARE = "bare"
+    SHORT = "short"
+
+
+def write(elements: Sequence[ET.Element], max_bytes: int, form: Form = Form.PLAIN) -> bytes | None:
+    """A packet of these properties without padding, simple ones as attributes; None where there are none.
 
     Where it would be longer than `max_bytes`, properties are left out from the end.
     """
     for count in range(len(elements), 0, -1):
-        meta = ET.Element("{adobe:ns:meta/}xmpmeta")
-        description = ET.SubElement(ET.SubElement(meta, RDF + "RDF"), RDF + "Description", {RDF + "about": ""})
-        description.extend(elements[:count])
-        packet = (_HEAD + ET.tostring(meta, encoding="unicode") + _TAIL).encode()
-        if len(packet) <= max_bytes:
-            return packet
+        rdf = ET.Element(RDF + "RDF")
+        description = ET.SubElement(rdf, RDF + "Description", {} if form is Form.SHORT else {RDF + "about": ""})
+        for element in elements[:count]:
+            if len(element) or element.attrib or not element.text or any(sign in element.text for sign in "\n\r\t"):
+                description.append(element)
+            else:
+                description.set(element.tag, element.text)
+        packet = _serialized(rdf, form)
+        if form is Form.PLAIN:
+            packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'
+        if len(packet.encode()) <= max_bytes:
+            return packet.encode()
     return None
 
 
-ET.register_namespace("x", "adobe:ns:meta/")
+def _serialized(root: ET.Element, form: Form) -> str:
+    tags = dict.fromkeys(tag for element in root.iter() for tag in (element.tag, *element.attrib) if tag != LANG)
+    namespaces = dict.fromkeys(tag[: tag.index("}") + 1] for tag in tags)
+    if form is Form.SHORT:
+        names = dict(zip(namespaces, ascii_lowercase, strict=False))
+    else:
+        names = {namespace: _NAMES[namespace] for namespace in namespaces}
+    qualified = {tag: f"{names[tag[: tag.index('}') + 1]]}:{tag[tag.index('}') + 1 :]}" for tag in tags}
+    qualified[LANG] = "xml:lang"
+    declared = "".join(f' xmlns:{prefix}="{namespace[1:-1]}"' for namespace, prefix in names.items())
+    return _element(root, qualified, declared)
+
+
+def _element(element: ET.Element, qualified: dict[str, str], declared: str = "") -> str:
+    name = qualified[element.tag]
+    attributes = "".join(f" {qualified[tag]}={_quoted(value)}" for tag, value in element.attrib.items())
+    content = escape(_without_controls(element.text or ""), {"\r": "&#13;"}) + "".join(
+        _element(child, qualified) for child in element
+    )
+    return f"<{name}{declared}{attributes}>{content}</{name}>" if content else f"<{name}{declared}{attributes}/>"
+
+
+def _without_controls(text: str) -> str:
+    return _NOT_IN_XML.sub("", text)
+
+
+def _quoted(value: str) -> str:
+    return quoteattr(_without_controls(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

@@ -139,6 +139,34 @@ def tiff(orientation: int = 1, *, full: bool = True) -> bytes:
     return bytes(out)
 
 
+def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, bytes]) -> bytes:
+    """An EXIF block of hardly more than these texts and these of `gps`, `serial number`, `maker note`, `thumbnail`."""
+    main: dict[int, tuple[int, bytes]] = {tag: (2, text + b"\0") for tag, text in texts.items()}
+    if orientation != 1:
+        main[0x0112] = (3, struct.pack("<H", orientation))
+    below: dict[int, dict[int, tuple[int, bytes]]] = {0x8769: {}, 0x8825: {}}
+    if "gps" in secrets:
+        below[0x8825] = {2: (5, secrets["gps"])}
+    if "serial number" in secrets:
+        below[0x8769][0xA431] = (2, secrets["serial number"])
+    if "maker note" in secrets:
+        below[0x8769][0x927C] = (7, secrets["maker note"])
+    main |= {tag: (4, b"\0" * 4) for tag, fields in below.items() if fields}
+    out = bytearray(b"II*\0\x08\0\0\0")
+    positions, next_field = _ifd(out, main)
+    for tag, fields in below.items():
+        if fields:
+            struct.pack_into("<I", out, positions[tag], len(out))
+            _ifd(out, fields)
+    if "thumbnail" in secrets:
+        struct.pack_into("<I", out, next_field, len(out))
+        size = (4, struct.pack("<I", len(secrets["thumbnail"])))
+        positions, _ = _ifd(out, {0x0201: (4, b"\0" * 4), 0x0202: size})
+        struct.pack_into("<I", out, positions[0x0201], len(out))
+        out += secrets["thumbnail"]
+    return bytes(out)
+
+
 def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]]) -> tuple[dict[int, int], int]:
     """Appends an IFD; returns where each inline value stands, and where the next IFD's offset does."""
     sizes = {2: 1, 3: 2, 4: 4, 5: 8, 7: 1}

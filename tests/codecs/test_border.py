@@ -129,3 +129,9 @@ def test_a_picture_too_long_for_the_format_is_told_with_numbers(tmp_path: Path, 
     convert = {"WEBP": webp.convert, "AVIF": avif.convert}[form]
     with pytest.raises(StageFailed, match="16,400 × 2"):
         convert(path, probe(path, 10**9), never_stop)
+
+
+def test_data_that_nests_deeper_than_calls_may_is_broken() -> None:
+    told = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
+    assert isinstance(told, BrokenImage)
+    assert "recursion" not in told.message

@@ -5,16 +5,19 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.container import inflate
+from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, avif, inflate, jpeg, png
+from imgproc_local.codecs.metadata import read_embedded
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
+from tests.faults.hostile import hostile_files
 
 MANY = 10**9
 
@@ -178,3 +181,161 @@ def test_a_missing_file_is_told_without_its_path(tmp_path: Path) -> None:
 def test_probing_loads_no_image_library() -> None:
     code = "import sys, imgproc_local.codecs.probe; sys.exit('PIL' in sys.modules or 'pyvips' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def hostile() -> dict[str, bytes]:
+    return hostile_files()
+
+
+@pytest.mark.parametrize("name", ["bomb-exif.png", "bomb-exif.jpg", "bomb-exif.webp"])
+def test_exif_whose_entries_all_hold_the_same_bytes_is_not_unpacked(
+    tmp_path: Path, hostile: dict[str, bytes], name: str
+) -> None:
+    path = pictures.write(tmp_path, hostile[name])
+    tracemalloc.start()
+    try:
+        embedded = read_embedded(path, probe(path, MANY))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert embedded.gps is None
+    assert peak_bytes < 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "comment-flood.jpg",
+        "restart-flood.jpg",
+        "chunk-flood.webp",
+        "block-flood.gif",
+        "sub-block-flood.gif",
+        "box-flood.avif",
+        "property-flood.avif",
+        "flood-ztxt.png",
+        "bomb-ztxt.png",
+    ],
+)
+def test_a_file_of_far_too_many_parts_is_refused_before_they_are_all_walked(
+    tmp_path: Path, hostile: dict[str, bytes], name: str
+) -> None:
+    with pytest.raises(BrokenImage, match=r"more than [0-9,]+"):
+        probe(pictures.write(tmp_path, hostile[name]), MANY)
+
+
+def test_a_scan_of_far_too_many_segments_is_refused(hostile: dict[str, bytes]) -> None:
+    with pytest.raises(BrokenImage, match="more than 2,000 segments within"):
+        jpeg.picture_end(hostile["scan-flood.jpg"])
+
+
+def test_avif_items_in_pieces_that_cost_no_byte_are_refused(tmp_path: Path, hostile: dict[str, bytes]) -> None:
+    path = pictures.write(tmp_path, hostile["bomb-extents.avif"])
+    info = probe(path, MANY)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BrokenImage, match="pieces of items"):
+            read_embedded(path, info)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 64 * 1024 * 1024
+
+
+def test_boxes_within_boxes_need_no_depth_of_calls(hostile: dict[str, bytes]) -> None:
+    data = hostile["nested-boxes.avif"]
+    assert avif.read_header(data).frames == 1
+    assert avif.with_blocks(data, Blocks()) == data
+
+
+def test_fill_bytes_without_a_marker_take_one_pass(tmp_path: Path, hostile: dict[str, bytes]) -> None:
+    """In a process that may use 20 s of a processor: trying anew from each fill byte would take days."""
+    path = pictures.write(tmp_path, hostile["fill-flood.jpg"])
+    code = (
+        "import resource, sys; from pathlib import Path; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
+        "from imgproc_local.codecs.probe import probe; from imgproc_local.domain.errors import BrokenImage\n"
+        "try:\n    probe(Path(sys.argv[1]), 10**9)\nexcept BrokenImage:\n    sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
+
+
+def test_compressed_metadata_of_one_png_is_inflated_up_to_one_limit(
+    monkeypatch: pytest.MonkeyPatch, hostile: dict[str, bytes]
+) -> None:
+    inflated_bytes = 0
+
+    def counted(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+        nonlocal inflated_bytes
+        plain = inflate(compressed, max_bytes)
+        inflated_bytes += max_bytes if plain is None else len(plain)
+        return plain
+
+    monkeypatch.setattr(png, "inflate", counted)
+    too_long = pictures.chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(MAX_BLOCK_BYTES + 1)))
+    for data in (hostile["flood-ztxt.png"], pictures.with_png_chunks(pictures.full_png(), *[too_long] * 50)):
+        inflated_bytes = 0
+        png.read_blocks(data)
+        assert 0 < inflated_bytes <= 2 * MAX_BLOCK_BYTES
+
+
+def test_png_metadata_of_a_kind_already_found_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = [b"<first/>", b"<second/>", b"<third/>"]
+    chunks = [pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(packet)) for packet in packets]
+    seen: list[bytes | None] = []
+
+    def noted(compressed: bytes, max_bytes: int) -> bytes | None:
+        seen.append(inflate(compressed, max_bytes))
+        return seen[-1]
+
+    monkeypatch.setattr(png, "inflate", noted)
+    plain = pictures.saved(pictures.scene(), "PNG")
+    assert png.read_blocks(pictures.with_png_chunks(plain, *chunks)).xmp == packets[0]
+    assert seen == packets[:1]
+
+
+def test_all_frames_of_a_long_animation_are_counted(tmp_path: Path) -> None:
+    animated = pictures.animated("GIF", [100, 100])
+    first = animated.index(b"\x21\xf9")
+    second = animated.index(b"\x21\xf9", first + 1)
+    long = animated[:first] + animated[first:second] * 20_000 + b";"
+    info = probe(pictures.write(tmp_path, long), MANY)
+    assert (info.frames, info.duration_ms) == (20_000, 2_000_000)
+
+
+def test_a_jpeg_with_a_profile_and_notes_in_a_thousand_segments_is_read(tmp_path: Path) -> None:
+    whole = pictures.full_jpeg()
+    notes = b"".join(pictures.segment(0xE5, b"a note") for _ in range(1000))
+    path = pictures.write(tmp_path, whole[:2] + notes + whole[2:])
+    assert probe(path, MANY).width_px == 320
+    assert jpeg.read_blocks(path.read_bytes()) == jpeg.read_blocks(whole)
+
+
+def test_a_refusal_names_only_the_formats_accepted(tmp_path: Path) -> None:
+    accepted = (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP)
+    for data, came in (
+        (pictures.full_avif(), "an AVIF"),
+        (b"%PDF-1.7\n", "a PDF"),
+        (b"", "an empty file"),
+    ):
+        with pytest.raises(UnsupportedImage) as refused:
+            probe(pictures.write(tmp_path, data), MANY, accepted)
+        assert refused.value.errors["image"] == [f"Expected a picture as JPEG, PNG, GIF or WebP, but got {came}."]
+    with pytest.raises(UnsupportedImage, match=r"^Expected a picture as JPEG, but got a PNG\.$"):
+        probe(pictures.write(tmp_path, pictures.full_png()), MANY, [Format.JPEG])
+    assert probe(pictures.write(tmp_path, pictures.full_jpeg()), MANY, accepted).format is Format.JPEG
+
+
+def test_a_png_with_some_compressed_texts_is_read_and_with_thousands_refused(tmp_path: Path) -> None:
+    plain = pictures.saved(pictures.scene(), "PNG")
+    text = pictures.chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"a note " * 1000))
+    assert probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 900)), MANY).width_px == 320
+    with pytest.raises(BrokenImage, match="1,000 compressed texts"):
+        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 1001)), MANY)
+
+
+def test_broken_compressed_texts_count_as_what_was_inflated_of_them(tmp_path: Path) -> None:
+    broken = zlib.compress(bytes(6 * 1024 * 1024), 9)[:-4] + b"\0\0\0\0"
+    plain = pictures.saved(pictures.scene(), "PNG")
+    text = pictures.chunk(b"zTXt", b"Comment\0\0" + broken)
+    with pytest.raises(BrokenImage, match="compressed texts"):
+        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 3)), MANY)

@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 def hostile_files() -> dict[str, bytes]:
-    """Each file by its name. None of them is a picture that can be read whole."""
+    """Each file by its name. None of them may be answered with a result, except those in `READABLE`."""
     jpeg, png, gif, webp = pictures.jpeg(), pictures.png(), pictures.gif(), pictures.webp()
     avif = pictures.avif()
     packed_zeros = b"name\0\0" + zlib.compress(bytes(96 * MIB), 9)
@@ -59,11 +59,89 @@ def hostile_files() -> dict[str, bytes]:
         "box-length.avif": b"\x00\x00\x00\x18ftypavif\x00\x00\x00\x00avifmif1" + b"\xff\xff\xff\xffmeta" + bytes(64),
         "chunk-length.webp": b"RIFF\xff\xff\xff\xffWEBPVP8X\xff\xff\xff\xff" + bytes(32),
         "endless-segments.jpg": b"\xff\xd8" + b"\xff\xe1\x00\x02" * 50_000,
+        "comment-flood.jpg": jpeg[:2] + b"\xff\xfe\x00\x02" * MIB + jpeg[2:],
+        "restart-flood.jpg": jpeg[:2] + b"\xff\xd0" * 2 * MIB + jpeg[2:],
+        "scan-flood.jpg": jpeg[:-2] + b"\xff\xfe\x00\x02" * MIB + jpeg[-2:],
+        "fill-flood.jpg": b"\xff\xd8" + b"\xff" * 4 * MIB + b"\x00",
+        "chunk-flood.webp": _webp_with(webp, b"JUNK\0\0\0\0" * 512 * 1024),
+        "block-flood.gif": gif[:-1] + b"\x21\xfe\x00" * MIB + gif[-1:],
+        "sub-block-flood.gif": gif[:-1] + b"\x21\xfe" + b"\x01A" * 2 * MIB + b"\x00" + gif[-1:],
+        "box-flood.avif": avif + b"\x00\x00\x00\x08free" * 512 * 1024,
+        "nested-boxes.avif": _nested_boxes(avif, 3000),
+        "property-flood.avif": _avif_with(avif, (b"meta", b"iprp"), _many_properties(8000)),
+        "bomb-extents.avif": _avif_with(avif, (b"meta",), _many_extents(500)),
+        "bomb-exif.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"eXIf", exif_bomb(2 * MIB, 50))),
+        "bomb-exif.jpg": jpeg[:2] + b"\xff\xe1\xff\xff" + b"Exif\0\0" + exif_bomb(65527, 512) + jpeg[2:],
+        "bomb-exif.webp": _webp_with(webp, b"EXIF" + struct.pack("<I", 2 * MIB) + exif_bomb(2 * MIB, 50)),
+        "flood-ztxt.png": _png(64, 64, _rows(64, 64), extra=raw_profile_flood(200)),
     }
 
 
-READABLE = frozenset(("bomb-iccp.png", "bomb-ztxt.png", "bomb-idat.png"))
+READABLE = frozenset(
+    (
+        "bomb-iccp.png",
+        "bomb-idat.png",
+        "bomb-exif.png",
+        "bomb-exif.jpg",
+        "bomb-exif.webp",
+        "nested-boxes.avif",
+        "scan-flood.jpg",
+    )
+)
 """Their pixels are in order; a reader that never unpacks the rest, or not more than it needs, may go on."""
+
+
+def exif_bomb(size_bytes: int, entries: int) -> bytes:
+    """A TIFF structure whose entries, those that readers want among them, all hold the same bytes as numbers."""
+    start = 8 + 2 + 12 * entries + 4
+    fields = b"".join(
+        struct.pack("<HHII", 0x0100 + number, 3, (size_bytes - start) // 2, start) for number in range(entries)
+    )
+    head = b"II*\0" + struct.pack("<IH", 8, entries) + fields + bytes(4)
+    return (head + b"\xf1\xf2" * (size_bytes // 2))[:size_bytes]
+
+
+def raw_profile_flood(chunks: int) -> bytes:
+    """PNG text chunks that each swell to nearly 8 MiB of blanks where a profile should be."""
+    return _chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(b" " * (8 * MIB - 4), 9)) * chunks
+
+
+def _webp_with(webp: bytes, chunks: bytes) -> bytes:
+    """The picture with these chunks behind it."""
+    return b"RIFF" + struct.pack("<I", len(webp) - 8 + len(chunks)) + webp[8:] + chunks
+
+
+def _box(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", 8 + len(content)) + kind + content
+
+
+def _nested_boxes(avif: bytes, depth: int) -> bytes:
+    """The picture with movie boxes behind it, each inside the one before."""
+    return avif + b"".join(struct.pack(">I4s", 8 * (depth - level), b"moov") for level in range(depth))
+
+
+def _avif_with(avif: bytes, holders: tuple[bytes, ...], box: bytes) -> bytes:
+    """The picture with this box in place of its own of the same kind, which lies in these others."""
+    at = avif.index(box[4:8]) - 4
+    (size,) = struct.unpack(">I", avif[at : at + 4])
+    out = bytearray(avif[:at] + box + avif[at + size :])
+    for kind in holders:
+        start = avif.index(kind) - 4
+        (held,) = struct.unpack(">I", avif[start : start + 4])
+        out[start : start + 4] = struct.pack(">I", held + len(box) - size)
+    return bytes(out)
+
+
+def _many_properties(items: int) -> bytes:
+    """A table in which every item has the same property again and again. Source: ISO/IEC 23008-12, 9.3."""
+    entries = (struct.pack(">HB", 1, 255) + b"\x01" * 255) * items
+    return _box(b"ipma", bytes(4) + struct.pack(">I", items) + entries)
+
+
+def _many_extents(items: int) -> bytes:
+    """A table of items in pieces that take no byte to list. Source: ISO/IEC 14496-12, 8.11.3."""
+    entries = b"".join(struct.pack(">HHH", 1 + number, 0, 65_535) for number in range(items))
+    return _box(b"iloc", bytes(4) + struct.pack(">BBH", 0, 0, items) + entries)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -21,16 +21,38 @@ MAX_BLOCK_BYTES = 8 * 1024 * 1024
 """The longest metadata block that is looked at, decompressed; a longer one is treated as absent."""
 
 
+MAX_TEXT_BYTES = 64 * 1024
+"""The longest PNG text or GIF comment that is looked at, decompressed."""
+
+MAX_TEXTS = 32
+"""So many are looked at in one file."""
+
+
+class Text(Struct, frozen=True):
+    """A PNG text chunk or a GIF comment.
+
+    `keyword` is PNG's in lower case and `comment` in a GIF; `language` is a BCP 47 tag where the file says one.
+    `raw` is how it is written into a file of the same format again: never longer than it was.
+    """
+
+    keyword: str
+    text: str
+    language: str | None
+    raw: bytes
+
+
 class Blocks(Struct, frozen=True):
     """The metadata blocks of one file, each without its container's own framing.
 
-    `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile.
+    `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
+    PNG's text chunks with the keywords that are read, or a GIF's comments.
     """
 
     exif: bytes | None = None
     xmp: bytes | None = None
     iptc: bytes | None = None
     icc: bytes | None = None
+    texts: tuple[Text, ...] = ()
 
 
 def unpack(form: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
@@ -41,11 +63,19 @@ def unpack(form: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
     return struct.unpack(form, data[offset:end])
 
 
-def inflate(compressed: bytes) -> bytes | None:
-    """The bytes that a zlib stream holds, None where it is broken or longer than `MAX_BLOCK_BYTES`."""
+def inflate(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    """The bytes that a zlib stream holds, None where it is broken or longer than `max_bytes`."""
     stream = zlib.decompressobj()
     try:
-        plain = stream.decompress(compressed, MAX_BLOCK_BYTES)
+        plain = stream.decompress(compressed, max_bytes)
     except zlib.error:
         return None
     return plain if stream.eof else None
+
+
+def text_of(raw: bytes) -> str:
+    """The characters of a text without a declared encoding: UTF-8, and Windows-1252 where it can't be that."""
+    try:
+        return raw.decode("utf-8").replace("\0", "").strip()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace").replace("\0", "").strip()

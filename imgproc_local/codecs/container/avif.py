@@ -15,10 +15,18 @@ from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
-_CONTAINERS = (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"iprp", b"ipco", b"dinf")
-_MAX_BOXES = 20_000
-_NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
-_NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
+_MAX_BOXES = 1_000
+"""In one box; a list of items or of their properties may be longer."""
+_MAX_LISTED = 65_536
+"""Items, their pieces, their properties: a grid has one item for each of its tiles."""
+_MAX_TRACKS = 16
+_MAX_METADATA_ITEMS = 2 * (1 + _MAX_TRACKS)
+_MAX_MIME_BYTES = 1024
+_MAX_CHUNK_OFFSETS = 100_000
+NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
+NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
+"""What items hold whose content had to go: they themselves can't."""
+
 _ORIENTATIONS = {
     (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
     (2, 0): 2, (2, 1): 4, (1, 1): 7, (3, 1): 5,
@@ -52,9 +60,10 @@ class Item(Struct):
     extents: list[Extent] = []
 
 
-def boxes(data: Data, start: int, end: int) -> Iterator[Box]:
+def boxes(data: Data, start: int, end: int, most: int = _MAX_BOXES) -> Iterator[Box]:
+    """The boxes side by side between two offsets. Raises: BrokenImage, also where there are more than `most`."""
     at = start
-    for _ in range(_MAX_BOXES):
+    for _ in range(most):
         if at + 8 > end:
             return
         size, kind = unpack(">I", data, at, "box header")[0], data[at + 4 : at + 8]
@@ -67,7 +76,7 @@ def boxes(data: Data, start: int, end: int) -> Iterator[Box]:
             raise BrokenImage("The AVIF is cut off or damaged: a box is longer than what holds it.")
         yield Box(kind, at, body, stop)
         at = stop
-    raise BrokenImage(f"The AVIF has more than {_MAX_BOXES} boxes.")
+    raise BrokenImage(f"The AVIF is damaged: a box holds more than {most:,} others.")
 
 
 def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
@@ -91,11 +100,20 @@ def _meta(data: Data) -> Box:
 def _all_items(data: Data) -> list[Item]:
     """The items of the file's meta box and of those inside an animation's tracks, which repeat the metadata items."""
     found = _items(data, _meta(data))
-    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
-    for track in boxes(data, moov.body, moov.end) if moov else ():
-        inner = _find(data, track, b"meta") if track.kind == b"trak" else None
+    for track in _tracks(data):
+        inner = _find(data, track, b"meta")
         if inner is not None:
             found += _items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
+        if sum(1 + len(item.extents) for item in found) > _MAX_LISTED:
+            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and pieces of items.")
+    return found
+
+
+def _tracks(data: Data) -> list[Box]:
+    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
+    found = [box for box in boxes(data, moov.body, moov.end) if box.kind == b"trak"] if moov else []
+    if len(found) > _MAX_TRACKS:
+        raise BrokenImage(f"The AVIF has more than {_MAX_TRACKS} tracks.")
     return found
 
 
@@ -106,7 +124,6 @@ def is_sequence(data: Data) -> bool:
 
 def read_header(data: Data) -> ImageInfo:
     """What the primary item's properties, or an animation's track, say. Raises: BrokenImage."""
-    whole = Box(b"", 0, 0, len(data))
     meta = _meta(data)
     width = height = 0
     bits, angle, mirror = 8, 0, None
@@ -128,21 +145,16 @@ def read_header(data: Data) -> ImageInfo:
         # every item lies in the file, except where the file was cut
         if box.kind == b"mdat" and box.end > len(data):
             raise BrokenImage("The AVIF is cut off.")
-    frames, duration_ms = 1, 0
-    moov = _find(data, whole, b"moov")
-    if moov is not None:
-        frames, duration_ms = _track(data, moov)
+    frames, duration_ms = _longest_track(data)
     return ImageInfo(
         Format.AVIF, width, height, frames, _ORIENTATIONS[angle, mirror], _has_alpha(data, meta), bits, duration_ms
     )
 
 
-def _track(data: Data, moov: Box) -> tuple[int, int]:
-    """Frames and duration in milliseconds of the longest track."""
+def _longest_track(data: Data) -> tuple[int, int]:
+    """Frames and duration in milliseconds of the longest track; 1 and 0 where there is none."""
     best = (1, 0)
-    for track in boxes(data, moov.body, moov.end):
-        if track.kind != b"trak":
-            continue
+    for track in _tracks(data):
         media = _find(data, track, b"mdia")
         times = _find(data, media, b"mdhd") if media else None
         sizes = _find(data, media, b"minf", b"stbl", b"stsz") if media else None
@@ -172,8 +184,9 @@ def _properties(data: Data, meta: Box, item: int) -> list[Box]:
     holder = _find(data, meta, b"iprp")
     if store is None or holder is None:
         return []
-    all_properties = list(boxes(data, store.body, store.end))
+    all_properties = list(boxes(data, store.body, store.end, _MAX_LISTED))
     found: list[Box] = []
+    listed = 0
     for table in boxes(data, holder.body, holder.end):
         if table.kind != b"ipma":
             continue
@@ -186,6 +199,9 @@ def _properties(data: Data, meta: Box, item: int) -> list[Box]:
                 raise BrokenImage("The AVIF is damaged: its property table is longer than its box.")
             owner, count = unpack(form, data, at, "property table")
             at += struct.calcsize(form)
+            listed += 1 + count
+            if listed > _MAX_LISTED:
+                raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} properties of its items.")
             for _ in range(count):
                 (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table")
                 at += 2 if flags & 1 else 1
@@ -199,7 +215,7 @@ def _has_alpha(data: Data, meta: Box) -> bool:
     store = _find(data, meta, b"iprp", b"ipco")
     if store is None:
         return False
-    auxiliary = (box for box in boxes(data, store.body, store.end) if box.kind == b"auxC")
+    auxiliary = (box for box in boxes(data, store.body, store.end, _MAX_LISTED) if box.kind == b"auxC")
     return any(b":alpha" in data[box.body : box.end] or b":auxid:1" in data[box.body : box.end] for box in auxiliary)
 
 
@@ -218,7 +234,7 @@ def _items(data: Data, meta: Box) -> list[Item]:
         return []
     found = {item.id: item for item in _locations(data, table)}
     version = data[names.body]
-    for box in boxes(data, names.body + (8 if version else 6), names.end):
+    for box in boxes(data, names.body + (8 if version else 6), names.end, _MAX_LISTED):
         if box.kind != b"infe" or data[box.body] < 2:
             continue
         wide = data[box.body] > 2
@@ -227,7 +243,8 @@ def _items(data: Data, meta: Box) -> list[Item]:
         if number in found:
             found[number].kind = data[at : at + 4]
             if found[number].kind == b"mime":
-                found[number].content_type = data[at + 4 : box.end].split(b"\0")[1:2][0] if at + 4 < box.end else b""
+                texts = data[at + 4 : min(box.end, at + 4 + _MAX_MIME_BYTES)].split(b"\0", 2)
+                found[number].content_type = texts[1] if len(texts) > 1 else b""
     return list(found.values())
 
 
@@ -245,12 +262,17 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         at += size
         return value
 
+    listed = 0
     for _ in range(take(4 if version == 2 else 2)):
         item = Item(take(4 if version == 2 else 2))
         item.in_file = (take(2) & 15) == 0 if version else True
         take(2)
         base_at, base = at, take(base_size)
         pieces = take(2)
+        # a piece whose fields have no bytes costs the file nothing
+        listed += 1 + pieces
+        if listed > _MAX_LISTED:
+            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and pieces of items.")
         for _ in range(pieces):
             take(index_size)
             offset_at, offset = at, take(offset_size)
@@ -271,17 +293,19 @@ def _metadata_items(data: Data) -> list[tuple[str, Item, Extent]]:
         extent = item.extents[0]
         if extent.offset + extent.length <= len(data):
             found.append(("xmp" if xmp else "exif", item, extent))
+    if len(found) > _MAX_METADATA_ITEMS:
+        raise BrokenImage(f"The AVIF has more than {_MAX_METADATA_ITEMS} items of metadata.")
     return found
 
 
 def read_blocks(data: Data) -> Blocks:
     found: dict[str, bytes] = {}
     for name, _, extent in _metadata_items(data):
-        if 4 < extent.length <= MAX_BLOCK_BYTES:
+        if name not in found and 4 < extent.length <= MAX_BLOCK_BYTES:
             raw = data[extent.offset : extent.offset + extent.length]
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
-            found.setdefault(name, raw)
+            found[name] = raw
     for box in _primary_properties(data, _meta(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
@@ -294,8 +318,8 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     A block for which the file has no item is not written; `blocks.icc` is not looked at: the profile stays as it is.
     """
     new = {
-        "exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF),
-        "xmp": blocks.xmp or _NO_XMP,
+        "exif": b"\0\0\0\0" + (blocks.exif or NO_EXIF),
+        "xmp": blocks.xmp or NO_XMP,
     }
     edits = set()
     lengths = {}
@@ -326,8 +350,12 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
                 change = moved(extent.offset) - extent.offset
                 position, size = extent.offset_field
                 fields.setdefault((position, size), int.from_bytes(data[position : position + size], "big") + change)
-    for table, size in _chunk_offset_tables(data, 0, len(data)):
+    offsets = 0
+    for table, size in _chunk_offset_tables(data):
         (count,) = unpack(">I", data, table.body + 4, "chunk table")
+        offsets += count
+        if offsets > _MAX_CHUNK_OFFSETS:
+            raise BrokenImage(f"The AVIF has more than {_MAX_CHUNK_OFFSETS:,} chunks of frames.")
         for number in range(count):
             position = table.body + 8 + number * size
             if position + size > table.end:
@@ -355,9 +383,7 @@ def with_plays(data: bytes, plays: int) -> bytes:
         return data
     out = bytearray(data)
     longest = 0
-    for track in boxes(data, moov.body, moov.end):
-        if track.kind != b"trak":
-            continue
+    for track in _tracks(data):
         header, media = _find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")
         if header is not None and media is not None:
             duration = plays * _duration_field(data, media, (20, 12))[0]
@@ -379,9 +405,10 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
     return value, position, 8 if wide else 4
 
 
-def _chunk_offset_tables(data: Data, start: int, end: int) -> Iterator[tuple[Box, int]]:
-    for box in boxes(data, start, end):
-        if box.kind in (b"stco", b"co64"):
-            yield box, 4 if box.kind == b"stco" else 8
-        elif box.kind in _CONTAINERS:
-            yield from _chunk_offset_tables(data, box.body, box.end)
+def _chunk_offset_tables(data: Data) -> Iterator[tuple[Box, int]]:
+    """The tables that say where frames lie, and the size of their offsets in bytes."""
+    for track in _tracks(data):
+        table = _find(data, track, b"mdia", b"minf", b"stbl")
+        for box in boxes(data, table.body, table.end) if table else ():
+            if box.kind in (b"stco", b"co64"):
+                yield box, 4 if box.kind == b"stco" else 8

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.container import (
+    MAX_BLOCK_BYTES,
+    MAX_TEXT_BYTES,
+    MAX_TEXTS,
+    Blocks,
+    Data,
+    Text,
+    text_of,
+    unpack,
+)
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -14,6 +24,11 @@ IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+_MAX_BLOCKS = 200_000
+"""100,000 frames with their controls."""
+_MAX_SUB_BLOCKS = 1_000_000
+"""A file of 25 MB has about 100,000: all but a block's last are full, at 255 bytes."""
+_NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
 
@@ -32,42 +47,45 @@ def _colour_table_bytes(flags: int) -> int:
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _after_sub_blocks(data: Data, at: int) -> int:
-    """The offset after the block terminator."""
+def _after_sub_blocks(data: Data, at: int, most: int) -> tuple[int, int]:
+    """The offset after the block terminator, and how many of `most` sub-blocks the rest of the file may have."""
     size = len(data)
-    while True:
+    for number in range(most):
         if at >= size:
             raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
         length = data[at]
         at += 1 + length
         if length == 0:
-            return at
+            return at, most - number - 1
+    raise BrokenImage(f"The GIF has more than {_MAX_SUB_BLOCKS:,} sub-blocks.")
 
 
 def blocks(data: Data) -> Iterator[Block]:
     """The blocks after the global colour table; a missing trailer, which decoders forgive, ends them too."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise BrokenImage("The GIF does not begin with its signature.")
-    at = _first_block(data)
-    while at < len(data):
-        start, kind = at, data[at]
-        if kind == TRAILER:
+    at, sub_blocks = _first_block(data), _MAX_SUB_BLOCKS
+    for _ in range(_MAX_BLOCKS):
+        if at < len(data) and data[at] == 0:
+            found = _NOT_A_STRAY_TERMINATOR.search(data, at)
+            at = found.start() if found else len(data)
+        if at >= len(data) or data[at] == TRAILER:
             return
+        start, kind = at, data[at]
         if kind == IMAGE:
             (flags,) = unpack("<B", data, at + 9, "frame header")
             body = at + 10 + _colour_table_bytes(flags) + 1
-            at = _after_sub_blocks(data, body)
+            at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
             yield Block(kind, 0, b"", start, body, at)
         elif kind == EXTENSION:
             (label,) = unpack("<B", data, at + 1, "extension")
             name = data[at + 3 : at + 14] if label == APPLICATION else b""
             body = at + 2
-            at = _after_sub_blocks(data, body)
+            at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
             yield Block(kind, label, name, start, body, at)
-        elif kind == 0:
-            at += 1  # a stray terminator
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is none of its block types.")
+    raise BrokenImage(f"The GIF has more than {_MAX_BLOCKS:,} blocks.")
 
 
 def _first_block(data: Data) -> int:
@@ -116,26 +134,43 @@ def read_timing(data: Data) -> tuple[list[int], int]:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The XMP packet, the only metadata a GIF has a place for that is read here."""
+    """The XMP packet and the comments."""
+    packet: bytes | None = None
+    texts: list[Text] = []
     for block in blocks(data):
-        if block.name == XMP and block.end - block.start < MAX_BLOCK_BYTES:
-            packet = data[block.start + 14 : block.end]
-            return Blocks(xmp=packet[: -len(_MAGIC_TRAILER)] if packet.endswith(_MAGIC_TRAILER) else packet)
-    return Blocks()
+        if block.name == XMP and packet is None and block.end - block.start < MAX_BLOCK_BYTES:
+            packet = data[block.start + 14 : block.end].removesuffix(_MAGIC_TRAILER)
+        elif block.label == COMMENT and len(texts) < MAX_TEXTS and block.end - block.start < MAX_TEXT_BYTES:
+            raw = data[block.start : block.end]
+            texts.append(Text("comment", text_of(_joined(raw[2:])), None, raw))
+    return Blocks(xmp=packet, texts=tuple(texts))
+
+
+def _joined(sub_blocks: bytes) -> bytes:
+    out, at = bytearray(), 0
+    while sub_blocks[at]:
+        out += sub_blocks[at + 1 : at + 1 + sub_blocks[at]]
+        at += 1 + sub_blocks[at]
+    return bytes(out)
 
 
 def with_blocks(data: Data, new: Blocks) -> bytes:
-    """The file with this XMP packet and no other metadata; frames, delays and loop count stay bit for bit.
+    """The file with these metadata blocks and no others; frames, delays and loop count stay bit for bit.
 
-    GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only `new.xmp` is written.
+    GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only the XMP packet and comments are written.
     """
     out = [data[: _first_block(data)]]
-    if new.xmp:
+    comments = [text.raw for text in new.texts]
+    if new.xmp or comments:
         out[0] = b"GIF89a" + out[0][6:]
     for block in blocks(data):
         drop = block.kind == EXTENSION and (
             block.label == COMMENT or (block.label == APPLICATION and block.name not in LOOPS)
         )
+        if comments and (block.kind == IMAGE or block.label == CONTROL):
+            # before the first frame, where readers look for them
+            out += comments
+            comments = []
         if not drop:
             out.append(data[block.start : block.end])
     if new.xmp:

@@ -25,8 +25,12 @@ GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:214
 MAX_SEGMENT_BYTES = 65533
 MAX_XMP_BYTES = MAX_SEGMENT_BYTES - len(XMP)
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
-_MARKER_IN_SCAN = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")
-_MARKER = re.compile(rb"\xff+[^\x00\xff]")
+_MAX_SEGMENTS = 2_000
+"""Before the picture data, and again within it: 25 MB of full segments are about 400, a profile has at most 255."""
+
+# an FF that fills is no part of the match: a pattern for runs of them would take quadratic time where no marker follows
+_MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
+_MARKER = re.compile(rb"\xff[^\x00\xff]")
 
 
 class Segment(Struct, frozen=True):
@@ -43,7 +47,7 @@ def segments(data: Data) -> Iterator[Segment]:
     if data[:2] != b"\xff\xd8":
         raise BrokenImage("The JPEG does not begin with its start marker.")
     at = 2
-    while True:
+    for _ in range(_MAX_SEGMENTS):
         found = _MARKER.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off before its picture data begins.")
@@ -60,6 +64,7 @@ def segments(data: Data) -> Iterator[Segment]:
         if marker == SOS:
             return
         at += length
+    raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments before its picture data begins.")
 
 
 def read_header(data: Data) -> ImageInfo:
@@ -102,8 +107,10 @@ def read_blocks(data: Data) -> Blocks:
             resources += payload[len(PHOTOSHOP) :]
         elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
             icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
-    profile = b"".join(icc[number] for number in sorted(icc)) or None
-    return Blocks(exif_block, xmp, iptc.from_photoshop(resources), profile)
+    profile = b"".join(icc[number] for number in sorted(icc))
+    return Blocks(
+        exif_block, xmp, iptc.from_photoshop(resources), profile if 0 < len(profile) <= MAX_BLOCK_BYTES else None
+    )
 
 
 def picture_end(data: Data) -> int:
@@ -111,17 +118,16 @@ def picture_end(data: Data) -> int:
     at = 0
     for segment in segments(data):
         at = segment.end
-    while True:
+    for _ in range(_MAX_SEGMENTS):
         found = _MARKER_IN_SCAN.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off: its end marker is missing.")
         marker = data[found.end() - 1]
         if marker == EOI:
             return found.end()
-        at = found.end()
-        if marker not in STANDALONE:
-            (length,) = unpack(">H", data, at, "picture data")
-            at += max(2, length)
+        (length,) = unpack(">H", data, found.end(), "picture data")
+        at = found.end() + max(2, length)
+    raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments within its picture data.")
 
 
 def quantization_mean(data: Data) -> float:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
 from imgproc_local.codecs import exif, iptc
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, inflate, unpack
+from imgproc_local.codecs.container import (
+    MAX_BLOCK_BYTES,
+    MAX_TEXT_BYTES,
+    MAX_TEXTS,
+    Blocks,
+    Data,
+    Text,
+    inflate,
+    text_of,
+    unpack,
+)
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -18,6 +29,29 @@ PICTURE_CHUNKS = frozenset(
     b"IHDR PLTE IDAT IEND tRNS acTL fcTL fdAT gAMA cHRM sRGB cICP mDCV cLLI sBIT bKGD pHYs".split()
 )
 """What the picture looks like depends on these; all other chunks are metadata."""
+
+TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
+"""Those of the specification's keywords that are words and rights; software, source device and dates are not read."""
+
+_LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
+_MAX_INFLATED_BYTES = 16 * 1024 * 1024
+"""Of all metadata blocks of one file; one that is broken or too long counts as the longest that is looked at.
+
+Also of all compressed texts together, whatever they hold: libvips unpacks every one, and needs five times as much.
+"""
+_MAX_PACKED_TEXTS = 1_000
+_INFLATE_STEP_BYTES = 1024 * 1024
+_MAX_PROFILES = 16
+"""So many texts that may hold a metadata block are looked at: each can be a compressed bomb of its own."""
+
+_RAW_PROFILES = {
+    b"xmp": ("xmp",),
+    b"exif": ("exif", "xmp"),
+    b"APP1": ("exif", "xmp"),
+    b"iptc": ("iptc",),
+    b"8bim": ("iptc",),
+}
+"""The blocks that a text of this name may hold."""
 
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _MAX_CHUNKS = 500_000
@@ -54,6 +88,7 @@ def read_header(data: Data) -> ImageInfo:
     """What IHDR, the animation chunks and EXIF say. Raises: BrokenImage."""
     width, height, bits, colour = 0, 0, 0, -1
     frames, duration_ms, orientation, alpha = 1, 0, 1, False
+    texts, text_bytes = 0, 0
     for number, chunk in enumerate(chunks(data)):
         if number == 0:
             if chunk.kind != b"IHDR":
@@ -69,6 +104,16 @@ def read_header(data: Data) -> ImageInfo:
             duration_ms += round(1000 * delay / (per_second or 100))
         elif chunk.kind == b"eXIf":
             orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
+        elif chunk.kind in (b"zTXt", b"iTXt"):
+            packed = _packed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
+            if packed is not None:
+                texts += 1
+                text_bytes += _inflated_bytes(packed, _MAX_INFLATED_BYTES - text_bytes)
+            if texts > _MAX_PACKED_TEXTS or text_bytes > _MAX_INFLATED_BYTES:
+                raise BrokenImage(
+                    f"The PNG holds more than {_MAX_PACKED_TEXTS:,} compressed texts,"
+                    f" or more than {_MAX_INFLATED_BYTES:,} bytes in them."
+                )
     if not 0 < width < 2**31 or not 0 < height < 2**31 or colour not in _SAMPLES or bits not in (1, 2, 4, 8, 16):
         raise BrokenImage(
             f"The PNG's header makes no sense: {width}×{height} pixels, {bits} bits, colour type {colour}."
@@ -100,6 +145,16 @@ def has_chunk(data: Data, *kinds: bytes) -> bool:
 def read_blocks(data: Data) -> Blocks:
     """The metadata blocks, ImageMagick's and ExifTool's hexadecimal "raw profiles" included."""
     found: dict[str, bytes] = {}
+    texts: list[Text] = []
+    profiles, inflatable = 0, _MAX_INFLATED_BYTES
+
+    def unpacked(compressed: bytes) -> bytes | None:
+        nonlocal inflatable
+        most = min(inflatable, MAX_BLOCK_BYTES)
+        plain = inflate(compressed, most) if most else None
+        inflatable -= most if plain is None else len(plain)
+        return plain
+
     for chunk in chunks(data):
         if (
             chunk.kind not in (b"eXIf", b"iCCP", b"tEXt", b"zTXt", b"iTXt")
@@ -110,12 +165,15 @@ def read_blocks(data: Data) -> Blocks:
         keyword, _, rest = payload.partition(b"\0")
         if chunk.kind == b"eXIf":
             found.setdefault("exif", payload.removeprefix(b"Exif\0\0"))
-        elif chunk.kind == b"iCCP":
-            profile = inflate(rest[1:])
+        elif chunk.kind == b"iCCP" and "icc" not in found:
+            profile = unpacked(rest[1:])
             if profile is not None:
-                found.setdefault("icc", profile)
+                found["icc"] = profile
         elif keyword == b"XML:com.adobe.xmp" or keyword.startswith(b"Raw profile type "):
-            text = _text(chunk.kind, rest)
+            if all(name in found for name in _blocks_under(keyword)):
+                continue
+            profiles += 1
+            text = _text(chunk.kind, rest, unpacked) if profiles <= _MAX_PROFILES else None
             if text is None:
                 continue
             if keyword == b"XML:com.adobe.xmp":
@@ -123,19 +181,78 @@ def read_blocks(data: Data) -> Blocks:
             else:
                 for name, block in _raw_profile(keyword.removeprefix(b"Raw profile type "), text).items():
                     found.setdefault(name, block)
-    return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"))
+        elif keyword.decode("latin-1").lower() in TEXT_KEYWORDS and len(texts) < MAX_TEXTS:
+            texts.append(_words(chunk.kind, keyword, rest))
+    words = tuple(text for text in texts if text.text)
+    return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"), words)
 
 
-def _text(kind: bytes, rest: bytes) -> bytes | None:
+def _words(kind: bytes, keyword: bytes, rest: bytes) -> Text:
+    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty where it is broken or too long.
+
+    Its `raw` form lacks what no reader shows: a translated keyword, and bytes behind the compressed data.
+    """
+    language: str | None = None
+    head, stored, compressed = b"", rest, kind == b"zTXt"
+    if kind == b"zTXt":
+        head, stored = rest[:1], rest[1:]
+    elif kind == b"iTXt":
+        compressed = rest[:1] == b"\1"
+        tag, _, after = rest[2:].partition(b"\0")
+        tag = tag if _LANGUAGE.fullmatch(tag) else b""
+        language = tag.decode() or None
+        head, stored = rest[:2] + tag + b"\0\0", after.partition(b"\0")[2]
+    text: bytes | None = stored
+    if compressed:
+        text = inflate(stored, MAX_TEXT_BYTES)
+        if text is not None:
+            stream = zlib.decompressobj()
+            stream.decompress(stored)
+            stored = stored[: len(stored) - len(stream.unused_data)]
+    if text is None or len(text) > MAX_TEXT_BYTES:
+        text = b""
+    return Text(keyword.decode().lower(), text_of(text), language, chunk_bytes(kind, keyword + b"\0" + head + stored))
+
+
+def _blocks_under(keyword: bytes) -> tuple[str, ...]:
+    """The blocks that a text with this keyword may hold."""
+    if keyword == b"XML:com.adobe.xmp":
+        return ("xmp",)
+    return _RAW_PROFILES.get(keyword.removeprefix(b"Raw profile type "), ())
+
+
+def _text(kind: bytes, rest: bytes, unpacked: Callable[[bytes], bytes | None]) -> bytes | None:
+    packed = _packed_text(kind, rest)
+    if packed is not None:
+        return unpacked(packed)
     if kind == b"tEXt":
         return rest
-    if kind == b"zTXt":
-        return inflate(rest[1:])
-    compressed = rest[:1] == b"\1"
     parts = rest[2:].split(b"\0", 2)
-    if len(parts) != 3:
+    return parts[2] if len(parts) == 3 else None
+
+
+def _packed_text(kind: bytes, rest: bytes) -> bytes | None:
+    """The zlib stream in what follows a text's keyword, None where it is not compressed."""
+    if kind == b"zTXt":
+        return rest[1:]
+    if kind != b"iTXt" or rest[:1] != b"\1":
         return None
-    return inflate(parts[2]) if compressed else parts[2]
+    parts = rest[2:].split(b"\0", 2)
+    return parts[2] if len(parts) == 3 else None
+
+
+def _inflated_bytes(packed: bytes, enough: int) -> int:
+    """How long a zlib stream is inflated, up to where it is broken; counted no further than just past `enough`."""
+    stream = zlib.decompressobj()
+    count = 0
+    while packed and count <= enough and not stream.eof:
+        try:
+            count += len(stream.decompress(packed, _INFLATE_STEP_BYTES))
+        except zlib.error:
+            # what came before the break in this step was inflated, too
+            return count + _INFLATE_STEP_BYTES
+        packed = stream.unconsumed_tail
+    return count
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
@@ -164,27 +281,47 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(payload, zlib.crc32(kind)))
 
 
-def with_blocks(data: Data, blocks: Blocks) -> bytes:
+def with_blocks(data: Data, blocks: Blocks, *, compress: bool = False) -> bytes:
     """The file with these metadata blocks and no others; the picture's own chunks stay as they are, bit for bit.
 
-    PNG has no place for IPTC-IIM: `blocks.iptc` is not written.
+    IPTC-IIM stands in a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it find
+    it, unless `compress`, which asks for the shortest form of everything.
     """
     out = [SIGNATURE]
+    packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
         if chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
             out.append(data[chunk.payload - 8 : chunk.end + 4])
         if chunk.kind == b"IHDR":
-            out += _block_chunks(blocks)
+            out += _block_chunks(blocks, packed_profile, compress)
     return b"".join(out)
 
 
-def _block_chunks(blocks: Blocks) -> list[bytes]:
+def _packed_profile(data: Data, profile: bytes) -> bytes:
+    """The profile compressed, as the file already has it where that is shorter."""
+    packed = zlib.compress(profile, 9)
+    for chunk in chunks(data):
+        if chunk.kind == b"iCCP" and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:
+            stored = data[chunk.payload : chunk.end].partition(b"\0")[2][1:]
+            return min(packed, stored, key=len) if inflate(stored) == profile else packed
+    return packed
+
+
+def _block_chunks(blocks: Blocks, packed_profile: bytes, compress: bool) -> list[bytes]:
     out = []
-    if blocks.icc:
-        out.append(chunk_bytes(b"iCCP", b"icc\0\0" + zlib.compress(blocks.icc, 9)))
+    if packed_profile:
+        out.append(chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile))
     if blocks.exif:
         out.append(chunk_bytes(b"eXIf", blocks.exif))
     if blocks.xmp:
-        # compression flag 0: readers that scan for the packet find it
-        out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + blocks.xmp))
+        packed = zlib.compress(blocks.xmp, 9) if compress else blocks.xmp
+        if len(packed) < len(blocks.xmp):
+            out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packed))
+        else:
+            out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + blocks.xmp))
+    if blocks.iptc:
+        block = blocks.iptc if compress else iptc.to_photoshop(blocks.iptc)
+        packed = zlib.compress(f"\niptc\n{len(block):8}\n{block.hex()}\n".encode(), 9)
+        out.append(chunk_bytes(b"zTXt", b"Raw profile type iptc\0\0" + packed))
+    out += [text.raw for text in blocks.texts]
     return out

@@ -15,6 +15,8 @@ from imgproc_local.domain.image import Format, ImageInfo
 
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
+_MAX_CHUNKS = 100_000
+_MAX_CHUNKS_IN_FRAME = 8
 
 
 class Chunk(Struct, frozen=True):
@@ -26,7 +28,11 @@ class Chunk(Struct, frozen=True):
 
 
 def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
-    """The chunks in order. Raises: BrokenImage where the file is shorter than its header says."""
+    """The chunks in order, of the file or of the frame from `start` to `end`.
+
+    Raises: BrokenImage where the file is shorter than its header says, and where there are too many chunks.
+    """
+    most = _MAX_CHUNKS if end is None else _MAX_CHUNKS_IN_FRAME
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -35,12 +41,15 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
         if end > len(data):
             raise BrokenImage(f"The WebP is cut off: it says {end} bytes and has {len(data)}.")
     at = start
-    while at + 8 <= end:
+    for _ in range(most):
+        if at + 8 > end:
+            return
         (length,) = unpack("<I", data, at + 4, "chunk header")
         if at + 8 + length > end:
             raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
         yield Chunk(data[at : at + 4], at + 8, at + 8 + length)
         at += 8 + length + length % 2
+    raise BrokenImage(f"The WebP has more than {most:,} chunks{' in one frame' if most < _MAX_CHUNKS else ''}.")
 
 
 def _u24(data: Data, offset: int) -> int:
@@ -65,7 +74,7 @@ def read_header(data: Data) -> ImageInfo:
     """What the extended header or the bitstream, the frame headers and EXIF say. Raises: BrokenImage."""
     canvas: tuple[int, int] | None = None
     picture: tuple[int, int, bool] | None = None
-    flags, frames, duration_ms, orientation = 0, 0, 0, 1
+    flags, frames, duration_ms, orientation = 0, 0, 0, 0
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
             (flags,) = unpack("<B", data, chunk.payload, "header")
@@ -75,7 +84,7 @@ def read_header(data: Data) -> ImageInfo:
         elif chunk.kind == b"ANMF":
             frames += 1
             duration_ms += played_delay_ms(_u24(data, chunk.payload + 12))
-        elif chunk.kind == b"EXIF":
+        elif chunk.kind == b"EXIF" and not orientation:
             orientation = exif.orientation(_exif(data, chunk))
     if canvas is None and picture is None:
         raise BrokenImage("The WebP holds no picture.")
@@ -86,7 +95,7 @@ def read_header(data: Data) -> ImageInfo:
         raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
     alpha = bool(flags & ALPHA_FLAG) or bool(picture and picture[2])
     return ImageInfo(
-        Format.WEBP, width, height, max(1, frames), orientation, alpha, 8, duration_ms if frames > 1 else 0
+        Format.WEBP, width, height, max(1, frames), orientation or 1, alpha, 8, duration_ms if frames > 1 else 0
     )
 
 
