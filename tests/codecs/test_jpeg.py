@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvips
-from PIL import Image
+from PIL import Image, ImageFilter
 from PIL.MpoImagePlugin import MpoImageFile
 
 from imgproc_local.codecs import jpeg
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.quality import Reference
 from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -32,14 +34,14 @@ def whole(out: bytes | None) -> bytes:
 
 
 def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
-    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=95)
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=100)
     out = whole(optimized(tmp_path, source))
     assert len(out) < 0.7 * len(source)
     assert pictures.distance(pictures.opened(out), pictures.opened(source)) < 1.0
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("quality", [95, 60])
+@pytest.mark.parametrize("quality", [100, 60])
 def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
     tmp_path: Path, orientation: int, quality: int
 ) -> None:
@@ -51,7 +53,7 @@ def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < 2.5
     stored = probe(pictures.write(tmp_path, out), MANY).orientation
-    assert stored == (1 if quality == 95 else orientation)
+    assert stored == (1 if quality == 100 else orientation)
 
 
 @pytest.mark.parametrize("quality", [30, 60, 75, 82, 90, 98])
@@ -74,9 +76,26 @@ def test_a_coarse_file_keeps_its_very_pixels(tmp_path: Path) -> None:
 def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
     scene = pyvips.Image.new_from_array(pictures.scene(640, 480))
     options = {"trellis_quant": True, "optimize_scans": True, "interlace": True, "quant_table": 3, "keep": "none"}
-    tight = scene.jpegsave_buffer(Q=jpeg.QUALITY + 1, **options)
-    assert len(scene.jpegsave_buffer(Q=jpeg.QUALITY, **options)) < len(tight)
+    tight = scene.jpegsave_buffer(Q=75, **options)
+    assert len(scene.jpegsave_buffer(Q=74, **options)) < len(tight)
     assert optimized(tmp_path, tight) is None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_result_scores_what_was_aimed_at_and_not_much_more(tmp_path: Path, seed: int) -> None:
+    soft = Image.fromarray(pictures.scene(900, 700, seed)).filter(ImageFilter.GaussianBlur(0.8))
+    source = pictures.saved(np.asarray(soft), "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    reference = Reference(pictures.opened(source).tobytes(), 900, 700)
+    score = reference.score(pictures.opened(out).tobytes())
+    assert jpeg.TARGET_SCORE - 1.5 <= score <= jpeg.TARGET_SCORE + 2
+
+
+def test_an_output_is_known_again_by_its_tables_also_without_its_metadata(tmp_path: Path) -> None:
+    out = whole(optimized(tmp_path, pictures.full_jpeg(quality=100)))
+    bare = container.with_blocks(out, Blocks())
+    assert len(bare) < len(out)
+    assert optimized(tmp_path, bare) is None
 
 
 def test_a_thumbnail_in_the_jfif_header_goes(tmp_path: Path) -> None:

@@ -130,17 +130,22 @@ def picture_end(data: Data) -> int:
     raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments within its picture data.")
 
 
-def quantization_mean(data: Data) -> float:
-    """The mean step of quantization table 0, brightness's: the higher, the coarser the picture was stored."""
+def luma_quantization(data: Data) -> tuple[int, ...]:
+    """The 64 steps of quantization table 0, brightness's, in zigzag order."""
     for segment in segments(data):
         at = segment.payload if segment.marker == DQT else segment.end
         while at < segment.end:
             wide, number = data[at] >> 4, data[at] & 15
             if number == 0:
-                steps = unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
-                return sum(steps) / len(steps)
+                return unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
             at += 129 if wide else 65
     raise BrokenImage("The JPEG has no quantization table for its brightness.")
+
+
+def quantization_mean(data: Data) -> float:
+    """The mean step of table 0: the higher, the coarser the picture was stored."""
+    steps = luma_quantization(data)
+    return sum(steps) / len(steps)
 
 
 def estimated_quality(data: Data) -> int:

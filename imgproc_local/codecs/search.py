@@ -1,0 +1,92 @@
+"""Finds the lowest quality number at which a picture still looks as the target asks, on a sample of the picture.
+
+A quality number means something else for every picture, so it is searched: a few tiles that stand for the whole are
+encoded, decoded and scored until the number is found. A picture no larger than the sample is searched whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyvips
+from msgspec import Struct
+
+from imgproc_local.codecs.quality import Reference
+
+TILE_PX = 192
+TILES = 12
+"""Together 0.44 megapixels: what one probe encodes, decodes and scores."""
+
+MAX_PROBES = 7
+USUAL_RISE = 0.7
+CLOSE_ENOUGH = 0.35
+"""A score this much above the target ends the search: one step of quality is worth more."""
+
+
+class Sample(Struct):
+    """Tiles of a picture, side by side, as the encoder will get them, and what their encodings are scored against."""
+
+    image: pyvips.Image
+    reference: Reference
+
+
+def sample_of(image: pyvips.Image) -> Sample:
+    """The sample of a picture in memory: 8 bits, one band or three."""
+    tiles = _tiles(image)
+    return Sample(tiles, Reference(rgb_bytes(tiles), tiles.width, tiles.height))
+
+
+def rgb_bytes(image: pyvips.Image) -> bytes:
+    """H×W×3 uint8 rows, as they are scored."""
+    if image.bands == 1:
+        image = image.bandjoin([image, image])
+    return bytes(image.write_to_memory())
+
+
+def _tiles(image: pyvips.Image) -> pyvips.Image:
+    """Tiles from calm to busy, evenly: the middle one of each of twelve equal parts of them, ordered by activity."""
+    across, down = image.width // TILE_PX, image.height // TILE_PX
+    if image.width * image.height <= 1.5 * TILES * TILE_PX * TILE_PX or across * down < TILES:
+        return image
+    green = image[min(1, image.bands - 1)].crop(0, 0, across * TILE_PX, down * TILE_PX)
+    detail = (green - green.gaussblur(1.5, precision="approximate")).abs().cast("uchar")
+    activity = detail.shrink(TILE_PX, TILE_PX).write_to_memory()
+    order = sorted(range(across * down), key=lambda index: activity[index])
+    chosen = [order[int((part + 0.5) * len(order) / TILES)] for part in range(TILES)]
+    tiles = [
+        image.crop(index % across * TILE_PX, index // across * TILE_PX, TILE_PX, TILE_PX) for index in sorted(chosen)
+    ]
+    return pyvips.Image.arrayjoin(tiles, across=4).copy_memory()
+
+
+def lowest_quality(
+    scored: Callable[[int], float], target: float, *, lowest: int, highest: int, start: int
+) -> int | None:
+    """The lowest number whose score reaches `target`, None where not even `highest` does.
+
+    `scored` gives the score of a number and is asked at most `MAX_PROBES` times; scores grow with the numbers.
+    """
+    known: dict[int, float] = {}
+    below, above = lowest - 1, highest + 1
+    quality = start
+    for _ in range(MAX_PROBES):
+        known[quality] = score = scored(quality)
+        if score >= target:
+            above = quality
+            if score - target <= CLOSE_ENOUGH:
+                break
+        else:
+            below = quality
+        if above - below <= 1:
+            break
+        guess = quality + round((target - score) / _rise(known))
+        quality = min(max(guess, below + 1), above - 1)
+    return above if above <= highest else None
+
+
+def _rise(known: dict[int, float]) -> float:
+    """Score per step of quality: between the two numbers asked last, a usual one at first."""
+    if len(known) < 2:
+        return USUAL_RISE
+    (one, one_score), (other, other_score) = list(known.items())[-2:]
+    return min(max((other_score - one_score) / (other - one), 0.1), 5.0)

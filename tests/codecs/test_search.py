@@ -1,0 +1,51 @@
+"""The search for the lowest quality that looks as asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import pyvips
+
+from imgproc_local.codecs.search import MAX_PROBES, TILE_PX, TILES, lowest_quality, sample_of
+from tests.codecs import pictures
+
+
+@pytest.mark.parametrize("steepness", [0.2, 0.6, 1.0, 3.0])
+@pytest.mark.parametrize("needed", [30, 31, 47, 82, 96, 97])
+def test_the_number_found_reaches_the_target_closely_in_few_probes(needed: int, steepness: float) -> None:
+    asked: list[int] = []
+
+    def scored(quality: int) -> float:
+        asked.append(quality)
+        return 85 + steepness * (quality - needed)
+
+    found = lowest_quality(scored, 85.0, lowest=30, highest=97, start=82)
+    assert found is not None
+    assert found >= needed
+    assert steepness * (found - needed) <= max(0.35, steepness * 2)
+    assert len(asked) <= MAX_PROBES
+    assert len(set(asked)) == len(asked)
+
+
+def test_a_target_out_of_reach_is_told() -> None:
+    assert lowest_quality(lambda _: 60.0, 85.0, lowest=30, highest=97, start=82) is None
+
+
+def test_a_target_that_the_lowest_number_reaches_is_found() -> None:
+    assert lowest_quality(lambda _: 99.0, 85.0, lowest=30, highest=97, start=82) == 30
+
+
+def test_a_large_picture_is_stood_for_by_calm_and_busy_tiles() -> None:
+    calm = np.full((1200, 1600, 3), 128, np.uint8)
+    calm[:, 800:] = pictures.scene(800, 1200)
+    image = pyvips.Image.new_from_array(calm)
+    tiles = sample_of(image).image
+    assert tiles.width * tiles.height == TILES * TILE_PX * TILE_PX
+    flat = np.asarray([tile.std() < 1 for tile in np.split(tiles.numpy().reshape(-1, TILE_PX, tiles.width, 3), 3)])
+    assert not flat.all()
+    assert (tiles.numpy() == 128).all(axis=2).mean() > 0.3
+
+
+def test_a_small_picture_is_searched_whole() -> None:
+    image = pyvips.Image.new_from_array(pictures.scene(500, 400))
+    assert sample_of(image).image is image
