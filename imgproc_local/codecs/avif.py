@@ -12,18 +12,19 @@ import pyvips
 
 from imgproc_local.codecs import animation, metadata
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.container import Blocks, jpeg
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.search import quality_for_conversion
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
 QUALITY = 60
-MIN_QUALITY = 35
-"""A coarsely stored JPEG is converted at about its own quality down to this."""
+"""Of pictures whose quality is not searched: large and deep ones."""
 
+LOWEST, HIGHEST = 20, 95
 EFFORT = 3
 WORTH_IT = 0.85
 LARGE_FROM_PIXELS = 24_000_000
@@ -71,9 +72,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
         )
     with opened(path) as data:
         blocks = metadata.read_blocks(data, info.format)
-        quality = QUALITY
-        if info.format is Format.JPEG:
-            quality = max(MIN_QUALITY, min(QUALITY, jpeg.estimated_quality(data) - 15))
+        size_bytes = len(data)
     if info.frames > 1:
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
@@ -82,6 +81,18 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
 
     def encode(fail_on: str) -> bytes:
         image, profile = for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
+        if info.pixels >= LARGE_FROM_PIXELS or image.format != "uchar":
+            return _encode(image, info, profile, blocks, QUALITY, check_stop)
+        image = finish(image, check_stop, "copy_memory")
+        quality = quality_for_conversion(
+            image,
+            size_bytes,
+            lambda part, quality: finish(part, check_stop, "heifsave_buffer", keep="none", **_options(info, quality)),
+            pyvips.Image.heifload_buffer,
+            lowest=LOWEST,
+            highest=HIGHEST,
+            start=QUALITY,
+        )
         return _encode(image, info, profile, blocks, quality, check_stop)
 
     return whole_or_error(path, info, encode)
@@ -98,9 +109,16 @@ def _encode(
     for name, block in (("exif-data", kept.exif), ("xmp-data", kept.xmp), ("icc-profile-data", profile)):
         if block:
             image.set_type(pyvips.GValue.blob_type, name, b"Exif\0\0" + block if name == "exif-data" else block)
-    options: dict[str, Any] = {"Q": quality, "effort": EFFORT, "compression": "av1"}
-    options["subsample_mode"] = "off" if info.pixels < LARGE_FROM_PIXELS else "on"
-    options["bitdepth"] = 8 if info.bits_per_sample <= 8 else 12 if info.bits_per_sample == 12 else 10
-    encoded = finish(image, check_stop, "heifsave_buffer", keep="all", **options)
+    encoded = finish(image, check_stop, "heifsave_buffer", keep="all", **_options(info, quality))
     # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
     return container.with_blocks(encoded, kept)
+
+
+def _options(info: ImageInfo, quality: int) -> dict[str, Any]:
+    return {
+        "Q": quality,
+        "effort": EFFORT,
+        "compression": "av1",
+        "subsample_mode": "off" if info.pixels < LARGE_FROM_PIXELS else "on",
+        "bitdepth": 8 if info.bits_per_sample <= 8 else 12 if info.bits_per_sample == 12 else 10,
+    }

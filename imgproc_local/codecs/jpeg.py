@@ -22,11 +22,8 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import lowest_quality, rgb_bytes, sample_of
+from imgproc_local.codecs.search import TARGET_SCORE, Sample, lowest_quality
 from imgproc_local.domain.image import Format, ImageInfo
-
-TARGET_SCORE = 85.0
-"""SSIMULACRA2 of the result against what came: between "high quality" (70) and "can't be told apart" (90)."""
 
 WORTH_IT = 0.95
 LOWEST, HIGHEST = 30, 97
@@ -103,13 +100,13 @@ def _opened(path: Path, info: ImageInfo, blocks: Blocks, fail_on: str) -> tuple[
 
 def _smallest_that_looks_the_same(image: pyvips.Image, check_stop: CheckStop) -> dict[str, Any]:
     """Quality and chroma subsampling: 4:2:0 where it reaches the target, 4:4:4 where only that does."""
-    sample = sample_of(image)
+    sample = Sample(image)
 
     def lowest(subsample_mode: str, start: int) -> int | None:
         def scored(quality: int) -> float:
             options = {"Q": quality, "subsample_mode": subsample_mode, **_PROBE}
             probe = finish(sample.image, check_stop, "jpegsave_buffer", **options)
-            return sample.reference.score(rgb_bytes(pyvips.Image.jpegload_buffer(probe)))
+            return sample.score(pyvips.Image.jpegload_buffer(probe))
 
         return lowest_quality(scored, TARGET_SCORE, lowest=LOWEST, highest=HIGHEST, start=start)
 

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyvips
-from msgspec import Struct
 
-from imgproc_local.codecs.quality import Reference
+from imgproc_local.codecs.quality import Reference, TransparentReference
+
+TARGET_SCORE = 85.0
+"""SSIMULACRA2 of a result against what came: between "high quality" (70) and "can't be told apart" (90)."""
+
+LOWER_TARGETS = (TARGET_SCORE, 80.0, 75.0, 65.0)
+"""A coarsely stored original spends its bytes on artefacts. Where keeping them all in another format would take more
+bytes than the original has, the next lower target is aimed at.
+"""
 
 TILE_PX = 192
 TILES = 12
@@ -23,23 +30,27 @@ CLOSE_ENOUGH = 0.35
 """A score this much above the target ends the search: one step of quality is worth more."""
 
 
-class Sample(Struct):
-    """Tiles of a picture, side by side, as the encoder will get them, and what their encodings are scored against."""
+class Sample:
+    """Tiles of a picture, side by side: encode `image`, decode it again and ask for its score."""
 
-    image: pyvips.Image
-    reference: Reference
+    def __init__(self, picture: pyvips.Image) -> None:
+        """`picture` is in memory, 8 bits, grey or RGB, with or without alpha."""
+        self.image = _tiles(picture)
+        reference = TransparentReference if picture.hasalpha() else Reference
+        self._reference = reference(_rows(self.image), self.image.width, self.image.height)
+
+    def score(self, decoded: pyvips.Image) -> float:
+        """How much the sample's encoding looks like it."""
+        if self.image.hasalpha() and not decoded.hasalpha():  # encoders drop an alpha that says nothing
+            decoded = decoded.bandjoin(255)
+        return self._reference.score(_rows(decoded))
 
 
-def sample_of(image: pyvips.Image) -> Sample:
-    """The sample of a picture in memory: 8 bits, one band or three."""
-    tiles = _tiles(image)
-    return Sample(tiles, Reference(rgb_bytes(tiles), tiles.width, tiles.height))
-
-
-def rgb_bytes(image: pyvips.Image) -> bytes:
-    """H×W×3 uint8 rows, as they are scored."""
-    if image.bands == 1:
-        image = image.bandjoin([image, image])
+def _rows(image: pyvips.Image) -> bytes:
+    """H×W×3 or H×W×4 uint8 rows, as they are scored."""
+    if image.bands < 3:
+        grey = image[0]
+        image = grey.bandjoin([grey, grey, *([image[1]] if image.bands == 2 else [])])
     return bytes(image.write_to_memory())
 
 
@@ -57,6 +68,36 @@ def _tiles(image: pyvips.Image) -> pyvips.Image:
         image.crop(index % across * TILE_PX, index // across * TILE_PX, TILE_PX, TILE_PX) for index in sorted(chosen)
     ]
     return pyvips.Image.arrayjoin(tiles, across=4).copy_memory()
+
+
+def quality_for_conversion(
+    picture: pyvips.Image,
+    size_bytes: int,
+    encoded: Callable[[pyvips.Image, int], bytes],
+    decoded: Callable[[bytes], pyvips.Image],
+    *,
+    lowest: int,
+    highest: int,
+    start: int,
+) -> int:
+    """The quality at which `encoded` gives a picture in memory, stored in `size_bytes` now, in another format."""
+    sample = Sample(picture)
+    probes: dict[int, tuple[float, int]] = {}
+
+    def scored(quality: int) -> float:
+        if quality not in probes:
+            probe = encoded(sample.image, quality)
+            probes[quality] = sample.score(decoded(probe)), len(probe)
+        return probes[quality][0]
+
+    share = picture.width * picture.height / (sample.image.width * sample.image.height)
+    quality = highest
+    for target in LOWER_TARGETS:
+        found = lowest_quality(scored, target, lowest=lowest, highest=highest, start=min(start, quality))
+        quality = highest if found is None else found
+        if quality in probes and probes[quality][1] * share <= size_bytes:
+            break
+    return quality
 
 
 def lowest_quality(

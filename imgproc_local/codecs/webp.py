@@ -5,20 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyvips
+
 from imgproc_local.codecs import animation, metadata
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.container import Blocks, jpeg
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.search import quality_for_conversion
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
 QUALITY = 80
-MIN_QUALITY = 40
-"""A coarsely stored JPEG is converted at its own quality down to this: more would spend bytes on its artefacts."""
+"""Of pictures whose quality is not searched: large ones."""
 
+LOWEST, HIGHEST = 20, 98
 EFFORT = 4
 ANIMATION_QUALITY = 75
 WORTH_IT = 0.85
@@ -74,7 +77,6 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
     with opened(path) as data:
         blocks = metadata.read_blocks(data, info.format)
         size_bytes = len(data)
-        quality = min(QUALITY, jpeg.estimated_quality(data)) if info.format is Format.JPEG else QUALITY
     if info.frames > 1 and info.format is Format.AVIF:
         raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")
     if info.frames > 1 and info.format is Format.PNG:
@@ -85,19 +87,30 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
             image, profile = for_display(source, blocks.icc, eight_bit=True)
-            return _smallest(info, image, graphic, max(quality, MIN_QUALITY), check_stop), profile
+            return _smallest(info, image, graphic, size_bytes, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
     kept = metadata.kept(blocks, info.format, Format.WEBP)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 
 
-def _smallest(info: ImageInfo, image: Any, graphic: bool, quality: int, check_stop: CheckStop) -> bytes:
-    if not graphic:
-        return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, quality)))
+def _smallest(info: ImageInfo, image: Any, graphic: bool, size_bytes: int, check_stop: CheckStop) -> bytes:
+    if info.frames > 1 or info.pixels >= LARGE_FROM_PIXELS:
+        return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info)))
     image = finish(image, check_stop, "copy_memory")
-    lossless = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, lossless=True))
+    quality = quality_for_conversion(
+        image,
+        size_bytes,
+        lambda part, quality: finish(part, check_stop, "webpsave_buffer", keep="none", **_options(info, quality)),
+        pyvips.Image.webpload_buffer,
+        lowest=LOWEST,
+        highest=HIGHEST,
+        start=QUALITY,
+    )
     lossy = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, quality))
+    if not graphic:
+        return bytes(lossy)
+    lossless = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, lossless=True))
     return bytes(lossless if len(lossless) <= CLEAN_EDGES_WORTH * len(lossy) else lossy)
 
 

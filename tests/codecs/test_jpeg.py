@@ -16,6 +16,7 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import Reference
+from imgproc_local.codecs.search import TARGET_SCORE
 from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -88,7 +89,7 @@ def test_the_result_scores_what_was_aimed_at_and_not_much_more(tmp_path: Path, s
     out = whole(optimized(tmp_path, source))
     reference = Reference(pictures.opened(source).tobytes(), 900, 700)
     score = reference.score(pictures.opened(out).tobytes())
-    assert jpeg.TARGET_SCORE - 1.5 <= score <= jpeg.TARGET_SCORE + 2
+    assert TARGET_SCORE - 1.5 <= score <= TARGET_SCORE + 2
 
 
 def test_an_output_is_known_again_by_its_tables_also_without_its_metadata(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pyvips
 
-from imgproc_local.codecs.search import MAX_PROBES, TILE_PX, TILES, lowest_quality, sample_of
+from imgproc_local.codecs.search import MAX_PROBES, TILE_PX, TILES, Sample, lowest_quality
 from tests.codecs import pictures
 
 
@@ -39,7 +39,7 @@ def test_a_large_picture_is_stood_for_by_calm_and_busy_tiles() -> None:
     calm = np.full((1200, 1600, 3), 128, np.uint8)
     calm[:, 800:] = pictures.scene(800, 1200)
     image = pyvips.Image.new_from_array(calm)
-    tiles = sample_of(image).image
+    tiles = Sample(image).image
     assert tiles.width * tiles.height == TILES * TILE_PX * TILE_PX
     flat = np.asarray([tile.std() < 1 for tile in np.split(tiles.numpy().reshape(-1, TILE_PX, tiles.width, 3), 3)])
     assert not flat.all()
@@ -48,4 +48,4 @@ def test_a_large_picture_is_stood_for_by_calm_and_busy_tiles() -> None:
 
 def test_a_small_picture_is_searched_whole() -> None:
     image = pyvips.Image.new_from_array(pictures.scene(500, 400))
-    assert sample_of(image).image is image
+    assert Sample(image).image is image

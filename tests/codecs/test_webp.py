@@ -175,7 +175,7 @@ def test_an_animated_avif_is_refused_rather_than_stilled(tmp_path: Path) -> None
 
 def test_a_coarse_jpeg_is_not_blown_up(tmp_path: Path) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=35, optimize=True)
-    assert len(converted(tmp_path, source)) < 1.1 * len(source)
+    assert len(converted(tmp_path, source)) < 1.3 * len(source)
 
 
 def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
