@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.config import Config
+from imgproc_local.config import Config, refuse_contradictions
 from imgproc_local.domain.credits import Prices
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.limits import RollingWindow
@@ -27,6 +28,9 @@ from imgproc_local.storage.keys import Keys
 from imgproc_local.storage.lock import FolderLock, Owner
 from imgproc_local.vision.describer import Describer
 from imgproc_local.web.session import PageSession, page_token
+
+if TYPE_CHECKING:
+    from imgproc_local.remote.tinify import Tinify
 
 DATABASE_FILE = "imgproc.db"
 BYTES_PER_PIXEL = 24
@@ -80,6 +84,26 @@ def facts_describer() -> Describer:
     return FactsDescriber()
 
 
+def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None:
+    """The outside service that optimizes, None where none is configured. Nothing is sent before the first picture.
+
+    Raises: SettingInvalid where the settings contradict each other; in air-gapped mode there is no such object.
+    """
+    refuse_contradictions(config)
+    if config.compression_service == "local":
+        return None
+    from imgproc_local.remote.tinify import Tinify
+    from imgproc_local.remote.usage import Usage, write_usage
+
+    return Tinify(
+        config.compression_url,
+        config.compression_key.reveal(),
+        # the other half of the stage's time is the local codecs'
+        config.stage_timeout_s / 2,
+        lambda count: write_usage(config.data_dir, Usage(count, rfc3339(clock()))),
+    )
+
+
 @asynccontextmanager
 async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
     """Keys and credits, whether a server owns the folder or not. Raises `StorageFailed`."""
@@ -114,7 +138,9 @@ async def open_services(
     Raises:
         DataFolderBusy: another process owns the folder.
         StorageFailed: the folder or the database can't be used.
+        SettingInvalid: the settings contradict each other.
     """
+    service = compression_service(config, clock)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
         async with open_store(config, clock) as store:
@@ -122,7 +148,11 @@ async def open_services(
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))
             prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
-            stages: tuple[Stage, ...] = (Analyze(make_describer, use_gps=config.use_gps), Optimize(), Convert())
+            stages: tuple[Stage, ...] = (
+                Analyze(make_describer, use_gps=config.use_gps),
+                Optimize(service, fallback=config.compression_fallback),
+                Convert(),
+            )
             engine = Engine(
                 jobs,
                 blobs,

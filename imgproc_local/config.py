@@ -29,6 +29,24 @@ def default_config_path() -> Path:
     return Path(platformdirs.user_config_dir("imgproc-local", appauthor=False)) / "config.toml"
 
 
+class Secret:
+    """A setting that is never shown: as text it says only whether it is set. `reveal` gives it to who needs it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value.strip()
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "set" if self._value else "not set"
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings. Each field's `Meta` holds its bounds and the sentence that `config show` and the README tell."""
 
@@ -62,6 +80,22 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
     first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
     use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
+    compression_service: Annotated[
+        Literal["local", "tinify"],
+        Meta(description="who optimizes: local codecs, or an outside service that speaks Tinify's API"),
+    ] = "local"
+    compression_url: Annotated[
+        str, Meta(min_length=1, description="address of the compression service; https, or http on this machine")
+    ] = "https://api.tinify.com"
+    compression_key: Annotated[Secret, Meta(description="key for the compression service; never shown")] = (
+        msgspec.field(default_factory=Secret)
+    )
+    compression_fallback: Annotated[
+        bool, Meta(description="optimize locally where the compression service fails, instead of failing the stage")
+    ] = True
+    air_gapped: Annotated[bool, Meta(description="refuse every setting by which anything would leave this machine")] = (
+        False
+    )
 
 
 SETTINGS = Config.__struct_fields__
@@ -109,8 +143,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     _refuse_unknown_variables(environ)
     for name, value in values.items():
         _check(name, value, origins[name])
-    config = msgspec.convert(values, Config, strict=False, dec_hook=_to_path)
+    config = msgspec.convert(values, Config, strict=False, dec_hook=_to_type)
     config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
+    refuse_contradictions(config)
     return Loaded(config=config, origins=origins, file=file if file.is_file() else None)
 
 
@@ -135,14 +170,33 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 def _check(name: str, value: Any, origin: str) -> None:
     hint = get_type_hints(Config, include_extras=True)[name]
     try:
-        msgspec.convert(value, hint, strict=False, dec_hook=_to_path)
+        msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
+        came = "another kind of value" if hint.__origin__ is Secret else repr(value)
+        raise SettingInvalid(f"{name} ({origin}): {error}; {came} came. {setting_meta(name).description}.") from error
+
+
+def refuse_contradictions(config: Config) -> None:
+    """Refuse settings that can't hold at once. Raises: SettingInvalid."""
+    if config.compression_service == "local":
+        return
+    from imgproc_local.remote.tinify import check_url
+
+    if config.air_gapped:
         raise SettingInvalid(
-            f"{name} ({origin}): {error}; {value!r} came. {setting_meta(name).description}."
-        ) from error
+            f"air_gapped is true and compression_service is {config.compression_service!r}, an outside service."
+            " Set compression_service to 'local', or air_gapped to false."
+        )
+    if not config.compression_key:
+        raise SettingInvalid(
+            f"compression_service is {config.compression_service!r}, which needs a key: set compression_key."
+        )
+    check_url(config.compression_url)
 
 
-def _to_path(kind: type, value: Any) -> Any:
+def _to_type(kind: type, value: Any) -> Any:
     if kind is Path and isinstance(value, (str, Path)) and str(value):
         return Path(value)
+    if kind is Secret and isinstance(value, str) and value.isascii() and value.isprintable():
+        return Secret(value)
     raise msgspec.ValidationError(f"Expected {kind.__name__}")

@@ -72,3 +72,36 @@ def test_every_setting_has_a_description() -> None:
 def test_the_data_folder_is_made_absolute(file: Path) -> None:
     assert load({"data_dir": "~/pictures"}, {}).config.data_dir == Path("~/pictures").expanduser()
     assert load({"data_dir": "here"}, {}).config.data_dir.is_absolute()
+
+
+OUTSIDE = {"IMGPROC_COMPRESSION_SERVICE": "tinify", "IMGPROC_COMPRESSION_KEY": " secret-word "}
+
+
+def test_a_compression_service_is_taken_with_its_key(file: Path) -> None:
+    loaded = load({}, OUTSIDE).config
+    assert loaded.compression_key.reveal() == "secret-word"
+    assert "secret-word" not in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"IMGPROC_COMPRESSION_KEY": ""}, "needs a key"),
+        ({"IMGPROC_AIR_GAPPED": "true"}, "air_gapped is true"),
+        ({"IMGPROC_COMPRESSION_URL": "http://api.tinify.com"}, "expected https"),
+        ({"IMGPROC_COMPRESSION_KEY": "secret-word\n"}, "compression_key"),
+        ({"IMGPROC_COMPRESSION_KEY": "secret-wörd"}, "compression_key"),
+        ({"IMGPROC_COMPRESSION_SERVICE": "other"}, "compression_service"),
+    ],
+)
+def test_a_compression_service_that_can_not_be_used_is_told(file: Path, environ: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingInvalid, match=told) as caught:
+        load({}, OUTSIDE | environ)
+    assert "secret-w" not in caught.value.message
+
+
+def test_a_key_of_another_type_is_not_shown(file: Path) -> None:
+    file.write_text("compression_key = 4711")
+    with pytest.raises(SettingInvalid, match="compression_key") as caught:
+        load({}, {})
+    assert "4711" not in caught.value.message

@@ -165,6 +165,7 @@ def _data(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
         yield Check("settings", "problem", error.message, "Correct it; without it the data folder can't be looked at.")
         return
     yield _settings(loaded)
+    yield _compression(loaded.config)
     yield from _folder(loaded.config)
 
 
@@ -174,6 +175,20 @@ def _settings(loaded: Loaded) -> Check:
     changed = sum(origin != "default" for origin in loaded.origins.values())
     where = str(loaded.file) if loaded.file else f"no file ({default_config_path()} would be read)"
     return Check("settings", "ok", f"{where}; {changed} not at their defaults, see `imgproc-local config show`")
+
+
+def _compression(config: Config) -> Check:
+    """Told from the settings and from what the service last said: nothing is contacted."""
+    if config.compression_service == "local":
+        only = "; air-gapped: no outside service can be configured" if config.air_gapped else ""
+        return Check("compression", "ok", f"by the local codecs{only}")
+    from imgproc_local.remote.usage import read_usage
+
+    otherwise = "the local codecs where it fails" if config.compression_fallback else "failing where it fails"
+    usage = read_usage(config.data_dir)
+    count = f"{usage.compressions:,} compressions this month, as of {usage.seen_at}" if usage else "not used yet"
+    detail = f"{config.compression_service} at {config.compression_url}, key set, {otherwise}; {count}"
+    return Check("compression", "ok", detail)
 
 
 def _folder(config: Config) -> Iterator[Check]:

@@ -32,7 +32,7 @@ class Server(uvicorn.Server):
 
 def server_config(app: Any, shutdown_s: int) -> uvicorn.Config:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("uvicorn", "pyvips"):
+    for chatty in ("uvicorn", "pyvips", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return uvicorn.Config(
         app,

@@ -19,6 +19,7 @@
     ├── DataFolderBusy          another process owns the data folder
     ├── SettingInvalid          a setting has a value that can't be used
     └── StageFailed             a stage of a job can't produce its result
+        ├── OutsideServiceFailed    the outside service gave no usable result
         ├── StageTimedOut           it ran into its deadline
         └── StageCancelled          its job was cancelled or the service is stopping
 
@@ -143,6 +144,16 @@ class SettingInvalid(ServiceError):
 
 class StageFailed(ServiceError):
     code = "stage_failed"
+
+
+class OutsideServiceFailed(StageFailed):
+    """`this_picture_only` where the service itself is well and another picture may fare better."""
+
+    code = "outside_service_failed"
+
+    def __init__(self, message: str, *, this_picture_only: bool = False) -> None:
+        super().__init__(message)
+        self.this_picture_only = this_picture_only
 
 
 class StageTimedOut(StageFailed):

@@ -1,25 +1,71 @@
-"""Optimize: a smaller file of the same format that looks the same, or the original where there is none."""
+"""Optimize: a smaller file of the same format that looks the same, or the original where there is none.
+
+Where an outside service is configured it is asked first, for the pictures that may go out. Its result is taken only
+as the same picture; otherwise the local codecs do the work, unless the settings forbid that.
+"""
 
 from __future__ import annotations
 
-from imgproc_local.domain.image import Format
+import logging
+from typing import TYPE_CHECKING
+
+from imgproc_local.domain.errors import OutsideServiceFailed
+from imgproc_local.domain.image import TRAITS, Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import OptimizeResult
 from imgproc_local.engine.stage import CODECS_LANE, Work
 
+if TYPE_CHECKING:
+    from imgproc_local.remote.tinify import Tinify
+
+log = logging.getLogger(__name__)
+
 
 class Optimize:
+    """`fallback` lets the local codecs take over where `service` fails."""
+
     name = StageName.OPTIMIZE
     lane = CODECS_LANE
 
-    def run(self, work: Work) -> OptimizeResult:
-        from imgproc_local.codecs import avif, gif, jpeg, png, webp
+    def __init__(self, service: Tinify | None = None, *, fallback: bool = True) -> None:
+        self._service = service
+        self._fallback = fallback
 
-        optimize = {
-            Format.JPEG: jpeg.optimize,
-            Format.PNG: png.optimize,
-            Format.GIF: gif.optimize,
-            Format.WEBP: webp.optimize,
-            Format.AVIF: avif.optimize,
-        }[work.info.format]
-        return OptimizeResult(optimize(work.original, work.info, work.stop.check))
+    def run(self, work: Work) -> OptimizeResult:
+        if self._service is None:
+            return OptimizeResult(_optimized_here(work))
+        from imgproc_local.codecs import outside
+
+        picture = outside.sendable(work.original, work.info)
+        if picture is None:
+            return OptimizeResult(_optimized_here(work))
+        try:
+            data = self._optimized_outside(self._service, picture, work)
+        except OutsideServiceFailed as failure:
+            if not self._fallback:
+                raise
+            log.warning("a picture is optimized by the local codecs instead: %s", failure.message)
+            data = None
+        if data is None and self._fallback:
+            data = _optimized_here(work)
+        return OptimizeResult(data)
+
+    def _optimized_outside(self, service: Tinify, picture: bytes, work: Work) -> bytes | None:
+        """The service's result, made fit; None where it found nothing smaller. Raises: OutsideServiceFailed."""
+        from imgproc_local.codecs import outside
+
+        result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), work.stop.check)
+        return None if result is None else outside.adopt(work.original, work.info, result, work.stop.check)
+
+
+def _optimized_here(work: Work) -> bytes | None:
+    from imgproc_local.codecs import avif, gif, jpeg, png, webp
+
+    optimize = {
+        Format.JPEG: jpeg.optimize,
+        Format.PNG: png.optimize,
+        Format.GIF: gif.optimize,
+        Format.WEBP: webp.optimize,
+        Format.AVIF: avif.optimize,
+    }[work.info.format]
+    return optimize(work.original, work.info, work.stop.check)

@@ -41,3 +41,11 @@ def test_an_unknown_setting_in_the_file_is_told(program: Program, tmp_path: Path
     result = program.here("config", "show", config=file)
     assert result.exit_code == 2
     assert "'ports'" in result.stderr
+
+
+def test_a_secret_is_only_said_to_be_set(program: Program) -> None:
+    assert 'compression_key = "not set"' in program.here("config", "show").stdout
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        shown = program.here(*arguments, compression_key="secret-word").stdout
+        assert "secret-word" not in shown
+        assert '"set"' in shown

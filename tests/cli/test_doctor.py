@@ -138,3 +138,23 @@ def test_a_folder_that_can_not_be_used_is_a_problem(program: Program) -> None:
     program.data.write_bytes(b"a file")
     assert checks(program, exit_code=1)["data folder"]["state"] == "problem"
     assert checks(program, exit_code=1, data_dir=program.data / "below")["data folder"]["state"] == "problem"
+
+
+def test_the_compression_service_is_told_without_its_key_and_without_contacting_it(program: Program) -> None:
+    from imgproc_local.remote.usage import Usage, write_usage
+
+    assert checks(program)["compression"]["detail"] == "by the local codecs"
+    assert "air-gapped" in checks(program, air_gapped=True)["compression"]["detail"]
+    configured = {"compression_service": "tinify", "compression_key": "secret-word"}
+    found = checks(program, **configured)
+    assert "not used yet" in found["compression"]["detail"]
+    assert "secret-word" not in str(found)
+    program.data.mkdir()
+    write_usage(program.data, Usage(417, "2031-05-06T07:08:09Z"))
+    detail = checks(program, **configured)["compression"]["detail"]
+    assert "417 compressions" in detail
+    assert "2031-05-06" in detail
+    (program.data / "compression-service.json").write_bytes(b"{")
+    assert "not used yet" in checks(program, **configured)["compression"]["detail"]
+    found = checks(program, exit_code=1, air_gapped=True, **configured)
+    assert "air_gapped" in found["settings"]["detail"]

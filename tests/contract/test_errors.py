@@ -12,7 +12,15 @@ from imgproc_local.domain import errors as domain
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running
 
-NOT_OVER_HTTP = {"ServiceError", "DataFolderBusy", "SettingInvalid", "StageFailed", "StageTimedOut", "StageCancelled"}
+NOT_OVER_HTTP = {
+    "ServiceError",
+    "DataFolderBusy",
+    "SettingInvalid",
+    "StageFailed",
+    "OutsideServiceFailed",
+    "StageTimedOut",
+    "StageCancelled",
+}
 """Told on the command line, or inside a job's `errors`."""
 
 

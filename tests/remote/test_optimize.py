@@ -1,0 +1,177 @@
+"""`POST /images/optimize` through an outside service: what is sent, what is taken, what happens where it fails."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.compose import compression_service
+from imgproc_local.config import Config, Secret
+from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.remote.usage import read_usage
+from tests.codecs import pictures as scenes
+from tests.remote import tinify_server as server
+from tests.remote.tinify_server import KEY, Behaviour, TinifyServer
+from tests.support import pictures
+from tests.support.service import Running, running
+
+
+def settings(outside: TinifyServer, **more: Any) -> dict[str, Any]:
+    return {
+        "compression_service": "tinify",
+        "compression_url": outside.url,
+        "compression_key": Secret(KEY),
+        **more,
+    }
+
+
+def optimized(service: Running, job: dict[str, Any]) -> bytes:
+    answer = service.client.get(f"/images/{job['image']['id']}/optimized")
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_the_service_s_result_is_served_with_what_must_stay(
+    tmp_path: Path, outside: TinifyServer, fallback: bool
+) -> None:
+    source = scenes.full_jpeg()
+    with running(tmp_path / "data", **settings(outside, compression_fallback=fallback)) as service:
+        job = service.process("optimize", source)
+        assert job["status"] == "completed"
+        data = optimized(service, job)
+    result = outside.results[0]
+    assert outside.count("POST") == outside.count("GET") == 1
+    # the very scan that the service made, and the metadata of the original
+    assert data[-2000:] == result[-2000:]
+    assert scenes.COPYRIGHT.encode() in data
+    for secret in scenes.SECRETS.values():
+        assert secret not in data
+        assert secret not in outside.requests[0][3]
+    assert job["image"]["optimized_size"] == len(data) < len(source)
+    usage = read_usage(tmp_path / "data")
+    assert usage is not None
+    assert usage.compressions == 42
+    assert [file.name for file in (tmp_path / "data").iterdir() if file.name.endswith(".part")] == []
+
+
+def unusable(result: bytes) -> Behaviour:
+    return server.answered(200, result)
+
+
+FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {
+    "wrong key": ([server.refused(401, "Unauthorized", "Credentials are invalid.")], []),
+    "quota": ([server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded.")], []),
+    "down": ([server.refused(500, "InternalServerError", "Oops")] * 3, []),
+    "gone elsewhere": ([server.created_at("http://127.0.0.1:9/output/0")], []),
+    "wrong type": ([server.created_at("/o", b"{}")], [unusable(pictures.webp())]),
+    "no picture": ([server.created_at("/o", b"{}")], [unusable(b"<html>")]),
+    "cut off": ([], [server.cut_off] * 3),
+    "another picture": ([server.created_at("/o", b"{}")], [unusable(pictures.jpeg(seed=9, quality=50))]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_where_the_service_fails_the_local_codecs_take_over_and_the_log_says_why(
+    tmp_path: Path, outside: TinifyServer, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
+    source = pictures.jpeg()
+    with caplog.at_level(logging.DEBUG), running(tmp_path, **settings(outside)) as service:
+        job = service.process("optimize", source)
+        assert job["status"] == "completed"
+        assert job["image"]["optimized_size"] < len(source)
+    told = [entry for entry in caplog.records if entry.name == "imgproc_local.engine.optimize"]
+    assert [entry.levelno for entry in told] == [logging.WARNING]
+    assert "local codecs instead" in told[0].message
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_without_the_fallback_the_stage_fails_with_the_reason_and_gives_its_credit_back(
+    tmp_path: Path, outside: TinifyServer, fault: str
+) -> None:
+    outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
+    with running(tmp_path, **settings(outside, compression_fallback=False)) as service:
+        job = service.process("optimize", pictures.jpeg())
+        assert job["status"] == "failed"
+        assert [error["stage"] for error in job["errors"]] == ["optimize"]
+        assert "compression service" in job["errors"][0]["message"]
+        assert KEY not in str(job)
+        assert service.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_a_picture_that_the_service_can_not_make_smaller_is_no_failure(
+    tmp_path: Path, outside: TinifyServer, fallback: bool
+) -> None:
+    outside.shrink = lambda data: data
+    source = pictures.jpeg()
+    with running(tmp_path, **settings(outside, compression_fallback=fallback)) as service:
+        job = service.process("optimize", source)
+        assert job["status"] == "completed"
+        assert (job["image"]["optimized_size"] < len(source)) is fallback
+        assert (optimized(service, job) == source) is not fallback
+
+
+def test_a_service_that_dawdles_leaves_the_local_codecs_half_of_the_time(tmp_path: Path, outside: TinifyServer) -> None:
+    outside.posts = [server.silent]
+    with running(tmp_path, **settings(outside, stage_timeout_s=2)) as service:
+        assert service.process("optimize", pictures.jpeg())["status"] == "completed"
+
+
+def test_gifs_and_the_other_operations_never_leave(tmp_path: Path, outside: TinifyServer) -> None:
+    with running(tmp_path, **settings(outside)) as service:
+        assert service.process("optimize", pictures.gif())["status"] == "completed"
+        assert service.process("convert", pictures.jpeg())["status"] == "completed"
+        assert service.process("analyze", pictures.jpeg())["status"] == "completed"
+    assert outside.requests == []
+
+
+def test_by_default_no_service_is_there_and_nothing_is_contacted(
+    tmp_path: Path, outside: TinifyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compression_service(Config()) is None
+    with running(tmp_path, compression_url=outside.url, compression_key=Secret(KEY), air_gapped=True) as service:
+        job = service.dispatch("process", pictures.jpeg())
+        refused = guard(monkeypatch, {service.client.base_url.port, None})
+        assert service.final(job["job_id"])["status"] == "completed"
+    assert refused == []
+    assert outside.requests == []
+
+
+def guard(monkeypatch: pytest.MonkeyPatch, allowed_ports: set[int | None]) -> list[object]:
+    """From here on, sockets connect to these ports only. Returns the list of what else was tried."""
+    tried: list[object] = []
+    connect = socket.socket.connect
+
+    def watched(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[1] not in allowed_ports:
+            tried.append(address)
+            raise OSError("outside")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", watched)
+    return tried
+
+
+def test_air_gapped_and_a_service_are_refused_together_however_the_settings_came(
+    tmp_path: Path, outside: TinifyServer
+) -> None:
+    with (
+        pytest.raises(SettingInvalid, match="air_gapped"),
+        running(tmp_path, **settings(outside, air_gapped=True)),
+    ):
+        pass
+    assert outside.requests == []
+
+
+def test_the_key_is_in_no_representation(outside: TinifyServer) -> None:
+    config = Config(**settings(outside))
+    assert KEY not in repr(config)
+    assert KEY not in str(config.compression_key)
+    assert KEY not in repr(compression_service(config))

@@ -1,0 +1,171 @@
+"""A server on this machine that behaves like a Tinify-compatible service, and misbehaves as a test tells it.
+
+Each POST or GET takes the next behaviour of `posts` or `gets`, and the good one when none is left.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import io
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from PIL import Image
+
+KEY = "key-never-to-be-told-4711"
+AUTHORIZATION = "Basic " + base64.b64encode(f"api:{KEY}".encode()).decode()
+MIME = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "AVIF": "image/avif"}
+
+Behaviour = Callable[["Handler"], None]
+
+
+def shrunk(data: bytes) -> bytes:
+    """The picture in the same format, smaller, without any metadata."""
+    picture = Image.open(io.BytesIO(data))
+    form = picture.format
+    assert form
+    plain = picture.quantize(64) if form == "PNG" else picture.convert("RGB")
+    plain.info.clear()
+    out = io.BytesIO()
+    plain.save(out, form, **({"optimize": True} if form == "PNG" else {"quality": 60}))
+    return out.getvalue()
+
+
+class TinifyServer:
+    def __init__(self) -> None:
+        self.posts: list[Behaviour] = []
+        self.gets: list[Behaviour] = []
+        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.shrink: Callable[[bytes], bytes] = shrunk
+        self.results: list[bytes] = []
+        self.stop = threading.Event()
+        self.url = ""
+
+    def count(self, method: str) -> int:
+        return sum(request[0] == method for request in self.requests)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    tinify: TinifyServer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        self._take(self.tinify.posts, created)
+
+    def do_GET(self) -> None:
+        self._take(self.tinify.gets, served)
+
+    def _take(self, script: list[Behaviour], otherwise: Behaviour) -> None:
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.tinify.requests.append((self.command, self.path, dict(self.headers), self.body))
+        if self.headers["Authorization"] != AUTHORIZATION:
+            refused(401, "Unauthorized", "Credentials are invalid.")(self)
+            return
+        with contextlib.suppress(ConnectionError):
+            (script.pop(0) if script else otherwise)(self)
+
+    def answer(self, status: int, body: bytes, mime: str = "application/json", **headers: str) -> None:
+        self.send_response(status)
+        length = headers.pop("Content_Length", str(len(body)))
+        for name, value in {"Content-Type": mime, "Content-Length": length, "Compression-Count": "42"}.items():
+            self.send_header(name, value)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def created(handler: Handler) -> None:
+    created_at(f"{handler.tinify.url}/output/0")(handler)
+
+
+def created_at(location: str, body: bytes | None = None) -> Behaviour:
+    def behave(handler: Handler) -> None:
+        result = handler.tinify.shrink(handler.body)
+        handler.tinify.results.append(result)
+        mime = handler.headers["Content-Type"]
+        told = {"input": {"size": len(handler.body), "type": mime}, "output": {"size": len(result), "type": mime}}
+        content = json.dumps(told).encode() if body is None else body
+        handler.answer(201, content, **({"Location": location} if location else {}))
+
+    return behave
+
+
+def served(handler: Handler) -> None:
+    handler.answer(200, handler.tinify.results[-1], "image/any")
+
+
+def refused(status: int, error: str, message: str, **headers: str) -> Behaviour:
+    return lambda handler: handler.answer(status, json.dumps({"error": error, "message": message}).encode(), **headers)
+
+
+def answered(status: int, body: bytes = b"", **headers: str) -> Behaviour:
+    return lambda handler: handler.answer(status, body, **headers)
+
+
+def reset(handler: Handler) -> None:
+    """Closes the connection with a reset instead of an answer."""
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RD)
+    handler.connection.close()
+
+
+def cut_off(handler: Handler) -> None:
+    """Promises the whole file and sends half of it."""
+    result = handler.tinify.results[-1]
+    handler.close_connection = True
+    handler.answer(200, result[: len(result) // 2], Content_Length=str(len(result)))
+
+
+def silent(handler: Handler) -> None:
+    """Never answers."""
+    handler.close_connection = True
+    handler.tinify.stop.wait(30)
+
+
+def dripping(handler: Handler) -> None:
+    """Sends a byte now and then: no single read ever times out."""
+    handler.close_connection = True
+    handler.answer(200, b"", Content_Length="1000")
+    while not handler.tinify.stop.wait(0.02):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+
+
+@contextlib.contextmanager
+def tinify_server() -> Iterator[TinifyServer]:
+    tinify = TinifyServer()
+
+    class Bound(Handler):
+        pass
+
+    Bound.tinify = tinify
+
+    class Server(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that gives up is no news."""
+
+    server = Server(("127.0.0.1", 0), Bound)
+    tinify.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="tinify")
+    thread.start()
+    try:
+        yield tinify
+    finally:
+        tinify.stop.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
