@@ -116,14 +116,10 @@ async def _probe(
         errors["image"] = ["image is required: a file part of the form; none came."]
         return None
     try:
-        info = await asyncio.to_thread(probe, incoming.path, services.config.max_pixels)
+        return await asyncio.to_thread(probe, incoming.path, services.config.max_pixels, ACCEPTED[operation])
     except BadImage as error:
         errors["image"] = error.errors["image"]
         return None
-    if info.format not in ACCEPTED[operation]:
-        wanted = ", ".join(TRAITS[accepted].name for accepted in ACCEPTED[operation])
-        errors["image"] = [f"image must be {wanted} for {operation.value}; {TRAITS[info.format].name} came."]
-    return info
 
 
 @get("/images/{image_id:str}/optimized", guards=[require_key])

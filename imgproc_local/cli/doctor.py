@@ -90,6 +90,7 @@ def _installation() -> Iterator[Check]:
     yield _sqlite()
     yield _libvips()
     yield _pillow()
+    yield _scoring()
     yield _describer()
 
 
@@ -140,6 +141,16 @@ def _pillow() -> Check:
     except ImportError:
         return Check("pillow", "problem", f"{__version__}, without AVIF", "pip install pillow-avif-plugin")
     return Check("pillow", "ok", f"{__version__}, AVIF through pillow-avif-plugin {pillow_avif.__version__}")
+
+
+def _scoring() -> Check:
+    """What scores pictures while their quality is searched."""
+    from imgproc_local.codecs import quality
+
+    if quality.backend() == "c":
+        return Check("scoring", "ok", "SSIMULACRA 2.1 by the C extension")
+    advice = "Install a C compiler and Python's headers, then install the program again."
+    return Check("scoring", "warning", "SSIMULACRA 2.1 by libvips, ten times slower", advice)
 
 
 def _describer() -> Check:

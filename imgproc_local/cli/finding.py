@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from imgproc_local.codecs.probe import detect
 from imgproc_local.domain.errors import UnsupportedImage
-from imgproc_local.domain.image import TRAITS
 from imgproc_local.domain.plan import ACCEPTED, Operation
 
 HEAD_BYTES = 512
@@ -80,10 +79,7 @@ def _problem(file: Path) -> str | None:
     if not head:
         return "The file is empty."
     try:
-        found = detect(head)
+        detect(head, ACCEPTED[Operation.PROCESS])
     except UnsupportedImage as error:
         return error.message
-    if found in ACCEPTED[Operation.PROCESS]:
-        return None
-    accepted = ", ".join(TRAITS[accepted].name for accepted in ACCEPTED[Operation.PROCESS])
-    return f"process takes {accepted}; this is {TRAITS[found].name}."
+    return None
