@@ -9,14 +9,10 @@ then keeps on disk above 100 MB.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
-
-os.environ.setdefault("VIPS_CONCURRENCY", "1")  # libvips reads both once, when it is loaded
-os.environ.setdefault("VIPS_WARNING", "0")  # warnings to nobody: what matters comes as an error
 
 import pyvips
 from PIL import Image

@@ -1,0 +1,162 @@
+"""Encodes with one encoder, one picture after the other, so that CPU time and memory can be told apart.
+
+One task per line comes in, one answer per line goes out, both JSON; the first line says which encoder this is.
+Run by `tests.bench.peers`: `python -m tests.bench.peers_worker ours`, or `pillow`, `oxipng`, `command /usr/bin/cwebp`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Task = dict[str, Any]
+Answer = dict[str, Any]
+
+MAX_PIXELS = 1_000_000_000
+COMMAND_TIMEOUT_S = 300.0
+_STATUS = Path("/proc/self/status")
+_PILLOW: dict[str, dict[str, Any]] = {"jpeg": {"progressive": True}, "gif": {"save_all": True}}
+
+
+def forget_peak() -> None:
+    """Has the kernel count the peak anew. Linux only: elsewhere the peak is of the whole process so far."""
+    if _STATUS.exists():
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_bytes() -> int:
+    if _STATUS.exists():
+        return int(_STATUS.read_text().split("VmHWM:")[1].split()[0]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def measured(encode: Callable[[Task], Answer | None]) -> Callable[[Task], Answer]:
+    def run(task: Task) -> Answer:
+        forget_peak()
+        start = time.process_time()
+        extra = encode(task)
+        return {"cpu_s": time.process_time() - start, "peak_bytes": peak_bytes(), **(extra or {})}
+
+    return run
+
+
+def ours() -> tuple[str, Callable[[Task], Answer]]:
+    import imgproc_local
+    from imgproc_local.codecs import avif, gif, jpeg, png, probe, webp
+
+    doors: dict[str, Callable[..., bytes | None]] = {
+        "jpeg": jpeg.optimize,
+        "png": png.optimize,
+        "gif": gif.optimize,
+        "webp": webp.optimize,
+        "avif": avif.optimize,
+        "to webp": webp.convert,
+        "to avif": avif.convert,
+    }
+
+    def encode(task: Task) -> Answer:
+        door, source, options = doors[task["format"]], Path(task["source"]), dict(task["options"])
+        if "target" not in inspect.signature(door).parameters:
+            options.pop("target", None)
+        data = door(source, probe.probe(source, MAX_PIXELS), lambda: None, **options)
+        # None: nothing smaller came out, and the service hands out the original
+        Path(task["result"]).write_bytes(source.read_bytes() if data is None else data)
+        return {"unchanged": data is None}
+
+    return f"imgproc-local {imgproc_local.__version__}", measured(encode)
+
+
+def pillow() -> tuple[str, Callable[[Task], Answer]]:
+    import PIL
+    from PIL import Image, ImageOps
+
+    Image.MAX_IMAGE_PIXELS = None
+
+    def encode(task: Task) -> None:
+        with Image.open(task["source"]) as opened:
+            options = _PILLOW.get(task["format"], {}) | task["options"]
+            picture = opened if task["format"] == "gif" else ImageOps.exif_transpose(opened)
+            if profile := opened.info.get("icc_profile"):
+                options["icc_profile"] = profile
+            picture.save(task["result"], task["format"], **options)
+
+    return f"Pillow {PIL.__version__}", measured(encode)
+
+
+def oxipng() -> tuple[str, Callable[[Task], Answer]]:
+    import importlib.metadata
+
+    module = importlib.import_module("oxipng")
+
+    def encode(task: Task) -> None:
+        module.optimize(task["source"], task["result"], strip=module.StripChunks.safe(), **task["options"])
+
+    return f"pyoxipng {importlib.metadata.version('pyoxipng')}", measured(encode)
+
+
+def command(executable: str) -> tuple[str, Callable[[Task], Answer]]:
+    """Runs a program. `{source}` and `{result}` in its arguments stand for files, `{copy}` for a copy to change."""
+
+    def run(task: Task) -> Answer:
+        wanted, result = task["options"]["arguments"], task["result"]
+        if "{copy}" in wanted:
+            shutil.copyfile(task["source"], result)
+        files = {"{source}": task["source"], "{result}": result, "{copy}": result}
+        arguments = [executable, *(files.get(each, each) for each in wanted)]
+        devnull = subprocess.DEVNULL
+        child = subprocess.Popen(arguments, stdin=devnull, stdout=devnull, stderr=subprocess.PIPE)
+        assert child.stderr
+        end = threading.Timer(COMMAND_TIMEOUT_S, child.kill)
+        end.start()
+        said = child.stderr.read().decode("utf-8", "replace")
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        end.cancel()
+        if child.returncode:
+            raise RuntimeError(f"exit status {child.returncode}: {said.strip()[-200:]}")
+        # of this small process's children, not of the benchmark's: a child inherits its parent's peak
+        peak = usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
+        return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_bytes": peak}
+
+    name = Path(executable).name
+    asked = subprocess.run(
+        [executable, "-version" if name == "cwebp" else "--version"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return f"{name} {(asked.stdout or asked.stderr).strip().splitlines()[0].removeprefix(name).strip()}", run
+
+
+def main() -> None:
+    kind, *arguments = sys.argv[1:]
+    openers: dict[str, Callable[..., tuple[str, Callable[[Task], Answer]]]] = {
+        "ours": ours,
+        "pillow": pillow,
+        "oxipng": oxipng,
+        "command": command,
+    }
+    version, encode = openers[kind](*arguments)
+    print(json.dumps({"version": version}), flush=True)
+    for line in sys.stdin:
+        try:
+            answer = encode(json.loads(line))
+        except Exception as error:  # told to the benchmark, which goes on with the next picture
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
