@@ -22,15 +22,20 @@ class Heartbeat:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._asked_at_s = -BEAT_EVERY_S
+        self._begun_at_s = -BEAT_EVERY_S
         self._failure: str | None = None
 
     async def beat(self, services: Services) -> None:
-        """Raises `StorageFailed` where the store can't be written in time, or could not a moment ago."""
+        """Raises `StorageFailed` where the store can't be written in time.
+
+        A failure is also told to those who were waiting while it was found, so that they don't queue up for more.
+        """
+        asked_at_s = time.monotonic()
         async with self._lock:
-            if time.monotonic() - self._asked_at_s >= BEAT_EVERY_S:
+            fresh = self._failure is None and asked_at_s - self._begun_at_s < BEAT_EVERY_S
+            if not fresh and self._begun_at_s < asked_at_s:
+                self._begun_at_s = time.monotonic()
                 self._failure = await self._write(services)
-                self._asked_at_s = time.monotonic()
             if self._failure is not None:
                 raise StorageFailed(self._failure)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from imgproc_local.domain.errors import StorageFailed
 from tests.faults import disk
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
-from tests.support.service import GatedDescriber, Running
+from tests.support.service import GatedDescriber, Running, running
 
 TMPFS_BYTES = 3 * 1024 * 1024
 WAIT_S = 20
@@ -212,3 +215,20 @@ def test_server_on_a_really_full_disk_refuses_recovers_and_keeps_its_books(tiny_
             assert httpx.get(f"{url}/healthz").status_code == 200
         assert server.terminate() == 0, server.output()
     disk.check_folder(folder)
+
+
+def test_health_questions_do_not_queue_up_behind_a_stuck_store(tmp_path: Path) -> None:
+    with running(tmp_path, GatedDescriber) as service:
+        asked = 0
+
+        async def stuck() -> None:
+            nonlocal asked
+            asked += 1
+            await asyncio.sleep(0.5)
+            raise StorageFailed("The database is held by another process; nothing was stored.")
+
+        service.services.jobs.beat = stuck  # type: ignore[method-assign]
+        with ThreadPoolExecutor(8) as callers:
+            codes = list(callers.map(lambda _: httpx.get(f"{service.root}/healthz", timeout=10).status_code, range(8)))
+        assert codes == [503] * 8
+        assert asked <= 3
