@@ -71,4 +71,4 @@ def test_every_reference_of_the_document_resolves_and_every_field_is_described()
 def test_no_address_of_a_package_host_and_no_path_of_a_machine_is_written_down() -> None:
     for name in ("requirements.lock", "requirements-dev.lock", "README.md", "pyproject.toml", "CHANGELOG.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
-        assert not re.search(r"index-url|https?://[^ )\"]*/(simple|packages)/|/root/|/home/", text), name
+        assert not re.search(r"index.url|https?://[^ )\"]*/(simple|packages)/|/root/|/home/", text), name
