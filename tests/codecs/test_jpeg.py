@@ -215,9 +215,3 @@ def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
     with pytest.raises(StageTimedOut):
         jpeg.optimize(path, probe(path, MANY), check_stop)
     assert calls < 60
-
-
-@pytest.mark.parametrize("quality", [30, 50, 75, 90, 95])
-def test_the_quality_of_a_file_is_estimated_from_its_tables(quality: int) -> None:
-    data = pictures.saved(pictures.scene(), "JPEG", quality=quality)
-    assert container.estimated_quality(data) == pytest.approx(quality, abs=4)

@@ -48,6 +48,7 @@ class House:
     """An engine on its folder, as compose wires it."""
 
     def __init__(self, database: Database, folder: Path, optimize: Callable[[Work], StageResult], threads: int) -> None:
+        self.database = database
         self.jobs = Jobs(database, utc_now, 1000)
         self.blobs = Blobs(folder, self.jobs.is_referenced)
         self.credits = Credits(database, utc_now)
@@ -63,6 +64,11 @@ class House:
         async with self.blobs.put(content) as blob:
             job, _ = await self.engine.submit(account_id, Plan(operation), blob, INFO, "a.jpg")
         return job
+
+    async def movements(self, job_id: str) -> list[tuple[str, int]]:
+        async with self.database.reading() as read:
+            sql = "SELECT kind, amount FROM ledger WHERE job_id = ? ORDER BY id"
+            return [(row["kind"], row["amount"]) for row in await read._connection.execute_fetchall(sql, (job_id,))]
 
     async def balance(self) -> int:
         return await self.credits.balance(await self.keys.account_id(create=True))
@@ -129,6 +135,7 @@ async def test_a_failure_is_told_and_paid_back_once(tmp_path: Path) -> None:
         job = await made.engine.wait_final((await made.submit()).id, 10)
         assert (job.status, job.stages[0].error) == (Status.FAILED, "Expected more.")
         assert await made.balance() == 1000
+        assert await made.movements(job.id) == [("hold", -1), ("release", 1)]
 
 
 async def test_a_stage_is_told_its_deadline(tmp_path: Path) -> None:

@@ -117,11 +117,6 @@ def _tracks(data: Data) -> list[Box]:
     return found
 
 
-def is_sequence(data: Data) -> bool:
-    """Whether the file is an animation with a track of its own."""
-    return any(box.kind == b"moov" for box in boxes(data, 0, len(data)))
-
-
 def read_header(data: Data) -> ImageInfo:
     """What the primary item's properties, or an animation's track, say. Raises: BrokenImage."""
     meta = _meta(data)

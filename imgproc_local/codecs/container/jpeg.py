@@ -14,7 +14,7 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
-SOI, EOI, SOS, COM, DQT = 0xD8, 0xD9, 0xDA, 0xFE, 0xDB
+EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
@@ -140,22 +140,6 @@ def luma_quantization(data: Data) -> tuple[int, ...]:
                 return unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
             at += 129 if wide else 65
     raise BrokenImage("The JPEG has no quantization table for its brightness.")
-
-
-def quantization_mean(data: Data) -> float:
-    """The mean step of table 0: the higher, the coarser the picture was stored."""
-    steps = luma_quantization(data)
-    return sum(steps) / len(steps)
-
-
-def estimated_quality(data: Data) -> int:
-    """The quality, 1 to 100, at which libjpeg's own tables would be about as coarse as the file's.
-
-    Source: libjpeg's jpeg_quality_scaling; 57.6 is the mean step of table K.1 of ITU-T T.81.
-    """
-    scale = 100 * quantization_mean(data) / 57.6
-    quality = 100 - scale / 2 if scale <= 100 else 5000 / scale
-    return max(1, min(100, round(quality)))
 
 
 def gain_map_offset(data: Data) -> int | None:
