@@ -6,55 +6,26 @@ translated nor passed off as a translation: then the sentence is built from what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from itertools import groupby
 
-from msgspec import Struct
-
-from imgproc_local.domain.image import Embedded, EmbeddedText, Pixels
+from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts_language import certain_language, function_words, readable
+from imgproc_local.vision.facts_language import function_words, readable
 from imgproc_local.vision.facts_phrases import Said, sentence, slug_words
 from imgproc_local.vision.facts_pixels import Looks, look
-from imgproc_local.vision.facts_words import MAX_CHARS, file_words, named_screenshot, own_text, shortened
+from imgproc_local.vision.facts_words import MAX_CHARS, named_screenshot, shortened
+from imgproc_local.vision.own_words import Text, Words, in_language, own_words
 
 MIN_SLUG_WORDS = 3
 MAX_TITLE_CHARS = 80
 MAX_CAPTION_CHARS = 100
 MAX_KEYWORDS = 5
-MAX_READ_ENTRIES = 50
-"""More keywords or persons than these are not looked at: a few are told."""
-
 _RESET_CLOCKS = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
 """Where a camera's clock stands that was never set: no date of a picture."""
-
-_SAME_LANGUAGE = {"no": "nb", "iw": "he", "in": "id"}
-"""Older or wider codes for a language offered. Source: IANA Language Subtag Registry."""
-
-
-class Text(Struct, frozen=True):
-    """A person's text, cleaned; `language` is None where neither the file nor the text says it for certain."""
-
-    text: str
-    language: str | None
-
-
-class Words(Struct, frozen=True):
-    """All that people wrote about one picture, the same for every language asked for."""
-
-    alt_text: tuple[Text, ...]
-    sentences: tuple[Text, ...]
-    titles: tuple[Text, ...]
-    captions: tuple[Text, ...]
-    keywords: tuple[Text, ...]
-    event: tuple[Text, ...]
-    persons: tuple[str, ...]
-    places: tuple[str, ...]
-    position: tuple[str, ...]
-    file: tuple[str, ...]
 
 
 class FactsDescriber:
@@ -75,40 +46,13 @@ class FactsDescriber:
             from_camera=embedded.camera is not None,
             named_screenshot=named_screenshot(hints.original_filename),
         )
-        words = _gather(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        words = own_words(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
         taken = _taken(embedded.created, self._today()) if looks.kind == "photograph" else None
         translations = []
         for language in languages:
             check_stop()
             translations.append(_translate(language, looks, words, taken))
         return tuple(translations)
-
-
-def _gather(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> Words:
-    captions = _texts(embedded.description)
-    titles = _texts(embedded.title) + _texts(embedded.headline)
-    located = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
-    places = [own_text(place) for place in located if place]
-    return Words(
-        alt_text=_texts(embedded.alt_text),
-        sentences=(
-            *_texts(embedded.extended_description),
-            *captions,
-            *_texts(embedded.headline),
-            *_texts(embedded.title),
-        ),
-        titles=titles,
-        captions=captions,
-        keywords=_texts(embedded.keywords[:MAX_READ_ENTRIES]),
-        event=_texts(embedded.event),
-        persons=tuple(
-            dict.fromkeys(name for person in embedded.persons[:MAX_READ_ENTRIES] if (name := own_text(person)))
-        ),
-        places=tuple(dict.fromkeys(place for place in places if place)),
-        # WGS 84 latitude and longitude, written the same in every language; four decimals are some ten metres
-        position=(f"GPS {position[0]:.4f}, {position[1]:.4f}",) if position else (),
-        file=file_words(filename),
-    )
 
 
 def _taken(created: str | None, today: date) -> tuple[int, int] | None:
@@ -118,36 +62,15 @@ def _taken(created: str | None, today: date) -> tuple[int, int] | None:
     return int(created[:4]), int(created[5:7])
 
 
-def _texts(embedded: Iterable[EmbeddedText]) -> tuple[Text, ...]:
-    return tuple(
-        Text(text, _primary(entry.language) or certain_language(text))
-        for entry in embedded
-        if (text := own_text(entry.text))
-    )
-
-
-def _primary(tag: str | None) -> str | None:
-    """The primary subtag of a BCP 47 tag; XMP's x-default names no language."""
-    if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
-        return None
-    primary = tag.lower().replace("_", "-").split("-")[0]
-    return _SAME_LANGUAGE.get(primary, primary)
-
-
 def _translate(language: str, looks: Looks, words: Words, taken: tuple[int, int] | None) -> Translation:
-    own_alt = _in_language(words.alt_text, language)
-    own = own_alt or _in_language(words.sentences, language)
+    own_alt = in_language(words.alt_text, language)
+    own = own_alt or in_language(words.sentences, language)
     if own_alt and len(own_alt) <= MAX_CHARS:
         alt = own_alt
     else:
         alt = shortened(own) if own else sentence(language, looks, _said(language, words, taken))
     source = Source.EMBEDDED if own else Source.FACTS
     return Translation(language, _slug(language, looks, words, own, taken), alt, source)
-
-
-def _in_language(texts: Sequence[Text], language: str | None) -> str:
-    """The first text in `language`, None for those of no known one; "" where there is none."""
-    return next((entry.text for entry in texts if entry.language == language), "")
 
 
 def _said(language: str, words: Words, taken: tuple[int, int] | None) -> Said:
@@ -206,13 +129,13 @@ def _slug(language: str, looks: Looks, words: Words, own_text: str, taken: tuple
 def _content_words(language: str, words: Words, own_text: str) -> str:
     """The text that names the content best: in the language asked for, else of no known language."""
     return (
-        _in_language(words.titles, language)
+        in_language(words.titles, language)
         or own_text
         or " ".join(_listed(words.keywords, language))
-        or _in_language(words.titles, None)
+        or in_language(words.titles, None)
         or " ".join(_listed(words.keywords, None))
         or " ".join(words.file)
-        or _in_language(words.captions, None)
+        or in_language(words.captions, None)
     )
 
 
