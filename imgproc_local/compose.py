@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -148,8 +149,9 @@ async def open_services(
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))
             prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
+            analyze = Analyze(make_describer, use_gps=config.use_gps)
             stages: tuple[Stage, ...] = (
-                Analyze(make_describer, use_gps=config.use_gps),
+                analyze,
                 Optimize(service, fallback=config.compression_fallback),
                 Convert(),
             )
@@ -177,5 +179,6 @@ async def open_services(
                 )
             finally:
                 await engine.stop()
+                await asyncio.to_thread(analyze.close)
     finally:
         lock.release()

@@ -18,6 +18,7 @@
     ├── StorageFailed           the disk or the database refused
     ├── DataFolderBusy          another process owns the data folder
     ├── SettingInvalid          a setting has a value that can't be used
+    ├── ModelUnusable           a vision model's files are missing, damaged, or do not work here
     └── StageFailed             a stage of a job can't produce its result
         ├── OutsideServiceFailed    the outside service gave no usable result
         ├── StageTimedOut           it ran into its deadline
@@ -140,6 +141,10 @@ class DataFolderBusy(ServiceError):
 
 class SettingInvalid(ServiceError):
     code = "setting_invalid"
+
+
+class ModelUnusable(ServiceError):
+    code = "model_unusable"
 
 
 class StageFailed(ServiceError):

@@ -27,6 +27,11 @@ class Analyze:
         """Made on the vision lane's one thread, when the first picture comes."""
         return self._make_describer()
 
+    def close(self) -> None:
+        """Gives back what the describer holds, a model for instance. After the engine has stopped."""
+        if "_describer" in vars(self):
+            self._describer.close()
+
     def run(self, work: Work) -> AnalyzeResult:
         from imgproc_local.codecs import decode, metadata
 

@@ -25,9 +25,12 @@ class Describer(Protocol):
     """A blocking call, made on the vision lane's one thread.
 
     `describe` returns exactly one translation per requested language code, in order. It calls `check_stop` between
-    longer steps, which raises `StageFailed` when the deadline passed or the job was cancelled.
+    longer steps, which raises `StageFailed` when the deadline passed or the job was cancelled. `close` gives back
+    what it holds, when nothing is described any more.
     """
 
     def describe(
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: Callable[[], None]
     ) -> tuple[Translation, ...]: ...
+
+    def close(self) -> None: ...

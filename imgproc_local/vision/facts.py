@@ -54,6 +54,9 @@ class FactsDescriber:
             translations.append(_translate(language, looks, words, taken))
         return tuple(translations)
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def _taken(created: str | None, today: date) -> tuple[int, int] | None:
     """Year and month of EXIF's `YYYY-MM-DD`, None where the clock was never set or lies ahead."""

@@ -15,6 +15,7 @@ from tests.support.service import GatedDescriber, Running
 NOT_OVER_HTTP = {
     "ServiceError",
     "DataFolderBusy",
+    "ModelUnusable",
     "SettingInvalid",
     "StageFailed",
     "OutsideServiceFailed",

@@ -37,6 +37,7 @@ class GatedDescriber:
         self.error: Exception | None = None
         self.described = 0
         self.slug = "a-test-picture"
+        self.closed = False
 
     def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
         while not self.open.wait(0.01):
@@ -45,6 +46,9 @@ class GatedDescriber:
         if self.error is not None:
             raise self.error
         return tuple(Translation(code, self.slug, f"Text in {code}.", Source.FACTS) for code in languages)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Running:

@@ -1,0 +1,29 @@
+"""Vision models as data: which two files one is made of, and how it is talked to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Talk(Struct, frozen=True):
+    """How a model is talked to.
+
+    `image_tokens` is the most that one picture may take, where the model's pictures vary in size. `template` is
+    llama.cpp's name of a chat template, "" for the one inside the file. `answer_opening` is put in the model's mouth
+    before its answer: an empty thought, where it would think aloud otherwise.
+    """
+
+    image_tokens: int = 256
+    template: str = ""
+    answer_opening: str = ""
+
+
+class VisionModel(Struct, frozen=True):
+    """An installed model: a text model and the projector that lets it see, both GGUF."""
+
+    name: str
+    text_path: Path
+    mmproj_path: Path
+    talk: Talk = Talk()

@@ -1,0 +1,410 @@
+"""A vision model through llama.cpp's low-level bindings: a picture is read once, then written about in many languages.
+
+The key-value cache of sequence 0 holds the picture and the text that all languages share; each language is a copy of
+that sequence (a copy costs nothing: cells are shared) with its own last line and its own answer, and all of them are
+decoded together, one token of each per step. So ten languages cost little more than one.
+
+Invariants: one thread at a time uses a `Llama`; whatever fails, sequence 0 is as it was or is read anew; nothing here
+opens a socket or writes to the terminal. What llama.cpp refuses becomes `ModelUnusable`. What makes it abort the
+process is found beforehand, in a child process (`vision/proof.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from imgproc_local.domain.errors import ModelUnusable, ServiceError
+from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.model import VisionModel
+from imgproc_local.vision.llama_library import library, physical_cores
+from imgproc_local.vision.llama_sampler import Sampler
+from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
+
+MAX_NEW_TOKENS = 128
+"""Per language: room for 250 characters, where a token is two of them on average."""
+BATCH_TOKENS = 512
+RETRY_TOKENS = 64
+"""What a complaint adds to the last line of the question."""
+CONTEXT_STEP_TOKENS = 512
+"""Contexts are made in these steps, so that a language more does not need a new one."""
+STOP_POLL_S = 0.05
+EVALUATED_AT_ONCE = 16
+"""Graph nodes of the picture's encoder between two looks at the stop flag: a few milliseconds."""
+
+_END = b'"}'
+_SLOT = "PICTURE-AND-QUESTION"
+
+
+class _Stop:
+    """Asks `check_stop` a few times a second from a thread of its own, and keeps what it raised.
+
+    llama.cpp looks at `flag` between any two operations, without the interpreter's lock.
+    """
+
+    def __init__(self, check_stop: Callable[[], None]) -> None:
+        self.flag = ctypes.create_string_buffer(2)
+        self.error: ServiceError | None = None
+        self._check = check_stop
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="vision-stop", daemon=True)
+
+    def __enter__(self) -> _Stop:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(STOP_POLL_S):
+            try:
+                self._check()
+            except ServiceError as error:
+                self.error = error
+                self.flag[0] = b"\x01"
+                return
+
+    def raise_if_set(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class Llama:
+    """A loaded model. `read` a picture, then `write` about it, as often as wanted; `close` gives the memory back."""
+
+    def __init__(
+        self,
+        model: VisionModel,
+        threads: int = 0,
+        gpu_layers: int | None = None,
+        check_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Loads both files: a second or two. `threads` 0 is one per physical core, `gpu_layers` None is all there are.
+
+        Raises: ModelUnusable; what `check_stop` raised.
+        """
+        self.model = model
+        self.parallel = True
+        self.tokens_written = 0
+        self._library = library()
+        self._low, self._mtmd = self._library.low, self._library.mtmd
+        self._threads = threads or physical_cores()
+        self._use_gpu = self._library.gpu and gpu_layers != 0
+        self._text: Any = None
+        self._eyes: Any = None
+        self._context: Any = None
+        self._batch: Any = None
+        self._context_tokens = self._context_sequences = 0
+        self._prefix_end = 0
+        self._stop: _Stop | None = None
+        self._flag = ctypes.create_string_buffer(2)
+        self._countdown = EVALUATED_AT_ONCE
+        self._library.told.clear()
+        try:
+            with self._stopped_by(check_stop):
+                self._load(gpu_layers)
+            self._before, self._after = self._frame()
+            self._grammar_sampler(seed=None).close()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, gpu_layers: int | None) -> None:
+        low, mtmd, model = self._low, self._mtmd, self.model
+        params = low.llama_model_default_params()
+        params.n_gpu_layers = (999 if gpu_layers is None else gpu_layers) if self._use_gpu else 0
+        # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
+        params.use_extra_bufts = False
+        # the callbacks must live as long as what calls them
+        self._on_progress = low.llama_progress_callback(lambda _part, _data: self._may_go_on())
+        params.progress_callback = self._on_progress
+        self._text = low.llama_model_load_from_file(os.fsencode(model.text_path), params)
+        self._succeed(0)
+        if not self._text:
+            raise ModelUnusable(f"{model.text_path.name} can't be loaded: {self._library.reason(model.text_path)}")
+        self._vocabulary = low.llama_model_get_vocab(self._text)
+        eyes = mtmd.mtmd_context_params_default()
+        eyes.use_gpu = self._use_gpu
+        eyes.n_threads = self._threads
+        eyes.print_timings = False
+        eyes.warmup = False
+        eyes.flash_attn_type = low.LLAMA_FLASH_ATTN_TYPE_AUTO
+        eyes.image_max_tokens = model.talk.image_tokens
+        self._on_node = low.ggml_backend_sched_eval_callback(self._at_node)
+        eyes.cb_eval = self._on_node
+        self._eyes = mtmd.mtmd_init_from_file(os.fsencode(model.mmproj_path), self._text, eyes)
+        if not self._eyes or not mtmd.mtmd_support_vision(self._eyes):
+            reason = self._library.reason(model.mmproj_path) if not self._eyes else "it is no projector for pictures"
+            raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
+
+    def close(self) -> None:
+        """Frees all of it, in the order that llama.cpp needs. May be called twice."""
+        self._close_context()
+        if self._eyes:
+            self._mtmd.mtmd_free(self._eyes)
+        if self._text:
+            self._low.llama_model_free(self._text)
+        self._eyes = self._text = None
+        if sys.platform == "linux":
+            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+            if trim is not None:
+                trim(0)
+
+    def _close_context(self) -> None:
+        if self._batch is not None:
+            self._low.llama_batch_free(self._batch)
+        if self._context:
+            self._low.llama_free(self._context)
+        self._batch = self._context = None
+        self._context_tokens = self._context_sequences = 0
+
+    def read(self, image: Pixels, shared: str, tails: Sequence[str], check_stop: Callable[[], None]) -> None:
+        """Looks at the picture and reads the text after it; `tails` are those that `write` may be asked for together.
+
+        Raises: ModelUnusable; what `check_stop` raised, within a tenth of a second.
+        """
+        with self._stopped_by(check_stop), self._chunks(image, shared) as chunks:
+            mtmd = self._mtmd
+            prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
+            room = sum(len(self._tokens(tail + self._after)) + MAX_NEW_TOKENS for tail in tails) + RETRY_TOKENS
+            self._make_context(prefix + room, 1 + len(tails))
+            memory = self._low.llama_get_memory(self._context)
+            self._low.llama_memory_clear(memory, True)
+            self._prefix_end = 0
+            past = 0
+            for index in range(mtmd.mtmd_input_chunks_size(chunks)):
+                past = self._read_chunk(mtmd.mtmd_input_chunks_get(chunks, index), past)
+            self._prefix_end = past
+
+    def _read_chunk(self, chunk: Any, past: int) -> int:
+        """The position after the chunk."""
+        low, mtmd = self._low, self._mtmd
+        after = low.llama_pos(past)
+        where = (low.llama_pos(past), low.llama_seq_id(0))
+        if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
+            self._succeed(
+                mtmd.mtmd_helper_eval_chunk_single(
+                    self._eyes, self._context, chunk, *where, BATCH_TOKENS, False, ctypes.byref(after)
+                )
+            )
+        else:
+            self._countdown = EVALUATED_AT_ONCE
+            self._succeed(mtmd.mtmd_encode_chunk(self._eyes, chunk))
+            seen = mtmd.mtmd_get_output_embd(self._eyes)
+            nothing = mtmd.mtmd_helper_post_decode_callback(0)
+            self._succeed(
+                mtmd.mtmd_helper_decode_image_chunk(
+                    self._eyes, self._context, chunk, seen, *where, BATCH_TOKENS, ctypes.byref(after), nothing, None
+                )
+            )
+        return int(after.value)
+
+    def write(self, tails: Sequence[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+        """What the model writes after each of `tails`, in order; a text without its end ran out of tokens.
+
+        Always the likeliest token, or drawn by `seed` where one is given: the same again for the same seed.
+
+        Raises: ModelUnusable; what `check_stop` raised.
+        """
+        if not self._prefix_end:
+            raise ModelUnusable("No picture was read, so nothing can be written about it.")
+        with self._stopped_by(check_stop):
+            if self.parallel:
+                return self._write_together(tails, seed)
+            return [text for tail in tails for text in self._write_together([tail], seed)]
+
+    def _write_together(self, tails: Sequence[str], seed: int | None) -> list[str]:
+        low, prefix = self._low, self._prefix_end
+        memory = low.llama_get_memory(self._context)
+        sequences = range(1, len(tails) + 1)
+        samplers = [self._grammar_sampler(seed) for _ in tails]
+        written = [b""] * len(tails)
+        try:
+            asked = [self._tokens(tail + self._after) for tail in tails]
+            for sequence in sequences:
+                low.llama_memory_seq_cp(memory, 0, sequence, -1, -1)
+            questions = [
+                (token, prefix + place, sequence, False)
+                for sequence, tokens in zip(sequences, asked, strict=True)
+                for place, token in enumerate(tokens[:-1])
+            ]
+            for start in range(0, len(questions), BATCH_TOKENS):
+                self._decode(questions[start : start + BATCH_TOKENS])
+            step = [
+                (tokens[-1], prefix + len(tokens) - 1, sequence, True)
+                for sequence, tokens in zip(sequences, asked, strict=True)
+            ]
+            for _ in range(MAX_NEW_TOKENS):
+                self._decode(step)
+                following = []
+                for row, (_, position, sequence, _) in enumerate(step):
+                    token = samplers[sequence - 1].next_token(self._context, row)
+                    if low.llama_vocab_is_eog(self._vocabulary, token):
+                        continue
+                    self.tokens_written += 1
+                    written[sequence - 1] += self._piece(token)
+                    # quotes end the strings and can't stand inside them: this is the end of the answer
+                    if not written[sequence - 1].endswith(_END):
+                        following.append((token, position + 1, sequence, True))
+                step = following
+                if not step:
+                    break
+        finally:
+            for sampler in samplers:
+                sampler.close()
+            for sequence in sequences:
+                low.llama_memory_seq_rm(memory, sequence, -1, -1)
+        opening = self.model.talk.answer_opening
+        return [text.decode("utf-8", "replace").removeprefix(opening) for text in written]
+
+    def _decode(self, items: Sequence[tuple[int, int, int, bool]]) -> None:
+        """One step: (token, position, sequence, whether the next token is wanted)."""
+        batch = self._batch
+        batch.n_tokens = len(items)
+        for row, (token, position, sequence, wanted) in enumerate(items):
+            batch.token[row] = token
+            batch.pos[row] = position
+            batch.n_seq_id[row] = 1
+            batch.seq_id[row][0] = sequence
+            batch.logits[row] = wanted
+        self._succeed(self._low.llama_decode(self._context, batch))
+
+    def _make_context(self, tokens: int, sequences: int) -> None:
+        if tokens <= self._context_tokens and sequences <= self._context_sequences:
+            return
+        self._close_context()
+        low = self._low
+        params = low.llama_context_default_params()
+        params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
+        params.n_batch = params.n_ubatch = BATCH_TOKENS
+        params.n_seq_max = sequences
+        # without it more than one sequence ends the process
+        params.kv_unified = True
+        params.n_threads = params.n_threads_batch = self._threads
+        params.flash_attn_type = low.LLAMA_FLASH_ATTN_TYPE_AUTO
+        params.offload_kqv = self._use_gpu
+        self._context = low.llama_init_from_model(self._text, params)
+        if not self._context:
+            raise ModelUnusable(
+                f"{self.model.name} can't work on {params.n_ctx} tokens here:"
+                f" {self._library.reason(self.model.text_path)}"
+            )
+        self._batch = low.llama_batch_init(BATCH_TOKENS, 0, sequences)
+        self._context_tokens, self._context_sequences = params.n_ctx, sequences
+        self._heed_flag()
+
+    @contextmanager
+    def _chunks(self, image: Pixels, shared: str) -> Iterator[Any]:
+        """The question as llama.cpp cuts it: text, picture (or its tiles with text between), text."""
+        mtmd = self._mtmd
+        bitmap = mtmd.mtmd_bitmap_init(
+            image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
+        )
+        chunks = mtmd.mtmd_input_chunks_init()
+        try:
+            text = (self._before + mtmd.mtmd_default_marker().decode() + shared).encode()
+            question = mtmd.mtmd_input_text()
+            question.text, question.text_len = text, len(text)
+            question.add_special = question.parse_special = True
+            bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
+            if mtmd.mtmd_tokenize(self._eyes, chunks, ctypes.byref(question), bitmaps, 1):
+                raise ModelUnusable(
+                    f"{self.model.name} can't take a picture of {image.width_px}×{image.height_px} pixels:"
+                    f" {self._library.reason(self.model.mmproj_path)}"
+                )
+            yield chunks
+        finally:
+            mtmd.mtmd_input_chunks_free(chunks)
+            mtmd.mtmd_bitmap_free(bitmap)
+
+    def _frame(self) -> tuple[str, str]:
+        """What the model's chat template puts before and after a user's turn."""
+        low, talk = self._low, self.model.talk
+        template = talk.template.encode() or low.llama_model_chat_template(self._text, None)
+        if not template:
+            raise ModelUnusable(f"{self.model.name} has no chat template; name one with --template (chatml, gemma …).")
+        turn = low.llama_chat_message(role=b"user", content=_SLOT.encode())
+        turns = (low.llama_chat_message * 1)(turn)
+        written = ctypes.create_string_buffer(8192)
+        length = low.llama_chat_apply_template(template, turns, 1, True, written, len(written))
+        text = written.raw[: max(length, 0)].decode("utf-8", "replace")
+        if _SLOT not in text:
+            raise ModelUnusable(
+                f"llama.cpp does not know the chat template of {self.model.name};"
+                " name one that it knows with --template (chatml, gemma …)."
+            )
+        before, _, after = text.partition(_SLOT)
+        return before, after + talk.answer_opening
+
+    def _tokens(self, text: str) -> list[int]:
+        data = text.encode()
+        room = len(data) + 8
+        tokens = (self._low.llama_token * room)()
+        count = self._low.llama_tokenize(self._vocabulary, data, len(data), tokens, room, False, True)
+        return list(tokens[:count])
+
+    def _piece(self, token: int) -> bytes:
+        text = ctypes.create_string_buffer(256)
+        length = self._low.llama_token_to_piece(self._vocabulary, token, text, len(text), 0, False)
+        return text.raw[: max(length, 0)]
+
+    def _grammar_sampler(self, seed: int | None) -> Sampler:
+        return Sampler(self._low, self._vocabulary, seed)
+
+    @contextmanager
+    def _stopped_by(self, check_stop: Callable[[], None]) -> Iterator[None]:
+        with _Stop(check_stop) as stop:
+            self._stop = stop
+            # a flag of its own for each call: the last one stays referenced until the next
+            self._flag = stop.flag
+            self._heed_flag()
+            try:
+                yield
+            finally:
+                self._stop = None
+
+    def _heed_flag(self) -> None:
+        if self._context:
+            self._low.llama_set_abort_callback(self._context, self._library.is_set, ctypes.addressof(self._flag))
+
+    def _succeed(self, status: int) -> None:
+        """Raises what stopped the call, or says that the model failed."""
+        if self._stop is not None:
+            self._stop.raise_if_set()
+        if status:
+            raise ModelUnusable(
+                f"{self.model.name} failed on this picture ({status}): {self._library.reason(self.model.text_path)}"
+            )
+
+    def _at_node(self, _tensor: object, asked: bool, _data: object) -> bool:
+        """Called by the encoder: first whether it should halt after a node, then, there, whether to go on."""
+        if asked:
+            self._countdown -= 1
+            if self._countdown:
+                return False
+            self._countdown = EVALUATED_AT_ONCE
+            return True
+        return self._may_go_on()
+
+    def _may_go_on(self) -> bool:
+        return self._stop is None or self._stop.error is None
+
+
+def try_model(model: VisionModel) -> None:
+    """Loads the model, shows it a picture and lets it write: what it can't do fails here. Raises `ModelUnusable`."""
+    side = 128
+    gradient = bytes(value for y in range(side) for x in range(side) for value in (2 * x, 2 * y, 128))
+    llama = Llama(model)
+    try:
+        tails = [language_text("en"), language_text("de")]
+        llama.read(Pixels(side, side, gradient), INSTRUCTIONS, tails, lambda: None)
+        llama.write(tails, lambda: None)
+    finally:
+        llama.close()

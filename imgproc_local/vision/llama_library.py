@@ -1,0 +1,93 @@
+"""llama.cpp's bindings, loaded once and quietly, and what of the machine decides whether and how they run."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import sys
+from collections import deque
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from imgproc_local.domain.errors import ModelUnusable
+
+NEEDED_FLAGS = ("avx2", "fma", "f16c", "bmi2")
+"""What the portable build needs of an x86-64 processor: Haswell (2013) and newer."""
+ERROR_LEVEL = 4
+"""Source: ggml.h, `enum ggml_log_level`."""
+
+
+class Library:
+    """The bindings, imported without their package's `__init__`, which would load NumPy and 60 modules more."""
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("llama_cpp")
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModelUnusable(
+                "llama-cpp-python is not installed. Install it with: pip install 'imgproc-local[vision]'"
+            )
+        missing = _missing_flags()
+        if missing:
+            raise ModelUnusable(
+                f"A vision model needs a processor with AVX2, FMA, F16C and BMI2; this one lacks {', '.join(missing)}."
+            )
+        if "llama_cpp" not in sys.modules:
+            package = ModuleType("llama_cpp")
+            package.__path__ = list(spec.submodule_search_locations)
+            package.__spec__ = spec
+            sys.modules["llama_cpp"] = package
+        try:
+            import llama_cpp.llama_cpp as low
+            import llama_cpp.mtmd_cpp as mtmd
+        except (ImportError, OSError, RuntimeError) as error:
+            raise ModelUnusable(f"llama-cpp-python can't be loaded: {error}") from error
+        # untyped: the bindings' annotations are of ctypes' private classes
+        self.low: Any = low
+        self.mtmd: Any = mtmd
+        self.told: deque[str] = deque(maxlen=20)
+        # llama.cpp keeps the pointer: it must live as long as the process
+        self._log = low.llama_log_callback(self._hear)
+        low.llama_log_set(self._log, ctypes.c_void_p(0))
+        mtmd.mtmd_log_set(self._log, ctypes.c_void_p(0))
+        mtmd.mtmd_helper_log_set(self._log, ctypes.c_void_p(0))
+        low.llama_backend_init()
+        self.gpu = bool(low.llama_supports_gpu_offload())
+        # `bool (*)(void *)` that never needs the interpreter: strlen of "" is false, of one character true
+        libc = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
+        self.is_set = ctypes.cast(libc.strlen, low.ggml_abort_callback)
+
+    def _hear(self, level: int, message: bytes, _: object) -> None:
+        if level == ERROR_LEVEL:
+            self.told.append(message.decode("utf-8", "replace").strip())
+
+    def reason(self, path: Path) -> str:
+        """What llama.cpp said last, without the folder it said it of."""
+        said = [line for line in self.told if line and "failed to load model" not in line]
+        return (said[-1] if said else "llama.cpp gave no reason").replace(str(path), path.name)
+
+
+@cache
+def library() -> Library:
+    """The one library of this process. Raises `ModelUnusable` where it is not installed or can't run here."""
+    return Library()
+
+
+def _missing_flags() -> list[str]:
+    if platform.machine().lower() not in ("x86_64", "amd64") or not Path("/proc/cpuinfo").exists():
+        return []
+    line = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
+    return [flag for flag in NEEDED_FLAGS if flag not in line.split()]
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, two threads of one core counted once."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in allowed:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.add(siblings.read_text() if siblings.exists() else str(cpu))
+    return len(cores)
