@@ -21,9 +21,9 @@ from typing import Any
 
 from imgproc_local.domain.errors import ModelUnusable, ServiceError
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.model import VisionModel
 from imgproc_local.vision.llama_library import library, physical_cores
 from imgproc_local.vision.llama_sampler import Sampler
+from imgproc_local.vision.model import VisionModel
 from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
 
 MAX_NEW_TOKENS = 128
