@@ -12,19 +12,22 @@ process is found beforehand, in a child process (`vision/proof.py`).
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from imgproc_local.domain.errors import ModelUnusable, ServiceError
+from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llama_library import library, physical_cores
 from imgproc_local.vision.llama_sampler import Sampler
+from imgproc_local.vision.llama_stop import StopFlag
 from imgproc_local.vision.model import VisionModel
 from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
+
+log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 128
 """Per language: room for 250 characters, where a token is two of them on average."""
@@ -33,47 +36,11 @@ RETRY_TOKENS = 64
 """What a complaint adds to the last line of the question."""
 CONTEXT_STEP_TOKENS = 512
 """Contexts are made in these steps, so that a language more does not need a new one."""
-STOP_POLL_S = 0.05
 EVALUATED_AT_ONCE = 16
 """Graph nodes of the picture's encoder between two looks at the stop flag: a few milliseconds."""
 
 _END = b'"}'
 _SLOT = "PICTURE-AND-QUESTION"
-
-
-class _Stop:
-    """Asks `check_stop` a few times a second from a thread of its own, and keeps what it raised.
-
-    llama.cpp looks at `flag` between any two operations, without the interpreter's lock.
-    """
-
-    def __init__(self, check_stop: Callable[[], None]) -> None:
-        self.flag = ctypes.create_string_buffer(2)
-        self.error: ServiceError | None = None
-        self._check = check_stop
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="vision-stop", daemon=True)
-
-    def __enter__(self) -> _Stop:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(STOP_POLL_S):
-            try:
-                self._check()
-            except ServiceError as error:
-                self.error = error
-                self.flag[0] = b"\x01"
-                return
-
-    def raise_if_set(self) -> None:
-        if self.error is not None:
-            raise self.error
 
 
 class Llama:
@@ -103,7 +70,7 @@ class Llama:
         self._batch: Any = None
         self._context_tokens = self._context_sequences = 0
         self._prefix_end = 0
-        self._stop: _Stop | None = None
+        self._stop: StopFlag | None = None
         self._flag = ctypes.create_string_buffer(2)
         self._countdown = EVALUATED_AT_ONCE
         self._library.told.clear()
@@ -174,7 +141,7 @@ class Llama:
             mtmd = self._mtmd
             prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
             room = sum(len(self._tokens(tail + self._after)) + MAX_NEW_TOKENS for tail in tails) + RETRY_TOKENS
-            self._make_context(prefix + room, 1 + len(tails))
+            self._make_context(prefix + room, 1 + (len(tails) if self.parallel else 1))
             memory = self._low.llama_get_memory(self._context)
             self._low.llama_memory_clear(memory, True)
             self._prefix_end = 0
@@ -216,9 +183,16 @@ class Llama:
         if not self._prefix_end:
             raise ModelUnusable("No picture was read, so nothing can be written about it.")
         with self._stopped_by(check_stop):
-            if self.parallel:
-                return self._write_together(tails, seed)
+            if self.parallel and len(tails) > 1:
+                try:
+                    return self._write_together(tails, seed)
+                except ModelUnusable as error:
+                    self._give_up_parallel(error.message)
             return [text for tail in tails for text in self._write_together([tail], seed)]
+
+    def _give_up_parallel(self, reason: str) -> None:
+        log.info("%s writes one language after the other: %s", self.model.name, reason)
+        self.parallel = False
 
     def _write_together(self, tails: Sequence[str], seed: int | None) -> list[str]:
         low, prefix = self._low, self._prefix_end
@@ -277,9 +251,21 @@ class Llama:
         self._succeed(self._low.llama_decode(self._context, batch))
 
     def _make_context(self, tokens: int, sequences: int) -> None:
+        """A context of at least so many tokens, with room for fewer sequences where the model refuses many."""
         if tokens <= self._context_tokens and sequences <= self._context_sequences:
             return
         self._close_context()
+        self._try_context(tokens, sequences)
+        if not self._context and sequences > 2:
+            self._give_up_parallel(self._library.reason(self.model.text_path))
+            self._try_context(tokens, 2)
+        if not self._context:
+            raise ModelUnusable(
+                f"{self.model.name} can't work on {tokens} tokens here: {self._library.reason(self.model.text_path)}"
+            )
+        self._heed_flag()
+
+    def _try_context(self, tokens: int, sequences: int) -> None:
         low = self._low
         params = low.llama_context_default_params()
         params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
@@ -291,14 +277,9 @@ class Llama:
         params.flash_attn_type = low.LLAMA_FLASH_ATTN_TYPE_AUTO
         params.offload_kqv = self._use_gpu
         self._context = low.llama_init_from_model(self._text, params)
-        if not self._context:
-            raise ModelUnusable(
-                f"{self.model.name} can't work on {params.n_ctx} tokens here:"
-                f" {self._library.reason(self.model.text_path)}"
-            )
-        self._batch = low.llama_batch_init(BATCH_TOKENS, 0, sequences)
-        self._context_tokens, self._context_sequences = params.n_ctx, sequences
-        self._heed_flag()
+        if self._context:
+            self._batch = low.llama_batch_init(BATCH_TOKENS, 0, sequences)
+            self._context_tokens, self._context_sequences = params.n_ctx, sequences
 
     @contextmanager
     def _chunks(self, image: Pixels, shared: str) -> Iterator[Any]:
@@ -360,7 +341,7 @@ class Llama:
 
     @contextmanager
     def _stopped_by(self, check_stop: Callable[[], None]) -> Iterator[None]:
-        with _Stop(check_stop) as stop:
+        with StopFlag(check_stop) as stop:
             self._stop = stop
             # a flag of its own for each call: the last one stays referenced until the next
             self._flag = stop.flag
