@@ -16,6 +16,7 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.vision.catalogue import Entry, check_name
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
@@ -93,9 +94,34 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compression_fallback: Annotated[
         bool, Meta(description="optimize locally where the compression service fails, instead of failing the stage")
     ] = True
-    air_gapped: Annotated[bool, Meta(description="refuse every setting by which anything would leave this machine")] = (
-        False
-    )
+    air_gapped: Annotated[
+        bool, Meta(description="refuse every setting by which anything would leave this machine, and `models pull`")
+    ] = False
+    model: Annotated[
+        str, Meta(description="vision model that describes; empty is the one of `models use`, none is without a model")
+    ] = ""
+    models_dir: Annotated[
+        str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
+    ] = ""
+    model_threads: Annotated[
+        int, Meta(ge=0, le=256, description="threads of the vision model; 0 is one per physical core")
+    ] = 0
+    model_gpu_layers: Annotated[
+        Annotated[int, Meta(ge=0, le=10_000)] | Literal["auto"],
+        Meta(description="layers of the vision model on the GPU; auto is all where llama.cpp was built for one"),
+    ] = "auto"
+    model_idle_s: Annotated[
+        int,
+        Meta(ge=0, description="seconds without a picture until the model's memory is given back; 0 is never"),
+    ] = 300
+    catalogue: Annotated[
+        dict[str, Entry], Meta(description="vision models to pull besides the known ones: tables [catalogue.NAME]")
+    ] = msgspec.field(default_factory=dict)
+
+    @property
+    def models_folder(self) -> Path:
+        """Where the vision models are."""
+        return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
 
 
 SETTINGS = Config.__struct_fields__
@@ -168,12 +194,24 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
 
 def _check(name: str, value: Any, origin: str) -> None:
+    if name == "catalogue" and isinstance(value, dict):
+        _check_catalogue(value, origin)
     hint = get_type_hints(Config, include_extras=True)[name]
     try:
         msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
         came = "another kind of value" if hint.__origin__ is Secret else repr(value)
         raise SettingInvalid(f"{name} ({origin}): {error}; {came} came. {setting_meta(name).description}.") from error
+
+
+def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
+    """Told by entry, where the check of the whole setting tells only what is wrong."""
+    for name, fields in entries.items():
+        try:
+            check_name(name)
+            msgspec.convert(fields, Entry)
+        except ValueError as error:
+            raise SettingInvalid(f"[catalogue.{name}] ({origin}): {error}.") from error
 
 
 def refuse_contradictions(config: Config) -> None:

@@ -24,7 +24,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llama_library import library, physical_cores
 from imgproc_local.vision.llama_sampler import Sampler
 from imgproc_local.vision.llama_stop import StopFlag
-from imgproc_local.vision.model import VisionModel
+from imgproc_local.vision.model import QUESTION, VisionModel
 from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
 
 log = logging.getLogger(__name__)
@@ -308,6 +308,9 @@ class Llama:
     def _frame(self) -> tuple[str, str]:
         """What the model's chat template puts before and after a user's turn."""
         low, talk = self._low, self.model.talk
+        if QUESTION in talk.template:
+            before, _, after = talk.template.partition(QUESTION)
+            return before, after + talk.answer_opening
         template = talk.template.encode() or low.llama_model_chat_template(self._text, None)
         if not template:
             raise ModelUnusable(f"{self.model.name} has no chat template; name one with --template (chatml, gemma …).")

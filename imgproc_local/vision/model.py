@@ -6,13 +6,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
+QUESTION = "{question}"
+"""Stands for the picture and the question in a template that is written out."""
+
 
 class Talk(Struct, frozen=True):
     """How a model is talked to.
 
     `image_tokens` is the most that one picture may take, where the model's pictures vary in size. `template` is
-    llama.cpp's name of a chat template, "" for the one inside the file. `answer_opening` is put in the model's mouth
-    before its answer: an empty thought, where it would think aloud otherwise.
+    llama.cpp's name of a chat template, or a user's turn written out with `QUESTION` in it, or "" for the template
+    inside the file. `answer_opening` is put in the model's mouth before its answer: an empty thought, where it would
+    think aloud otherwise.
     """
 
     image_tokens: int = 256

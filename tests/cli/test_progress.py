@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from imgproc_local.cli.progress import Progress
+from imgproc_local.cli.progress import Progress, Transfer
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 
@@ -36,4 +36,23 @@ def test_the_progress_line_has_a_bar_per_stage_and_goes_without_a_trace() -> Non
 def test_no_terminal_no_progress_line() -> None:
     stream = io.StringIO()
     Progress(2, stream).moved(job(*[StageState.PENDING] * 3), job(*[StageState.DONE] * 3))
+    assert stream.getvalue() == ""
+
+
+def test_a_transfer_tells_its_share_and_its_end_in_place() -> None:
+    terminal = Terminal()
+    transfer = Transfer(terminal)
+    transfer("copying a.gguf", 512, 2048)
+    assert terminal.getvalue().split("\r")[-1] == "[##........] copying a.gguf: 512 B of 2.0 kB, 25%"
+    transfer("copying a.gguf", 2048, 2048)
+    assert "2.0 kB of 2.0 kB, 100%" in terminal.getvalue().split("\r")[-1]
+    transfer.clear()
+    assert terminal.getvalue().split("\r")[-2].strip() == ""
+
+
+def test_a_short_transfer_says_nothing_where_no_terminal_looks_on() -> None:
+    stream = io.StringIO()
+    transfer = Transfer(stream)
+    transfer("copying a.gguf", 512, 2048)
+    transfer("copying a.gguf", 2048, 2048)
     assert stream.getvalue() == ""

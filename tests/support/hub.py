@@ -1,0 +1,126 @@
+"""A hub of models on this machine: answers as huggingface_hub's client expects, and misbehaves as a test tells it.
+
+As the real one, it tells a file's facts on `/REPOSITORY/resolve/REVISION/FILE` and sends the bytes from another server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORY = "someone/Some-Model-GGUF"
+
+
+class Hub:
+    """`files` by name. `cut_after` breaks the connection of the next downloads, each after so many bytes."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = dict(files)
+        self.url = self.store_url = ""
+        self.refusal: tuple[int, str] | None = None
+        self.cut_after: list[int] = []
+        self.knows_ranges = True
+        self.facts: dict[str, str] = {}
+        self.sent: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
+
+    def ranges(self) -> list[str]:
+        """What the downloads asked for: "" where all of a file."""
+        return [headers.get("range", "") for method, path, headers in self.requests if path.startswith("/store/")]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Hub
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        hub = self.hub
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        hub.requests.append((self.command, self.path, headers))
+        if self.path.startswith("/store/"):
+            self._send(hub.files[self.path.removeprefix("/store/")], headers.get("range"))
+        elif hub.refusal is not None:
+            self._refuse(*hub.refusal)
+        elif not self.path.startswith(f"/{REPOSITORY}/resolve/"):
+            self._refuse(404, "RepoNotFound")
+        else:
+            revision, _, name = self.path.removeprefix(f"/{REPOSITORY}/resolve/").partition("/")
+            if revision not in ("main", COMMIT):
+                self._refuse(404, "RevisionNotFound")
+            elif name not in hub.files:
+                self._refuse(404, "EntryNotFound")
+            else:
+                self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        content = self.hub.files[name]
+        facts = {
+            "X-Repo-Commit": COMMIT,
+            "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',
+            "X-Linked-Size": str(len(content)),
+            "X-Xet-Hash": "f" * 64,
+            "ETag": '"not-the-content\'s"',
+            "Location": f"{self.hub.store_url}/store/{name}",
+        }
+        self._end(302, facts | self.hub.facts, b"")
+
+    def _send(self, content: bytes, asked: str | None) -> None:
+        name = self.path.removeprefix("/store/")
+        content = self.hub.sent.get(name, content)
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.hub.knows_ranges else 0
+        facts = {"Content-Length": str(len(content) - start)}
+        if start:
+            facts["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+        body = content[start:]
+        if self.hub.cut_after:
+            body = body[: self.hub.cut_after.pop(0)]
+            self.close_connection = True
+        self._end(206 if start else 200, facts, body)
+
+    def _refuse(self, status: int, code: str) -> None:
+        self._end(status, {"X-Error-Code": code} if code else {}, b"")
+
+    def _end(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": "0"} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(body)
+
+
+@contextlib.contextmanager
+def hub_with(files: dict[str, bytes]) -> Iterator[Hub]:
+    """A running hub."""
+    hub = Hub(files)
+    handler = type("Handler", (_Handler,), {"hub": hub})
+    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
+    for server in servers:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    # under another name, as the real ones: the client tells them apart by it
+    hub.url, hub.store_url = (
+        f"http://{name}:{server.server_address[1]}"
+        for name, server in zip(("127.0.0.1", "localhost"), servers, strict=True)
+    )
+    try:
+        yield hub
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()

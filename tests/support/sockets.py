@@ -1,0 +1,41 @@
+"""Tells to whom a process and its children open connections, so that a test can demand that there is nobody."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+SITE = """
+import sys
+
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo"):
+        address = arguments[0] if event == "socket.getaddrinfo" else arguments[1]
+        with open({log!r}, "a") as log:
+            log.write((address[0] if isinstance(address, tuple) else str(address)) + "\\n")
+
+sys.addaudithook(watch)
+"""
+
+
+def watching(folder: Path) -> dict[str, str]:
+    """What to put into the environment of a Python process, so that it and its children are watched."""
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(SITE.format(log=str(folder / "log")))
+    return {"PYTHONPATH": str(folder)}
+
+
+def reached(folder: Path) -> list[str]:
+    """The hosts beyond this machine that were looked up or connected to."""
+    log = folder / "log"
+    hosts = log.read_text().split() if log.exists() else []
+    return [host for host in hosts if not _is_here(host)]
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost" or host.startswith("/"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

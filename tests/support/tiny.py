@@ -1,0 +1,39 @@
+"""The project's own tiny vision model and its scenes, for tests that look through the real llama.cpp."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.model import VisionModel
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+FOLDER = Path(__file__).parents[2] / "models" / "tiny"
+TEXT, MMPROJ = FOLDER / "tiny-text.gguf", FOLDER / "tiny-mmproj.gguf"
+LANGUAGES = ("en", "de", "fr", "ja")
+
+
+def tiny_model(name: str = "tiny") -> VisionModel:
+    return VisionModel(name, TEXT, MMPROJ)
+
+
+def scenes() -> Any:
+    """The recipe's module of scenes; models/ is a folder of recipes, not a package."""
+    if "tiny_scenes" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("tiny_scenes", FOLDER / "scenes.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["tiny_scenes"] = module
+        spec.loader.exec_module(module)
+    return sys.modules["tiny_scenes"]
+
+
+def pixels(image: Image.Image) -> Pixels:
+    rgb = image.convert("RGB")
+    return Pixels(rgb.width, rgb.height, rgb.tobytes())

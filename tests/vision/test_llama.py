@@ -1,0 +1,208 @@
+"""The real llama.cpp on the project's tiny model: one picture read once, every language written at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.vision import llama as module
+from imgproc_local.vision.llama import Llama, try_model
+from imgproc_local.vision.model import Talk, VisionModel
+from imgproc_local.vision.prompt import INSTRUCTIONS, language_text, read_answer
+from tests.support import tiny
+
+TAILS = [language_text(language) for language in tiny.LANGUAGES]
+
+
+def go_on() -> None:
+    """Nothing stops it."""
+
+
+def scene_pixels(number: int) -> tiny.Pixels:
+    scene = tiny.scenes().held_out_scenes(number + 1, seed=20)[number]
+    return tiny.pixels(tiny.scenes().draw(scene, seed=number))
+
+
+@pytest.fixture(scope="module")
+def llama() -> Iterator[Llama]:
+    loaded = Llama(tiny.tiny_model())
+    yield loaded
+    loaded.close()
+
+
+def written(llama: Llama, picture: tiny.Pixels, tails: list[str], seed: int | None = None) -> list[str]:
+    llama.read(picture, INSTRUCTIONS, tails, go_on)
+    return llama.write(tails, go_on, seed)
+
+
+def test_it_says_what_it_sees(llama: Llama) -> None:
+    scenes = tiny.scenes()
+    found = []
+    for scene in scenes.held_out_scenes(10, seed=21):
+        answers = written(llama, tiny.pixels(scenes.draw(scene, seed=5)), TAILS)
+        found += [
+            answer == scenes.written(scenes.answer(scene, language))
+            for answer, language in zip(answers, tiny.LANGUAGES, strict=True)
+        ]
+    assert sum(found) >= 0.9 * len(found)
+
+
+def test_all_languages_at_once_say_what_each_alone_says(llama: Llama) -> None:
+    for number in range(5):
+        picture = scene_pixels(number)
+        together = written(llama, picture, TAILS)
+        llama.parallel = False
+        try:
+            one_by_one = llama.write(TAILS, go_on)
+        finally:
+            llama.parallel = True
+        alone = [written(llama, picture, [tail])[0] for tail in TAILS]
+        assert together == one_by_one == alone
+
+
+def test_the_same_picture_gets_the_same_words_again(llama: Llama) -> None:
+    first = written(llama, scene_pixels(1), TAILS)
+    written(llama, scene_pixels(2), TAILS[:1])
+    assert written(llama, scene_pixels(1), TAILS) == first
+
+
+def test_other_pictures_get_other_words(llama: Llama) -> None:
+    assert written(llama, scene_pixels(1), TAILS) != written(llama, scene_pixels(2), TAILS)
+
+
+def test_a_seed_draws_the_same_again_and_keeps_to_the_grammar(llama: Llama) -> None:
+    drawn = [written(llama, scene_pixels(number), TAILS, seed=7) for number in range(3)]
+    assert drawn == [written(llama, scene_pixels(number), TAILS, seed=7) for number in range(3)]
+    assert all(read_answer(text) for texts in drawn for text in texts)
+
+
+@pytest.mark.parametrize("size_px", [(1, 1), (1024, 3), (3, 1024), (1024, 1024)])
+def test_pictures_of_any_shape_are_taken(llama: Llama, size_px: tuple[int, int]) -> None:
+    width, height = size_px
+    assert read_answer(written(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), TAILS[:1])[0])
+
+
+def test_more_languages_than_before_find_room(llama: Llama) -> None:
+    few = written(llama, scene_pixels(3), TAILS[:1])
+    many = written(llama, scene_pixels(3), [*TAILS, *TAILS, *TAILS[:2]])
+    assert many[0] == few[0]
+    assert many[4:8] == many[:4]
+
+
+def test_a_question_longer_than_one_batch_is_asked(llama: Llama) -> None:
+    long_tails = [f"{'Think of the colours. ' * 40}{tail}" for tail in TAILS]
+    assert len(written(llama, scene_pixels(3), long_tails)) == len(TAILS)
+
+
+def test_a_wish_to_stop_ends_the_writing_and_the_next_picture_is_well(llama: Llama) -> None:
+    picture = scene_pixels(4)
+    before = written(llama, picture, TAILS)
+    whole = llama.tokens_written
+    written(llama, picture, TAILS)
+    whole = llama.tokens_written - whole
+
+    def cancelled() -> None:
+        raise StageCancelled("Cancelled.")
+
+    start = llama.tokens_written
+    with pytest.raises(StageCancelled):
+        for _ in range(1000):
+            llama.write(TAILS, cancelled)
+    assert llama.tokens_written - start < 1000 * whole
+    with pytest.raises(StageCancelled):
+        for _ in range(1000):
+            llama.read(picture, INSTRUCTIONS, TAILS, cancelled)
+    assert written(llama, picture, TAILS) == before
+
+
+def test_no_picture_read_is_told(llama: Llama) -> None:
+    fresh = Llama(tiny.tiny_model())
+    try:
+        with pytest.raises(ModelUnusable, match="No picture was read"):
+            fresh.write(TAILS, go_on)
+    finally:
+        fresh.close()
+
+
+def test_a_model_that_refuses_many_texts_at_once_writes_them_one_by_one(
+    llama: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = written(llama, scene_pixels(5), TAILS)
+    together = llama._write_together
+
+    def refuses(tails: list[str], seed: int | None) -> list[str]:
+        if len(tails) > 1:
+            raise ModelUnusable("refused")
+        return together(tails, seed)
+
+    monkeypatch.setattr(llama, "_write_together", refuses)
+    try:
+        assert llama.write(TAILS, go_on) == before
+        assert not llama.parallel
+    finally:
+        llama.parallel = True
+
+
+def test_a_closed_model_holds_neither_file(tmp_path: Path) -> None:
+    model = VisionModel("copy", tmp_path / "text.gguf", tmp_path / "eyes.gguf")
+    model.text_path.write_bytes(tiny.TEXT.read_bytes())
+    model.mmproj_path.write_bytes(tiny.MMPROJ.read_bytes())
+    loaded = Llama(model)
+    assert str(tmp_path) in Path("/proc/self/maps").read_text()
+    loaded.close()
+    loaded.close()
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "mmproj", "told"),
+    [
+        ("cut", "eyes", "cut.gguf can't be loaded: .*not within the file bounds"),
+        ("junk", "eyes", "junk.gguf can't be loaded: .*invalid magic"),
+        ("eyes", "text", "eyes.gguf can't be loaded: .*CLIP cannot be used as main model"),
+        ("text", "junk", "junk.gguf can't be loaded with text.gguf"),
+        ("missing", "eyes", "missing.gguf can't be loaded: .*No such file"),
+    ],
+)
+def test_what_llama_cpp_refuses_is_told_without_a_path(tmp_path: Path, text: str, mmproj: str, told: str) -> None:
+    (tmp_path / "text.gguf").write_bytes(tiny.TEXT.read_bytes())
+    (tmp_path / "eyes.gguf").write_bytes(tiny.MMPROJ.read_bytes())
+    (tmp_path / "cut.gguf").write_bytes(tiny.TEXT.read_bytes()[:900_000])
+    (tmp_path / "junk.gguf").write_bytes(b"nothing of the kind")
+    with pytest.raises(ModelUnusable, match=told) as caught:
+        Llama(VisionModel("broken", tmp_path / f"{text}.gguf", tmp_path / f"{mmproj}.gguf"))
+    assert str(tmp_path) not in caught.value.message
+
+
+def test_an_unknown_chat_template_is_told() -> None:
+    model = VisionModel("tiny", tiny.TEXT, tiny.MMPROJ, Talk(template="of nobody"))
+    with pytest.raises(ModelUnusable, match="does not know the chat template"):
+        Llama(model)
+
+
+def test_a_grammar_that_does_not_parse_is_told_instead_of_ending_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imgproc_local.vision.llama_sampler.GRAMMAR", 'root ::= "unclosed')
+    with pytest.raises(ModelUnusable, match="grammar"):
+        Llama(tiny.tiny_model())
+
+
+def test_trying_a_model_passes_where_it_works() -> None:
+    try_model(tiny.tiny_model())
+
+
+def test_an_answer_without_end_is_cut(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_NEW_TOKENS", 5)
+    assert read_answer(written(llama, scene_pixels(1), TAILS[:1])[0]) is None
+
+
+def test_numpy_is_not_loaded() -> None:
+    code = (
+        "import sys; from imgproc_local.vision.llama_library import library; library();"
+        " sys.exit('numpy' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
