@@ -1,0 +1,128 @@
+"""Counts how many held-out scenes the exported model describes exactly, through the service's own path.
+
+    python -m models.tiny.evaluate --scenes 100
+
+A picture is written to a file, decoded and scaled by libvips as the service does it, read by llama.cpp and written
+about in all languages at once with the production prompt and grammar. No PyTorch takes part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from imgproc_local.codecs.decode import sample
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import Embedded, EmbeddedText
+from imgproc_local.engine.analyze import SAMPLE_SIDE_PX
+from imgproc_local.vision.llama import Llama
+from imgproc_local.vision.model import VisionModel
+from imgproc_local.vision.own_words import own_words
+from imgproc_local.vision.prompt import language_text, read_answer, shared_text
+from models.tiny import scenes
+
+MISLEADING = Embedded(
+    title=(EmbeddedText("Blue star"),),
+    keywords=tuple(EmbeddedText(word) for word in ("summer", "green", "Katze", "三角")),
+    city="Hamburg",
+)
+LONG = Embedded(
+    title=(EmbeddedText("Морской порт зимой на рассвете"),),
+    description=(
+        EmbeddedText(
+            "The old harbour on a winter morning: three tugboats leave, and a red lighthouse stands far behind"
+        ),
+    ),
+    keywords=tuple(EmbeddedText(word) for word in ("harbour", "Schiff", "夜明け", "blue", "triangle", "bateau")),
+    persons=("Zoë Ångström", "Jean-Luc Müller"),
+    city="Hamburg",
+    country="Deutschland",
+)
+"""What an owner may have noted that is not in the picture, briefly and at length."""
+
+
+class Variant(NamedTuple):
+    """How scenes are drawn and sent."""
+
+    name: str
+    size: tuple[int, int]
+    suffix: str
+    options: dict[str, Any]
+    embedded: Embedded = Embedded()
+    complaint: str = ""
+
+
+JPEG_80 = {"quality": 80}
+VARIANTS = (
+    Variant("192×192 PNG", (192, 192), ".png", {}),
+    Variant("96×96 PNG", (96, 96), ".png", {}),
+    Variant("1024×768 PNG", (1024, 768), ".png", {}),
+    Variant("1600×1200 JPEG, quality 80", (1600, 1200), ".jpg", JPEG_80),
+    Variant("800×1200 JPEG, quality 80", (800, 1200), ".jpg", JPEG_80),
+    Variant("1000×400 PNG", (1000, 400), ".png", {}),
+    Variant("192×192 PNG, misleading notes", (192, 192), ".png", {}, MISLEADING),
+    Variant("192×192 PNG, long notes", (192, 192), ".png", {}, LONG),
+    Variant("192×192 PNG, asked once more", (192, 192), ".png", {}, complaint="the text is too long"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Evaluate the tiny vision model on held-out scenes.")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two GGUF files are")
+    parser.add_argument("--scenes", type=int, default=100, help="per variant")
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--threads", type=int, default=0, help="0: one per physical core")
+    parser.add_argument("--wrong", action="store_true", help="show each answer that is not right")
+    args = parser.parse_args()
+    model = VisionModel("tiny", args.folder / "tiny-text.gguf", args.folder / "tiny-mmproj.gguf")
+    llama = Llama(model, args.threads)
+    columns = (*scenes.LANGUAGES, "all")
+    print(f"{'exactly right of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
+    try:
+        for variant in VARIANTS:
+            started = time.monotonic()
+            right = _count_right(llama, variant, args)
+            took_s = time.monotonic() - started
+            print(f"{variant.name:32}" + "".join(f"{right[column]:6}" for column in columns) + f"   {took_s:.0f} s")
+    finally:
+        llama.close()
+
+
+def _count_right(llama: Llama, variant: Variant, args: argparse.Namespace) -> dict[str, int]:
+    """How many answers are right in each language, and how many scenes in `all` of them."""
+    right = dict.fromkeys((*scenes.LANGUAGES, "all"), 0)
+    for number, scene in enumerate(scenes.held_out_scenes(args.scenes, args.seed)):
+        answers = _answers(llama, scene, number, variant)
+        wrong = {language: answer for language, answer in answers.items() if answer != scenes.answer(scene, language)}
+        for language in answers.keys() - wrong.keys():
+            right[language] += 1
+        right["all"] += not wrong
+        if args.wrong:
+            for language, answer in wrong.items():
+                print(f"  {scenes.answer(scene, language).alt_text} … {answer and answer.alt_text}")
+    return right
+
+
+def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -> dict[str, scenes.Answer | None]:
+    """What the model writes of one drawing, by language."""
+    name = f"scene-{number:03}{variant.suffix}"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        scenes.draw(scene, number, variant.size).save(path, **variant.options)
+        pixels = sample(path, probe(path, max_pixels=10_000_000), SAMPLE_SIDE_PX, lambda: None)
+    shared = shared_text(own_words(variant.embedded, name, None), "")
+    tails = [language_text(language, variant.complaint) for language in scenes.LANGUAGES]
+    llama.read(pixels, shared, tails, lambda: None)
+    written = llama.write(tails, lambda: None)
+    read = [read_answer(text) for text in written]
+    return {
+        language: answer and scenes.Answer(answer.filename, answer.alt_text)
+        for language, answer in zip(scenes.LANGUAGES, read, strict=True)
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Batches to learn from: pictures as mtmd hands them to the eye, the prompt as the service builds it, the answers."""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from imgproc_local.vision import prompt
+from models.tiny import notes, scenes, tokens
+from models.tiny.network import ASPECTS, IMAGE_PX
+
+IGNORED = -100
+"""No answer is expected at this token. Source: PyTorch, `cross_entropy`, ignore_index."""
+
+_PAD_RGB = (127, 127, 127)
+_RATIOS = (1, 1, 1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 9 / 16, 5 / 2, 2 / 5)
+_SHORT_SIDES_PX = (96, 120, 144, 192, 192, 256)
+_JPEG_SHARE = 0.25
+_COMPLAINT_SHARE = 0.05
+
+
+class Batch(NamedTuple):
+    """`pictures` (B, 3, 96, 96); `aspects` (B, 6); `shared` (S); `tails` and `targets` (B, L, T)."""
+
+    pictures: Tensor
+    aspects: Tensor
+    shared: Tensor
+    tails: Tensor
+    targets: Tensor
+
+
+def letterboxed(picture: Image.Image) -> Image.Image:
+    """The picture within 96 × 96 px as llama.cpp's mtmd fits it: bicubic, centred, grey around it.
+
+    Source: llama.cpp, tools/mtmd, the fixed-size preprocessor; its arithmetic is in single precision.
+    """
+    width, height = picture.size
+    if (width, height) == (IMAGE_PX, IMAGE_PX):
+        return picture
+    scale = min(np.float32(IMAGE_PX) / np.float32(width), np.float32(IMAGE_PX) / np.float32(height))
+    inner_width, inner_height = (min(math.ceil(np.float32(side) * scale), IMAGE_PX) for side in (width, height))
+    inner = picture.resize((inner_width, inner_height), Image.Resampling.BICUBIC)
+    outer = Image.new("RGB", (IMAGE_PX, IMAGE_PX), _PAD_RGB)
+    outer.paste(inner, ((IMAGE_PX - inner_width) // 2, (IMAGE_PX - inner_height) // 2))
+    return outer
+
+
+def as_tensor(pictures: list[Image.Image]) -> Tensor:
+    """RGB pictures of 96 × 96 px as the eye takes them: (B, 3, 96, 96) in -1…1."""
+    pixels = np.stack([np.asarray(picture) for picture in pictures])
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batch:
+    """`size` trained scenes, drawn and answered in every language; one prompt for all of them."""
+    drawn = [scenes.random_scene(source) for _ in range(size)]
+    complaint = source.choice(notes.COMPLAINTS) if source.random() < _COMPLAINT_SHARE else ""
+    asked = [
+        tokenizer.ids(prompt.language_text(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
+    ]
+    answers = [
+        [tokenizer.ids(scenes.written(scenes.answer(scene, language)) + tokens.END) for language in scenes.LANGUAGES]
+        for scene in drawn
+    ]
+    longest = max(len(ask) + len(row[index]) for row in answers for index, ask in enumerate(asked))
+    tails = torch.zeros((size, len(asked), longest), dtype=torch.long)
+    targets = torch.full_like(tails, IGNORED)
+    for row, texts in enumerate(answers):
+        for index, (ask, text) in enumerate(zip(asked, texts, strict=True)):
+            tails[row, index, : len(ask) + len(text)] = torch.tensor([*ask, *text])
+            targets[row, index, len(ask) - 1 : len(ask) + len(text) - 1] = torch.tensor(text)
+    return Batch(
+        as_tensor([letterboxed(_photographed(scene, source)) for scene in drawn]),
+        torch.tensor([_aspects(scene) for scene in drawn]),
+        torch.tensor(tokenizer.ids(notes.shared_text(source))),
+        tails,
+        targets,
+    )
+
+
+def _photographed(scene: scenes.Scene, source: random.Random) -> Image.Image:
+    """The scene in one of many sizes, some with the marks of JPEG."""
+    ratio, short_px = source.choice(_RATIOS), source.choice(_SHORT_SIDES_PX)
+    size = (round(short_px * max(ratio, 1)), round(short_px * max(1 / ratio, 1)))
+    picture = scenes.draw(scene, source.getrandbits(32), size)
+    if source.random() >= _JPEG_SHARE:
+        return picture
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=source.randint(75, 95))
+    return Image.open(buffer).convert("RGB")
+
+
+def _aspects(scene: scenes.Scene) -> list[int]:
+    """The right answers to ASPECTS; the last one of each where there is nothing."""
+    colours, shapes, relations, backgrounds = (
+        [*scenes.COLOURS, None], [*scenes.SHAPES, None], [*scenes.RELATIONS, None], [*scenes.BACKGROUNDS],
+    )  # fmt: skip
+    second = scene.second or (None, None)
+    answers = [
+        colours.index(scene.first.colour),
+        shapes.index(scene.first.shape),
+        colours.index(second[0]),
+        shapes.index(second[1]),
+        relations.index(scene.relation),
+        backgrounds.index(scene.background),
+    ]
+    assert len(answers) == len(ASPECTS)
+    return answers

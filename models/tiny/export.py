@@ -1,0 +1,138 @@
+"""Writes a checkpoint as the pair of GGUF files that llama.cpp loads: the writer, and the eye with its projector.
+
+    python -m models.tiny.export .build/tiny/checkpoint.pt
+
+Matrices are stored as f16, everything else as f32: quantised types need rows longer than these.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.tiny import network as net
+from models.tiny import tokens
+
+TEXT_FILE = "tiny-text.gguf"
+MMPROJ_FILE = "tiny-mmproj.gguf"
+
+_WRITER_LAYER = {
+    "norm1": "attn_norm", "norm2": "ffn_norm", "query": "attn_q", "key": "attn_k", "value": "attn_v",
+    "out": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
+}  # fmt: skip
+_EYE_LAYER = {
+    "norm1": "ln1", "norm2": "ln2", "query": "attn_q", "key": "attn_k", "value": "attn_v",
+    "out": "attn_out", "up": "ffn_up", "down": "ffn_down",
+}  # fmt: skip
+_WRITER = {"embedding.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}
+_EYE = {
+    "patch": "v.patch_embd", "position": "v.position_embd.weight", "norm": "v.post_ln",
+    "project1": "mm.0", "project2": "mm.1",
+}  # fmt: skip
+"""Names in the network to names in the files. Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write a checkpoint as GGUF files.")
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two files go")
+    args = parser.parse_args()
+    vocabulary = tokens.learn()
+    network = net.Network(len(vocabulary.tokens))
+    network.load_state_dict(torch.load(args.checkpoint))
+    write_text(network.writer, vocabulary, args.folder / TEXT_FILE)
+    write_mmproj(network.eye, args.folder / MMPROJ_FILE)
+    for name in (TEXT_FILE, MMPROJ_FILE):
+        print(f"{args.folder / name}: {(args.folder / name).stat().st_size} bytes")
+
+
+def write_text(writer: net.Writer, vocabulary: tokens.Vocabulary, path: Path) -> None:
+    """Writes the text model."""
+    file = gguf.GGUFWriter(_part(path), "llama")
+    _describe(file, "imgproc-local tiny")
+    sizes = net.WRITER
+    file.add_context_length(tokens.CONTEXT_TOKENS)
+    file.add_embedding_length(sizes.width)
+    file.add_block_count(sizes.layers)
+    file.add_feed_forward_length(sizes.hidden)
+    file.add_head_count(sizes.heads)
+    file.add_head_count_kv(sizes.heads)
+    file.add_layer_norm_rms_eps(net.RMS_NORM_EPS)
+    file.add_rope_dimension_count(sizes.width // sizes.heads)
+    file.add_rope_freq_base(net.ROPE_BASE)
+    tokens.write_vocabulary(file, vocabulary)
+    for name, weights in writer.state_dict().items():
+        _add(file, _renamed(name, _WRITER, "blk", _WRITER_LAYER), weights)
+    _write(file, path)
+
+
+def write_mmproj(eye: net.Eye, path: Path) -> None:
+    """Writes the vision encoder and its projector."""
+    file = gguf.GGUFWriter(_part(path), "clip")
+    _describe(file, "imgproc-local tiny, eye")
+    sizes = net.EYE
+    file.add_bool("clip.has_vision_encoder", True)
+    file.add_string("clip.projector_type", "janus_pro")
+    file.add_bool("clip.use_gelu", True)
+    for key, number in (
+        ("image_size", net.IMAGE_PX),
+        ("patch_size", net.PATCH_PX),
+        ("embedding_length", sizes.width),
+        ("feed_forward_length", sizes.hidden),
+        ("block_count", sizes.layers),
+        ("attention.head_count", sizes.heads),
+        ("projection_dim", net.WRITER.width),
+    ):
+        file.add_uint32(f"clip.vision.{key}", number)
+    file.add_float32("clip.vision.attention.layer_norm_epsilon", net.LAYER_NORM_EPS)
+    file.add_array("clip.vision.image_mean", [0.5] * 3)
+    file.add_array("clip.vision.image_std", [0.5] * 3)
+    for name, weights in eye.state_dict().items():
+        _add(file, _renamed(name, _EYE, "v.blk", _EYE_LAYER), weights)
+    _write(file, path)
+
+
+def _describe(file: gguf.GGUFWriter, name: str) -> None:
+    file.add_name(name)
+    file.add_license("apache-2.0")
+    file.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    file.add_quantization_version(gguf.GGML_QUANT_VERSION)
+
+
+def _renamed(name: str, outer: dict[str, str], block: str, inner: dict[str, str]) -> str:
+    """`layers.2.query.weight` to `blk.2.attn_q.weight`, and what stands outside the layers by `outer`."""
+    if name.startswith("layers."):
+        _, index, part, kind = name.split(".")
+        return f"{block}.{index}.{inner[part]}.{kind}"
+    if name in outer:
+        return outer[name]
+    part, kind = name.split(".")
+    return f"{outer[part]}.{kind}"
+
+
+def _add(file: gguf.GGUFWriter, name: str, weights: Tensor) -> None:
+    # positions are added, not multiplied with: llama.cpp wants them as f32
+    kind = np.float32 if weights.ndim < 2 or "position" in name else np.float16
+    file.add_tensor(name, weights.float().numpy().astype(kind))
+
+
+def _part(path: Path) -> Path:
+    return path.with_suffix(".part")
+
+
+def _write(file: gguf.GGUFWriter, path: Path) -> None:
+    """Whole or not at all: the files may be in use."""
+    file.write_header_to_file()
+    file.write_kv_data_to_file()
+    file.write_tensors_to_file()
+    file.close()
+    _part(path).replace(path)
+
+
+if __name__ == "__main__":
+    main()

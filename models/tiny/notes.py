@@ -1,0 +1,86 @@
+"""What an owner may have noted of a picture, made up at random: the model learns to see past it."""
+
+from __future__ import annotations
+
+import random
+
+from imgproc_local.vision import prompt
+from imgproc_local.vision.facts_words import file_words
+from imgproc_local.vision.own_words import Text, Words
+from models.tiny import scenes
+
+NO_WORDS = Words((), (), (), (), (), (), (), (), (), ())
+LABELS = ("Title", "Caption", "Keywords", "Event", "Persons", "Place", "File name was", "Project")
+COMPLAINTS = (
+    "the text is empty", "the text is not in the language asked for", "the text repeats itself", "it is cut off",
+    "the text begins with image of", "the text is the file name", "the text is too long", "not the script expected",
+)  # fmt: skip
+
+_FILES = ("scene-{:03}.png", "held-out-{}.jpg", "IMG_{:04}.png", "trained-{}.png", "DSC_{:04}.JPG", "picture {}.jpg")
+_OTHER_WORDS = """
+harbour morning holiday summer garden winter wedding market bridge river house family team office product launch
+Hafen Morgen Urlaub Garten Hochzeit Brücke Fluss Haus Büro Sommer Katze Hund Baum Straße
+port matin vacances jardin été hiver mariage marché rivière maison bureau chat forêt
+港 朝 夏 庭 結婚式 橋 川 家 猫 犬 木 空 さくら ねこ カメラ
+Anna Müller Jean Dupont 田中 Berlin Paris 東京 London Lyon Hamburg 2024 12
+"""
+_WORDS = (
+    *_OTHER_WORDS.split(),
+    *(colour.en for colour in scenes.COLOURS.values()),
+    *(colour.ja for colour in scenes.COLOURS.values()),
+    *(name for shape in scenes.SHAPES.values() for name in (shape.en, shape.de[0], shape.fr[0], shape.ja)),
+)
+"""Words of colours and shapes too: what is noted need not be what is seen."""
+_ALPHABETS = (
+    "etaoinshrdlucmfwypvbgk", "EsTnaBreiLoMuk", "éèàçüöäßñåøłčşı", "0123456789", "оеаинтсрвлкмдпуяыьгзбч",
+    "αοιετσνηυρπκμλ", "のにはをたがでてとしれさあいう", "海山人日本大国中上年生時水木花", "한국사진바다산이",
+    "،.,!-()&'",
+)  # fmt: skip
+
+
+def shared_text(source: random.Random) -> str:
+    """The shared text of a picture; in every second one its owner noted something, a name of a file or much more."""
+    kind = source.choice(("nothing", "nothing", "nothing", "file", "little", "much"))
+    if kind == "nothing":
+        return prompt.shared_text(NO_WORDS, "")
+    name = source.choice(_FILES).format(source.randrange(400))
+    if source.random() < 0.5:
+        name = _words(source, 4).replace(" ", source.choice(" -_")) + ".jpg"
+    if kind == "file":
+        return prompt.shared_text(Words((), (), (), (), (), (), (), (), (), file_words(name)), "")
+    share, longest = (0.25, 4) if kind == "little" else (0.5, 24)
+
+    def texts(most: int, words: int = 4) -> tuple[str, ...]:
+        if source.random() > share:
+            return ()
+        return tuple(_words(source, words) for _ in range(source.randint(1, most)))
+
+    words = Words(
+        alt_text=(),
+        sentences=(),
+        titles=_texts(texts(1, 6)),
+        captions=_texts(texts(1, longest)),
+        keywords=_texts(texts(prompt.MAX_NOTED, 2)),
+        event=_texts(texts(1)),
+        persons=texts(2, 2),
+        places=texts(2, 2),
+        position=(),
+        file=file_words(name),
+    )
+    return prompt.shared_text(words, " ".join(texts(1)))
+
+
+def _texts(texts: tuple[str, ...]) -> tuple[Text, ...]:
+    return tuple(Text(text, None) for text in texts)
+
+
+def _words(source: random.Random, most: int) -> str:
+    return " ".join(
+        source.choice(_WORDS) if source.random() < 0.6 else _made_up(source) for _ in range(source.randint(1, most))
+    )
+
+
+def _made_up(source: random.Random) -> str:
+    """A word of no language, in one of the scripts that owners write."""
+    letters = source.choice(_ALPHABETS)
+    return "".join(source.choice(letters) for _ in range(source.randint(1, 8)))

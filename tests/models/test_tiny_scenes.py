@@ -1,0 +1,114 @@
+"""The scenes that the tiny model learns and is tested on: what is said of them, and that it is what is drawn."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image, ImageChops
+
+from imgproc_local.domain.slug import make_slug
+from imgproc_local.vision import prompt
+from models.tiny import scenes
+from models.tiny.scenes import Scene, Thing
+
+THINGS = [Thing(colour, shape) for colour in scenes.COLOURS for shape in scenes.SHAPES]
+SCENES = [Scene(thing, None, None, ground) for thing in THINGS for ground in scenes.BACKGROUNDS] + [
+    Scene(first, second, relation, ground)
+    for first, second in itertools.permutations(THINGS, 2)
+    for relation in scenes.RELATIONS
+    for ground in scenes.BACKGROUNDS
+]
+WORD = r'[^"\\\x00-\x20\x7f.,:;!?/<>_-]{1,24}'
+FIRST, REST = r'[^"\\\x00-\x20\x7f<>]', r'[^"\\\x00-\x1f\x7f<>]'
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("language", scenes.LANGUAGES)
+def test_every_answer_is_one_that_the_service_takes(language: str) -> None:
+    assert all(part in prompt.GRAMMAR for part in (WORD, FIRST, REST))
+    for scene in SCENES:
+        answer = scenes.answer(scene, language)
+        read = prompt.read_answer(scenes.written(answer))
+        assert read is not None
+        assert (read.filename, read.alt_text) == answer
+        assert re.fullmatch(f"{WORD}(-{WORD}){{2,7}}", answer.filename), answer.filename
+        assert re.fullmatch(FIRST + REST + "{1,124}", answer.alt_text), answer.alt_text
+        assert answer.alt_text[0] == answer.alt_text[0].upper()
+        assert answer.alt_text.endswith("。" if language == "ja" else ".")
+
+
+@pytest.mark.parametrize("language", scenes.LANGUAGES)
+def test_different_scenes_have_different_texts_and_file_names(language: str) -> None:
+    assert len({scenes.answer(scene, language).alt_text for scene in SCENES}) == len(SCENES)
+    on_white = [scene for scene in SCENES if scene.background == "white"]
+    slugs = [make_slug(scenes.answer(scene, language).filename, language) for scene in on_white]
+    assert len(set(slugs)) == len(on_white)
+    assert all(3 <= len(slug.split("-")) <= 8 for slug in slugs)
+
+
+def test_words_agree_in_gender_and_case() -> None:
+    scene = Scene(Thing("green", "star"), Thing("orange", "triangle"), "left", "white")
+    assert [scenes.answer(scene, language) for language in scenes.LANGUAGES] == [
+        (
+            "green-star-left-of-orange-triangle",
+            "A green star to the left of an orange triangle on a white background.",
+        ),
+        (
+            "grüner-stern-links-von-orangefarbenem-dreieck",
+            "Ein grüner Stern links von einem orangefarbenen Dreieck auf weißem Hintergrund.",
+        ),
+        (
+            "étoile-verte-à-gauche-d’un-triangle-orange",
+            "Une étoile verte à gauche d’un triangle orange sur fond blanc.",
+        ),
+        (
+            "みどりの-ほし-が-オレンジの-さんかく-の-ひだり",
+            "緑の星がオレンジの三角の左にある。背景は白。",
+        ),
+    ]
+
+
+def test_held_out_scenes_are_never_trained() -> None:
+    held_out, trained = scenes.held_out_scenes(300, seed=1), scenes.trained_scenes(300, seed=1)
+    assert not set(held_out) & set(trained)
+    assert len(set(held_out)) == 300
+    assert all(map(scenes.is_held_out, held_out))
+    assert not any(map(scenes.is_held_out, trained))
+    assert 0.07 < sum(map(scenes.is_held_out, SCENES)) / len(SCENES) < 0.13
+    assert held_out == scenes.held_out_scenes(300, seed=1)
+
+
+@pytest.mark.parametrize("relation", scenes.RELATIONS)
+@pytest.mark.parametrize("size", [(192, 192), (96, 170), (400, 225)])
+def test_what_is_said_to_be_above_or_left_is_drawn_there(relation: str, size: tuple[int, int]) -> None:
+    for seed, (first, second) in enumerate(itertools.permutations(("circle", "square", "triangle", "star"), 2)):
+        scene = Scene(Thing("red", first), Thing("blue", second), relation, "white")
+        picture = scenes.draw(scene, seed, size)
+        assert picture.size == size
+        red, blue = (_box(picture, colour) for colour in ("red", "blue"))
+        assert (red[3] < blue[1]) if relation == "above" else (red[2] < blue[0])
+
+
+def test_a_drawing_follows_from_its_seed() -> None:
+    scene = scenes.trained_scenes(1, seed=3)[0]
+    assert scenes.draw(scene, 5).tobytes() == scenes.draw(scene, 5).tobytes()
+    assert scenes.draw(scene, 5).tobytes() != scenes.draw(scene, 6).tobytes()
+
+
+def test_the_weights_are_small_enough_to_be_kept_beside_the_code() -> None:
+    files = [ROOT / "models" / "tiny" / name for name in ("tiny-text.gguf", "tiny-mmproj.gguf")]
+    assert all(file.read_bytes()[:4] == b"GGUF" for file in files)
+    assert sum(file.stat().st_size for file in files) <= 4_000_000
+
+
+def _box(picture: Image.Image, colour: str) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of all that is nearly of the colour."""
+    wanted = scenes.COLOURS[colour].rgb
+    near = picture.point([255 * (abs(level - want) <= 20) for want in wanted for level in range(256)])
+    red, green, blue = near.split()
+    box = ImageChops.darker(ImageChops.darker(red, green), blue).getbbox()
+    assert box is not None
+    return box
