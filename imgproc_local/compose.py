@@ -78,11 +78,22 @@ def _memory_budget_bytes(config: Config) -> int:
     return UNKNOWN_MEMORY_BUDGET_BYTES
 
 
-def facts_describer() -> Describer:
-    """The describer that needs no model, loaded when the first picture comes."""
-    from imgproc_local.vision.facts import FactsDescriber
+def describer(config: Config) -> Describer:
+    """The describer that looks through the model in use, loaded when the first picture comes; without a model it
+    states the facts.
+    """
+    from imgproc_local.vision.llm_describer import LlmDescriber
+    from imgproc_local.vision.proof import ensure_proved
+    from imgproc_local.vision.store import Models
 
-    return FactsDescriber()
+    models = Models(config.models_folder)
+    return LlmDescriber(
+        lambda: models.current(config.model),
+        lambda model, check_stop: ensure_proved(model, check_stop=check_stop),
+        threads=config.model_threads,
+        gpu_layers=None if config.model_gpu_layers == "auto" else config.model_gpu_layers,
+        idle_s=config.model_idle_s,
+    )
 
 
 def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None:
@@ -130,7 +141,7 @@ async def open_services(
     config: Config,
     doing: str,
     *,
-    make_describer: Callable[[], Describer] = facts_describer,
+    make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Services]:
@@ -149,7 +160,7 @@ async def open_services(
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))
             prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
-            analyze = Analyze(make_describer, use_gps=config.use_gps)
+            analyze = Analyze(make_describer or (lambda: describer(config)), use_gps=config.use_gps)
             stages: tuple[Stage, ...] = (
                 analyze,
                 Optimize(service, fallback=config.compression_fallback),

@@ -17,10 +17,11 @@ from litestar import Litestar
 
 from imgproc_local.api.app import answer_head, make_app
 from imgproc_local.cli.server import Server, server_config
-from imgproc_local.compose import Services, facts_describer, open_services
+from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.storage.clock import utc_now
+from imgproc_local.vision.facts import FactsDescriber
 from imgproc_local.web import page
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ def config_for(folder: Path, **settings: Any) -> Config:
 @contextlib.contextmanager
 def running(
     folder: Path,
-    make_describer: Callable[[], Any] = facts_describer,
+    make_describer: Callable[[], Any] = FactsDescriber,
     clock: Callable[[], Any] = utc_now,
     monotonic: Callable[[], float] = time.monotonic,
     **settings: Any,

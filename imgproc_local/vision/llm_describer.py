@@ -1,0 +1,183 @@
+"""The describer that looks: a vision model writes, its answers are checked, and what fails is said by the facts instead.
+
+A person's own alt text in a language asked for stands, and the model is not asked for that language. The model is
+loaded for the first picture and given back after a while without one. Invariant: every translation says who wrote it,
+and no answer that the lint refuses is ever published as the model's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.slug import make_slug
+from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.facts import FactsDescriber
+from imgproc_local.vision.facts_language import function_words
+from imgproc_local.vision.lint import SeenTexts, fault, filename_fault, tidied
+from imgproc_local.vision.llama import Llama
+from imgproc_local.vision.model import VisionModel
+from imgproc_local.vision.own_words import Words, in_language, own_words
+from imgproc_local.vision.prompt import Answer, language_text, read_answer, shared_text
+
+log = logging.getLogger(__name__)
+
+RETRY_SEED = 1
+CUT_OFF = "it was too long and broke off"
+SAME_TEXT = "another picture already has this text"
+CLOSE_WAIT_S = 2.0
+"""For a picture that was told to stop; it takes a tenth of a second."""
+
+CheckStop = Callable[[], None]
+
+
+class LlmDescriber:
+    """A `Describer`. `find_model` tells the model in use before each picture, None for none; `prove` tries one that
+    was never loaded here, in a child process. `idle_s` 0 keeps the model for good.
+    """
+
+    def __init__(
+        self,
+        find_model: Callable[[], VisionModel | None],
+        prove: Callable[[VisionModel, CheckStop], None],
+        *,
+        threads: int = 0,
+        gpu_layers: int | None = None,
+        idle_s: float = 300,
+        load: Callable[[VisionModel, int, int | None, CheckStop], Llama] = Llama,
+    ) -> None:
+        self._find_model = find_model
+        self._prove = prove
+        self._threads = threads
+        self._gpu_layers = gpu_layers
+        self._idle_s = idle_s
+        self._load = load
+        self._facts = FactsDescriber()
+        self._seen = SeenTexts()
+        self._llama: Llama | None = None
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._told = ""
+
+    def describe(
+        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
+    ) -> tuple[Translation, ...]:
+        embedded = hints.embedded
+        words = own_words(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        asked = [language for language in languages if not in_language(words.alt_text, language)]
+        seen: dict[str, Translation] = {}
+        try:
+            model = self._find_model()
+            if model is not None and asked:
+                seen = self._look(model, image, asked, words, hints, check_stop)
+            self._told = ""
+        except ModelUnusable as error:
+            if error.message != self._told:
+                log.warning("pictures are described without the vision model: %s", error.message)
+            self._told = error.message
+        rest = [language for language in languages if language not in seen]
+        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, check_stop)}
+        return tuple(seen.get(language) or facts[language] for language in languages)
+
+    def close(self) -> None:
+        """Gives the model's memory back. Called when nothing is described any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._lock.acquire(timeout=CLOSE_WAIT_S):
+            try:
+                self._unload()
+            finally:
+                self._lock.release()
+
+    def _look(
+        self,
+        model: VisionModel,
+        image: Pixels,
+        languages: Sequence[str],
+        words: Words,
+        hints: Hints,
+        check_stop: CheckStop,
+    ) -> dict[str, Translation]:
+        """What the model wrote and the lint passed, by language."""
+        shared = shared_text(words, hints.project_name)
+        tails = [language_text(language) for language in languages]
+        with self._lock:
+            llama = self._loaded(model, check_stop)
+            try:
+                llama.read(image, shared, tails, check_stop)
+                digest = hashlib.sha256(image.rgb).hexdigest()
+                seen = {}
+                for language, written in zip(languages, llama.write(tails, check_stop), strict=True):
+                    answer, complaint = self._judged(written, language, hints, digest, shared)
+                    if complaint:
+                        log.info("%s, %s: refused, as %s", model.name, language, complaint)
+                        [again] = llama.write([language_text(language, complaint)], check_stop, RETRY_SEED)
+                        answer, complaint = self._judged(again, language, hints, digest, shared)
+                    if answer is None or complaint:
+                        log.info("%s, %s: refused again, as %s; the facts are told", model.name, language, complaint)
+                    else:
+                        seen[language] = _translation(answer, language, hints)
+                return seen
+            except ModelUnusable:
+                # a context that failed once is not trusted again
+                self._unload()
+                raise
+            finally:
+                self._await_idleness()
+
+    def _judged(
+        self, written: str, language: str, hints: Hints, digest: str, shared: str
+    ) -> tuple[Answer | None, str | None]:
+        """The answer, made tidy, and what is wrong with it."""
+        raw = read_answer(written)
+        if raw is None:
+            return None, CUT_OFF
+        answer = tidied(raw, language)
+        complaint = fault(answer, language, original_filename=hints.original_filename, noted=shared)
+        if complaint is None and self._seen.on_another(digest, language, answer.alt_text):
+            complaint = SAME_TEXT
+        return answer, complaint
+
+    def _loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._llama is not None and self._llama.model != model:
+            self._unload()
+        if self._llama is None:
+            self._prove(model, check_stop)
+            self._llama = self._load(model, self._threads, self._gpu_layers, check_stop)
+            log.info("vision model %s loaded", model.name)
+        return self._llama
+
+    def _unload(self) -> None:
+        if self._llama is not None:
+            self._llama.close()
+            log.info("vision model %s unloaded", self._llama.model.name)
+            self._llama = None
+
+    def _await_idleness(self) -> None:
+        if self._idle_s and self._llama is not None:
+            self._timer = threading.Timer(self._idle_s, self._unload_if_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _unload_if_idle(self) -> None:
+        # a picture that came in between starts a new wait when it is done
+        if self._lock.acquire(blocking=False):
+            try:
+                self._unload()
+            finally:
+                self._lock.release()
+
+
+def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
+    words = answer.filename.replace("-", " ")
+    if filename_fault(answer.filename, language, original_filename=hints.original_filename):
+        words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
+    slug = make_slug(words, language)
+    return Translation(language, slug, answer.alt_text, Source.VISION)
