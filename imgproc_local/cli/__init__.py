@@ -11,7 +11,7 @@ import click
 from imgproc_local import __version__
 from imgproc_local.domain.errors import ServiceError
 
-COMMANDS = ("serve", "process", "keys", "credits", "doctor", "config")
+COMMANDS = ("serve", "process", "keys", "credits", "models", "doctor", "config")
 EXIT_REFUSED = 2
 
 

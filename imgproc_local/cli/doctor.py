@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
     from imgproc_local.storage.lock import Owner
+    from imgproc_local.vision.in_use import InUse
 
 State = Literal["ok", "warning", "problem"]
 
@@ -91,7 +92,6 @@ def _installation() -> Iterator[Check]:
     yield _libvips()
     yield _pillow()
     yield _scoring()
-    yield _describer()
 
 
 def _sqlite() -> Check:
@@ -153,17 +153,6 @@ def _scoring() -> Check:
     return Check("scoring", "warning", "SSIMULACRA 2.1 by libvips, ten times slower", advice)
 
 
-def _describer() -> Check:
-    from imgproc_local.compose import facts_describer
-    from imgproc_local.domain.languages import LANGUAGES
-
-    try:
-        describer = facts_describer()
-    except (ImportError, OSError, ValueError) as error:
-        return Check("describer", "problem", f"It can't be loaded ({error}).", "Install the program again.")
-    return Check("describer", "ok", f"{type(describer).__name__}, without a model, in {len(LANGUAGES)} languages")
-
-
 # ---- where the data lies ----
 
 
@@ -176,6 +165,7 @@ def _data(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
         yield Check("settings", "problem", error.message, "Correct it; without it the data folder can't be looked at.")
         return
     yield _settings(loaded)
+    yield from _describer(loaded.config)
     yield _compression(loaded.config)
     yield from _folder(loaded.config)
 
@@ -186,6 +176,44 @@ def _settings(loaded: Loaded) -> Check:
     changed = sum(origin != "default" for origin in loaded.origins.values())
     where = str(loaded.file) if loaded.file else f"no file ({default_config_path()} would be read)"
     return Check("settings", "ok", f"{where}; {changed} not at their defaults, see `imgproc-local config show`")
+
+
+def _describer(config: Config) -> Iterator[Check]:
+    """Who describes, and how well: told from what is kept beside the models, without loading one."""
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.domain.languages import LANGUAGES
+    from imgproc_local.vision.in_use import in_use
+    from imgproc_local.vision.store import Models
+
+    models = Models(config.models_folder)
+    try:
+        installed, used = models.names(), in_use(models, config.model)
+    except ModelUnusable as error:
+        yield Check("describer", "problem", error.message, "Give yourself the right to read it, or set models_dir.")
+        return
+    if used.model is None:
+        detail = f"no model in use: what files say for certain, in {len(LANGUAGES)} languages"
+        get = "`imgproc-local models list` shows vision models, `imgproc-local models pull NAME` gets one."
+        yield Check("describer", "ok", detail, "`imgproc-local models use NAME` puts one to use." if installed else get)
+    elif used.problem is not None:
+        advice = "`imgproc-local models list` shows what there is, `models verify NAME` tries one again."
+        yield Check("describer", "problem", f"the model {used.model}: {used.problem} The facts are told.", advice)
+    else:
+        known = "works here" if used.proved else "not tried on this machine yet; the first picture will"
+        yield Check("describer", "ok", f"the model {used.model}, {known}")
+        yield _grades(used)
+
+
+def _grades(used: InUse) -> Check:
+    from imgproc_local.domain.languages import LANGUAGES
+    from imgproc_local.vision.grade import grade_text
+
+    told = [f"{code} {grade_text(used.grades[code])}" for code in LANGUAGES if code in used.grades]
+    missing = len(LANGUAGES) - len(told)
+    if missing:
+        told.append(f"{missing} languages not checked" if told else "no language was checked")
+    advice = f"`imgproc-local models check {used.model}` grades each language." if len(told) == 1 and missing else None
+    return Check("grades", "ok", ", ".join(told), advice)
 
 
 def _compression(config: Config) -> Check:

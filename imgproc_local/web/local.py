@@ -1,4 +1,6 @@
-"""What the local page can do beyond the API: list, make and revoke keys, and see the balance before it has a key."""
+"""What the local page can do beyond the API: list, make and revoke keys, see the balance before it has a key, and see
+which model describes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from litestar.params import FromPath
 from msgspec import Struct
 
 from imgproc_local.compose import Services
+from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -23,6 +26,17 @@ MAX_NAME = 100
 MAX_RATE_LIMIT = 1_000_000
 
 
+class DescribedBy(Struct, frozen=True):
+    """The vision model in use, None for none; with a `problem` the facts are told instead.
+
+    `grades` are for people ("A 92 %"), per code of those languages that were checked.
+    """
+
+    model: str | None
+    problem: str | None
+    grades: dict[str, str]
+
+
 class Overview(Struct, frozen=True):
     """`balance` is of the default account, which the page's keys belong to; None until it has its first key."""
 
@@ -30,6 +44,7 @@ class Overview(Struct, frozen=True):
     max_upload_bytes: int
     max_languages: int
     rate_limit_per_minute: int
+    described_by: DescribedBy
 
 
 class OverviewBody(Struct, frozen=True):
@@ -71,7 +86,10 @@ async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
         balance = await store.credits.balance(await store.keys.account_id())
     except NotFound:
         balance = None
-    return OverviewBody(Overview(balance, config.max_upload_bytes, MAX_LANGUAGES, config.rate_limit_per_minute))
+    described_by = await asyncio.to_thread(_described_by, config)
+    return OverviewBody(
+        Overview(balance, config.max_upload_bytes, MAX_LANGUAGES, config.rate_limit_per_minute, described_by)
+    )
 
 
 @get("/local/keys", guards=[require_session])
@@ -92,6 +110,15 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
 async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.keys.revoke(key_id)
+
+
+def _described_by(config: Config) -> DescribedBy:
+    from imgproc_local.vision.grade import grade_text
+    from imgproc_local.vision.in_use import in_use
+    from imgproc_local.vision.store import Models
+
+    used = in_use(Models(config.models_folder), config.model)
+    return DescribedBy(used.model, used.problem, {code: grade_text(share) for code, share in used.grades.items()})
 
 
 def _key(key: ApiKey, secret: str | None = None) -> Key:

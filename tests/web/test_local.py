@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 from imgproc_local.config import Config
+from imgproc_local.vision.store import Models
 from imgproc_local.web import local
 from tests.support import pictures
+from tests.support.installed import install
 from tests.support.service import Running, running
 
 
@@ -146,10 +148,26 @@ def test_the_overview_tells_balance_and_bounds(service: Running, page: httpx.Cli
         "max_upload_bytes": config.max_upload_bytes,
         "max_languages": 10,
         "rate_limit_per_minute": config.rate_limit_per_minute,
+        "described_by": {"model": None, "problem": None, "grades": {}},
     }
     account = service.run(service.services.store.keys.account_id())
     service.run(service.services.store.credits.grant(account, 5))
     assert page.get("/local/overview").json()["data"]["balance"] == data["balance"] + 5
+
+
+def test_the_overview_tells_which_model_describes_and_its_grades(service: Running, page: httpx.Client) -> None:
+    models = Models(service.services.config.models_folder)
+    install(models, "seer")
+    models.keep_grades("seer", {"en": 0.923, "de": 0.5})
+    told = page.get("/local/overview").json()["data"]["described_by"]
+    assert told == {"model": "seer", "problem": None, "grades": {"en": "A 92 %", "de": "C 50 %"}}
+    (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")
+    told = page.get("/local/overview").json()["data"]["described_by"]
+    assert told["model"] == "seer"
+    assert "4 bytes" in told["problem"]
+    assert told["grades"] == {}
+    models.remove("seer")
+    assert page.get("/local/overview").json()["data"]["described_by"]["model"] is None
 
 
 def test_the_page_does_the_main_job_with_a_key_it_made(service: Running, page: httpx.Client) -> None:

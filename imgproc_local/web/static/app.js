@@ -7,6 +7,7 @@ import { keyMade, local } from "./service.js";
 
 const CHOICE_STORE = "imgproc-local.choice";
 const names = new Map();
+let grades = {};
 let maxLanguages = 10;
 
 // ---- languages and format ----
@@ -34,6 +35,18 @@ function firstChoice() {
   return own.length > 0 ? own.slice(0, 2) : ["en"];
 }
 
+/** Whose texts they will be; a language's grade stands beside its name. */
+function showDescriber({ model, problem }) {
+  const graded = Object.keys(grades).length > 0;
+  let text = "Texts say what is certain from the file and its colours: no vision model is in use.";
+  if (problem !== null) text = `The vision model ${model} can't be used, so texts say only what is certain: ${problem}`;
+  else if (model !== null) {
+    text = `Written by the vision model ${model}. `
+      + (graded ? "A to D: how well it does in a language." : `It has no grades yet: imgproc-local models check ${model}`);
+  }
+  byId("described-by").textContent = text;
+}
+
 async function showLanguages() {
   const { data } = await (await fetch("/api/v1/languages", { credentials: "omit" })).json();
   for (const { code, name } of data) names.set(code, name);
@@ -42,16 +55,19 @@ async function showLanguages() {
     el("label", {},
       el("input", { type: "checkbox", value: code, checked: chosen.includes(code), onchange: languagesChanged }), " ",
       el("span", { lang: code, dir: "auto" }, nativeName),
-      ...(nativeName === name ? [] : [" ", el("span", { class: "hint" }, name)])))));
+      ...(nativeName === name ? [] : [" ", el("span", { class: "hint" }, name)]),
+      ...(grades[code] === undefined ? [] : [" ", el("span", { class: "tag" }, grades[code])])))));
   if (storedChoice().format === "avif") document.querySelector("input[value=avif]").checked = true;
   languagesChanged();
 }
+
+const withGrade = (code) => names.get(code) + (grades[code] === undefined ? "" : ` (${grades[code]})`);
 
 function languagesChanged() {
   const chosen = chosenLanguages();
   const full = chosen.length >= maxLanguages;
   for (const box of document.querySelectorAll("#language-list input")) box.disabled = full && !box.checked;
-  byId("languages").querySelector("summary").textContent = chosen.map((code) => names.get(code)).join(", ") || "None chosen: English";
+  byId("languages").querySelector("summary").textContent = chosen.map(withGrade).join(", ") || "None chosen: English";
   byId("language-hint").textContent = full ? `${maxLanguages} languages are the most for one picture.` : "";
   remember();
 }
@@ -129,6 +145,8 @@ async function start() {
   maxLanguages = overview.max_languages;
   showBalance(overview);
   pictures.prepare({ overview, onSettled: balanceSoon, languageName: (code) => names.get(code) ?? code });
+  grades = overview.described_by.grades;
+  showDescriber(overview.described_by);
   await showLanguages();
   await startKeys(overview.rate_limit_per_minute);
   await pictures.addEarlier();
