@@ -1,4 +1,4 @@
-"""The describer that looks: a vision model writes, its answers are checked, and what fails is said by the facts instead.
+"""The describer that looks: a vision model writes, its answers are checked, and the facts stand in for what fails.
 
 A person's own alt text in a language asked for stands, and the model is not asked for that language. The model is
 loaded for the first picture and given back after a while without one. Invariant: every translation says who wrote it,
@@ -167,12 +167,10 @@ class LlmDescriber:
             self._timer.start()
 
     def _unload_if_idle(self) -> None:
-        # a picture that came in between starts a new wait when it is done
-        if self._lock.acquire(blocking=False):
-            try:
+        with self._lock:
+            # a picture that came in between has set a timer of its own
+            if self._timer is threading.current_thread():
                 self._unload()
-            finally:
-                self._lock.release()
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
