@@ -7,7 +7,6 @@ and no answer that the lint refuses is ever published as the model's.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -19,17 +18,18 @@ from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts import FactsDescriber
 from imgproc_local.vision.facts_language import function_words
-from imgproc_local.vision.lint import SeenTexts, fault, filename_fault, tidied
+from imgproc_local.vision.lint import fault, filename_fault, tidied
 from imgproc_local.vision.llama import Llama
 from imgproc_local.vision.model import VisionModel
 from imgproc_local.vision.own_words import Words, in_language, own_words
 from imgproc_local.vision.prompt import Answer, language_text, read_answer, shared_text
+from imgproc_local.vision.seen import Look, SeenTexts, look_of
 
 log = logging.getLogger(__name__)
 
 RETRY_SEED = 1
 CUT_OFF = "it was too long and broke off"
-SAME_TEXT = "another picture already has this text"
+SAME_TEXT = "quite another picture got the same text"
 CLOSE_WAIT_S = 2.0
 """For a picture that was told to stop; it takes a tenth of a second."""
 
@@ -110,14 +110,14 @@ class LlmDescriber:
             llama = self._loaded(model, check_stop)
             try:
                 llama.read(image, shared, tails, check_stop)
-                digest = hashlib.sha256(image.rgb).hexdigest()
+                look = look_of(image)
                 seen = {}
                 for language, written in zip(languages, llama.write(tails, check_stop), strict=True):
-                    answer, complaint = self._judged(written, language, hints, digest, shared)
+                    answer, complaint = self._judged(written, language, hints, look, shared)
                     if complaint:
                         log.info("%s, %s: refused, as %s", model.name, language, complaint)
                         [again] = llama.write([language_text(language, complaint)], check_stop, RETRY_SEED)
-                        answer, complaint = self._judged(again, language, hints, digest, shared)
+                        answer, complaint = self._judged(again, language, hints, look, shared)
                     if answer is None or complaint:
                         log.info("%s, %s: refused again, as %s; the facts are told", model.name, language, complaint)
                     else:
@@ -131,7 +131,7 @@ class LlmDescriber:
                 self._await_idleness()
 
     def _judged(
-        self, written: str, language: str, hints: Hints, digest: str, shared: str
+        self, written: str, language: str, hints: Hints, look: Look, shared: str
     ) -> tuple[Answer | None, str | None]:
         """The answer, made tidy, and what is wrong with it."""
         raw = read_answer(written)
@@ -139,7 +139,7 @@ class LlmDescriber:
             return None, CUT_OFF
         answer = tidied(raw, language)
         complaint = fault(answer, language, original_filename=hints.original_filename, noted=shared)
-        if complaint is None and self._seen.on_another(digest, language, answer.alt_text):
+        if complaint is None and self._seen.on_unlike(look, language, answer.alt_text):
             complaint = SAME_TEXT
         return answer, complaint
 

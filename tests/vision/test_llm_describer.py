@@ -121,7 +121,7 @@ def test_an_answer_that_broke_off_is_refused(broken: str) -> None:
     assert described(Writer(en=broken), "en") == facts("en")
 
 
-def test_the_same_text_on_another_picture_is_refused() -> None:
+def test_the_same_text_on_quite_another_picture_is_refused() -> None:
     writer = Writer(en=BARN)
     one = describer(writer)
     first = one.describe(PICTURE, ["en"], hints(), lambda: None)
@@ -130,6 +130,12 @@ def test_the_same_text_on_another_picture_is_refused() -> None:
     assert first == again
     assert first[0].source == Source.VISION
     assert other[0].source == Source.FACTS
+
+
+def test_another_view_of_the_same_may_have_the_same_text() -> None:
+    one = describer(Writer(en=BARN))
+    for view in (PICTURE, Pixels(6, 8, b"\xb0" * 144)):
+        assert one.describe(view, ["en"], hints(), lambda: None)[0].source == Source.VISION
 
 
 def test_a_persons_alt_text_stands_and_its_language_is_not_asked() -> None:
