@@ -32,7 +32,9 @@ log = logging.getLogger(__name__)
 MAX_NEW_TOKENS = 128
 """Per language: room for 250 characters, where a token is two of them on average."""
 BATCH_TOKENS = 512
-RETRY_TOKENS = 64
+TRIED_TOKENS = 8
+"""Enough to show that a model writes, few enough for a slow machine."""
+RETRY_TOKENS = 40
 """What a complaint adds to the last line of the question."""
 CONTEXT_STEP_TOKENS = 512
 """Contexts are made in these steps, so that a language more does not need a new one."""
@@ -140,7 +142,7 @@ class Llama:
         with self._stopped_by(check_stop), self._chunks(image, shared) as chunks:
             mtmd = self._mtmd
             prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
-            room = sum(len(self._tokens(tail + self._after)) + MAX_NEW_TOKENS for tail in tails) + RETRY_TOKENS
+            room = sum(len(self._tokens(tail + self._after)) + RETRY_TOKENS + MAX_NEW_TOKENS for tail in tails)
             self._make_context(prefix + room, 1 + (len(tails) if self.parallel else 1))
             memory = self._low.llama_get_memory(self._context)
             self._low.llama_memory_clear(memory, True)
@@ -173,8 +175,15 @@ class Llama:
             )
         return int(after.value)
 
-    def write(self, tails: Sequence[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
-        """What the model writes after each of `tails`, in order; a text without its end ran out of tokens.
+    def write(
+        self,
+        tails: Sequence[str],
+        check_stop: Callable[[], None],
+        seed: int | None = None,
+        most_tokens: int | None = None,
+    ) -> list[str]:
+        """What the model writes after each of `tails`, in order; a text without its end ran out of `most_tokens`,
+        which is MAX_NEW_TOKENS at most and where none is given.
 
         Always the likeliest token, or drawn by `seed` where one is given: the same again for the same seed.
 
@@ -182,19 +191,20 @@ class Llama:
         """
         if not self._prefix_end:
             raise ModelUnusable("No picture was read, so nothing can be written about it.")
+        most = min(most_tokens or MAX_NEW_TOKENS, MAX_NEW_TOKENS)
         with self._stopped_by(check_stop):
             if self.parallel and len(tails) > 1:
                 try:
-                    return self._write_together(tails, seed)
+                    return self._write_together(tails, seed, most)
                 except ModelUnusable as error:
                     self._give_up_parallel(error.message)
-            return [text for tail in tails for text in self._write_together([tail], seed)]
+            return [text for tail in tails for text in self._write_together([tail], seed, most)]
 
     def _give_up_parallel(self, reason: str) -> None:
         log.info("%s writes one language after the other: %s", self.model.name, reason)
         self.parallel = False
 
-    def _write_together(self, tails: Sequence[str], seed: int | None) -> list[str]:
+    def _write_together(self, tails: Sequence[str], seed: int | None, most_tokens: int) -> list[str]:
         low, prefix = self._low, self._prefix_end
         memory = low.llama_get_memory(self._context)
         sequences = range(1, len(tails) + 1)
@@ -215,7 +225,7 @@ class Llama:
                 (tokens[-1], prefix + len(tokens) - 1, sequence, True)
                 for sequence, tokens in zip(sequences, asked, strict=True)
             ]
-            for _ in range(MAX_NEW_TOKENS):
+            for _ in range(most_tokens):
                 self._decode(step)
                 following = []
                 for row, (_, position, sequence, _) in enumerate(step):
@@ -389,6 +399,6 @@ def try_model(model: VisionModel) -> None:
     try:
         tails = [language_text("en"), language_text("de")]
         llama.read(Pixels(side, side, gradient), INSTRUCTIONS, tails, lambda: None)
-        llama.write(tails, lambda: None)
+        llama.write(tails, lambda: None, most_tokens=TRIED_TOKENS)
     finally:
         llama.close()

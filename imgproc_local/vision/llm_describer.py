@@ -2,7 +2,8 @@
 
 A person's own alt text in a language asked for stands, and the model is not asked for that language. The model is
 loaded for the first picture and given back after a while without one. Invariant: every translation says who wrote it,
-and no answer that the lint refuses is ever published as the model's.
+and no answer that the lint refuses is ever published as the model's. What is refused is asked for once more, with the
+reason, each language on its own but all of them in one batch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import make_slug
@@ -67,6 +68,7 @@ class LlmDescriber:
     def describe(
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
+        check_stop()
         embedded = hints.embedded
         words = own_words(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
         asked = [language for language in languages if not in_language(words.alt_text, language)]
@@ -81,7 +83,8 @@ class LlmDescriber:
                 log.warning("pictures are described without the vision model: %s", error.message)
             self._told = error.message
         rest = [language for language in languages if language not in seen]
-        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, check_stop)}
+        # some milliseconds, and the only words left where the model took all the time
+        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, lambda: None)}
         return tuple(seen.get(language) or facts[language] for language in languages)
 
     def close(self) -> None:
@@ -111,17 +114,20 @@ class LlmDescriber:
             try:
                 llama.read(image, shared, tails, check_stop)
                 look = look_of(image)
-                seen = {}
-                for language, written in zip(languages, llama.write(tails, check_stop), strict=True):
-                    answer, complaint = self._judged(written, language, hints, look, shared)
-                    if complaint:
-                        log.info("%s, %s: refused, as %s", model.name, language, complaint)
-                        [again] = llama.write([language_text(language, complaint)], check_stop, RETRY_SEED)
-                        answer, complaint = self._judged(again, language, hints, look, shared)
-                    if answer is None or complaint:
-                        log.info("%s, %s: refused again, as %s; the facts are told", model.name, language, complaint)
-                    else:
-                        seen[language] = _translation(answer, language, hints)
+                seen, refused = self._sorted(languages, llama.write(tails, check_stop), hints, look, shared)
+                if refused:
+                    log.info("%s: asked again for %s", model.name, _listed(refused))
+                    tails = [language_text(language, complaint) for language, complaint in refused.items()]
+                    try:
+                        written = llama.write(tails, check_stop, RETRY_SEED)
+                    except StageTimedOut:
+                        # what is good already is not given up for what may not become so
+                        log.warning("%s: no time was left for %s; the facts are told", model.name, _listed(refused))
+                        return seen
+                    better, refused = self._sorted([*refused], written, hints, look, shared)
+                    seen |= better
+                if refused:
+                    log.info("%s: the facts are told in place of %s", model.name, _listed(refused))
                 return seen
             except ModelUnusable:
                 # a context that failed once is not trusted again
@@ -130,18 +136,25 @@ class LlmDescriber:
             finally:
                 self._await_idleness()
 
-    def _judged(
-        self, written: str, language: str, hints: Hints, look: Look, shared: str
-    ) -> tuple[Answer | None, str | None]:
-        """The answer, made tidy, and what is wrong with it."""
-        raw = read_answer(written)
-        if raw is None:
-            return None, CUT_OFF
-        answer = tidied(raw, language)
-        complaint = fault(answer, language, original_filename=hints.original_filename, noted=shared)
-        if complaint is None and self._seen.on_unlike(look, language, answer.alt_text):
-            complaint = SAME_TEXT
-        return answer, complaint
+    def _sorted(
+        self, languages: Sequence[str], written: Sequence[str], hints: Hints, look: Look, shared: str
+    ) -> tuple[dict[str, Translation], dict[str, str]]:
+        """The answers worth publishing, and what is wrong with the others, both by language."""
+        good, refused = {}, {}
+        for language, text in zip(languages, written, strict=True):
+            raw = read_answer(text)
+            if raw is None:
+                refused[language] = CUT_OFF
+                continue
+            answer = tidied(raw, language)
+            complaint = fault(answer, language, original_filename=hints.original_filename, noted=shared)
+            if complaint is None and self._seen.on_unlike(look, language, answer.alt_text):
+                complaint = SAME_TEXT
+            if complaint is None:
+                good[language] = _translation(answer, language, hints)
+            else:
+                refused[language] = complaint
+        return good, refused
 
     def _loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
         if self._timer is not None:
@@ -171,6 +184,10 @@ class LlmDescriber:
             # a picture that came in between has set a timer of its own
             if self._timer is threading.current_thread():
                 self._unload()
+
+
+def _listed(refused: dict[str, str]) -> str:
+    return ", ".join(f"{language} ({complaint})" for language, complaint in refused.items())
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:

@@ -13,8 +13,9 @@ MAX_SEEN = 200
 SAMPLES = 4096
 QUANTILES = 16
 UNLIKE = 48.0
-"""Mean distance of the quantiles of two pictures, in steps of 8-bit sRGB, from which on they can't be of one thing: two drawings
-of one scene differ by up to 41, half of all pairs of photographs by 43 and more."""
+"""Mean distance of two pictures' quantiles, in steps of 8-bit sRGB, from which on they can't show one thing: two
+drawings of one scene differ by up to 41, half of all pairs of photographs by 43 and more.
+"""
 
 Look = tuple[int, ...]
 

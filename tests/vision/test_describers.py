@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,8 +14,19 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import Source
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts import FactsDescriber
+from imgproc_local.vision.llm_describer import LlmDescriber
+from tests.support import tiny
 
-DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber]
+
+def with_the_tiny_model() -> LlmDescriber:
+    return LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
+
+
+def without_a_model() -> LlmDescriber:
+    return LlmDescriber(lambda: None, lambda *_: None)
+
+
+DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_the_tiny_model, without_a_model]
 
 PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
 HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), Embedded(), "IMG_0001.JPG")
@@ -28,9 +39,10 @@ OPENERS = re.compile(
 
 
 @pytest.fixture(params=DESCRIBERS)
-def describer(request: pytest.FixtureRequest) -> Describer:
+def describer(request: pytest.FixtureRequest) -> Iterator[Describer]:
     made: Describer = request.param()
-    return made
+    yield made
+    made.close()
 
 
 def go_on() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
-from imgproc_local.vision import llama as module
 from imgproc_local.vision.llama import Llama, try_model
 from imgproc_local.vision.model import Talk, VisionModel
 from imgproc_local.vision.prompt import INSTRUCTIONS, language_text, read_answer
@@ -63,6 +66,33 @@ def test_all_languages_at_once_say_what_each_alone_says(llama: Llama) -> None:
             llama.parallel = True
         alone = [written(llama, picture, [tail])[0] for tail in TAILS]
         assert together == one_by_one == alone
+
+
+def test_the_stock_chat_handler_writes_the_same() -> None:
+    scenes = tiny.scenes().held_out_scenes(6, seed=30)
+    pictures = [tiny.scenes().draw(scene, seed=3) for scene in scenes]
+    urls = []
+    for picture in pictures:
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        urls.append("data:image/png;base64," + base64.b64encode(file.getvalue()).decode())
+    asked = [(url, INSTRUCTIONS + tail) for url in urls for tail in TAILS]
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.vision.stock_answers"],
+        input=json.dumps({"text": str(tiny.TEXT), "mmproj": str(tiny.MMPROJ), "questions": asked}),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    loaded = Llama(tiny.tiny_model())
+    try:
+        ours = [text for picture in pictures for text in written(loaded, tiny.pixels(picture), TAILS)]
+    finally:
+        loaded.close()
+    assert json.loads(result.stdout) == ours
 
 
 def test_the_same_picture_gets_the_same_words_again(llama: Llama) -> None:
@@ -135,10 +165,10 @@ def test_a_model_that_refuses_many_texts_at_once_writes_them_one_by_one(
     before = written(llama, scene_pixels(5), TAILS)
     together = llama._write_together
 
-    def refuses(tails: list[str], seed: int | None) -> list[str]:
+    def refuses(tails: list[str], *asked: Any) -> list[str]:
         if len(tails) > 1:
             raise ModelUnusable("refused")
-        return together(tails, seed)
+        return together(tails, *asked)
 
     monkeypatch.setattr(llama, "_write_together", refuses)
     try:
@@ -195,9 +225,9 @@ def test_trying_a_model_passes_where_it_works() -> None:
     try_model(tiny.tiny_model())
 
 
-def test_an_answer_without_end_is_cut(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_NEW_TOKENS", 5)
-    assert read_answer(written(llama, scene_pixels(1), TAILS[:1])[0]) is None
+def test_an_answer_without_end_is_cut(llama: Llama) -> None:
+    llama.read(scene_pixels(1), INSTRUCTIONS, TAILS[:1], go_on)
+    assert read_answer(llama.write(TAILS[:1], go_on, most_tokens=5)[0]) is None
 
 
 def test_numpy_is_not_loaded() -> None:

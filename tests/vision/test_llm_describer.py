@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.domain.errors import ModelUnusable, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.vision.describer import Hints
@@ -114,6 +114,24 @@ def test_what_is_refused_twice_is_said_by_the_facts() -> None:
     translations = described(writer, "en de")
     assert translations[1] == facts("de")[0]
     assert len(writer.tails) == 2
+
+
+def test_all_that_were_refused_are_asked_again_in_one_batch() -> None:
+    writer = Writer(en=["", BARN], de=[BARN, BARN_DE], fr=BARN)
+    translations = described(writer, "en de fr")
+    assert [entry.source for entry in translations] == [Source.VISION, Source.VISION, Source.FACTS]
+    assert [len(tails) for tails in writer.tails] == [3, 3]
+
+
+def test_what_is_good_already_stands_where_the_time_runs_out() -> None:
+    class Slow(Writer):
+        def write(self, tails: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+            if seed is not None:
+                raise StageTimedOut("Not finished in time.")
+            return super().write(tails, check_stop, seed)
+
+    translations = described(Slow(en=BARN, de=BARN), "en de")
+    assert [entry.source for entry in translations] == [Source.VISION, Source.FACTS]
 
 
 @pytest.mark.parametrize("broken", ['{"filename":"red-barn-snow","alt_text":"A red', "", "nonsense", '{"filename":1}'])
