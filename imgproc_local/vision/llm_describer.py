@@ -83,8 +83,9 @@ class LlmDescriber:
                 log.warning("pictures are described without the vision model: %s", error.message)
             self._told = error.message
         rest = [language for language in languages if language not in seen]
-        # some milliseconds, and the only words left where the model took all the time
-        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, lambda: None)}
+        # where the model took all the time, some milliseconds more save what it wrote
+        check_facts = (lambda: None) if seen else check_stop
+        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, check_facts)}
         return tuple(seen.get(language) or facts[language] for language in languages)
 
     def close(self) -> None:
