@@ -125,9 +125,7 @@ def letter_counts(text: str) -> dict[str, int]:
 def foreign_letters(text: str, language_code: str) -> bool:
     """Whether a letter beyond a to z is in `text` that `language_code` doesn't write; False where none are listed."""
     own = _LETTERS.get(language_code)
-    return own is not None and any(
-        char.isalpha() and not char.isascii() and char not in own for char in text.lower()
-    )
+    return own is not None and any(char.isalpha() and not char.isascii() and char not in own for char in text.lower())
 
 
 def readable(text: str, language_code: str) -> bool:

@@ -25,8 +25,9 @@ from imgproc_local.vision.prompt import INSTRUCTIONS, Answer
 
 NEAR_LIMIT_CHARS = 190
 """The grammar ends a text at 200, and the last token may not fit: from here on a missing full stop was cut off."""
-TELLING_WORDS = 12
-"""Fewer may all be names and rare words: "bowl of …, half an egg, spring onions"."""
+TELLING_WORDS = 8
+TELLING_LISTED = 12
+"""Fewer may all be names and rare words, in a list with commas more of them: "noodle soup, eggs, spring onions"."""
 TELLING_LETTERS = 60
 """The same where words are not parted."""
 MAX_ENDING = 5
@@ -59,13 +60,11 @@ _FILE_NAME = re.compile(
 )
 _FORM = re.compile(r"(?i)alt_text|\bfilename:|noted by its owner|\bim_(start|end)\b|(start|end)_of_turn|</?\w")
 _CODE = re.compile(r"[{}\[\]\\|~^=`*#@<>;_$]|::|\(\)|->|\?\?|!!")
-_SEAMS = (
-    re.compile(r"[^\W\d_A-Z]{2}[A-Z]\w*"),
-    re.compile(r"[^\W\d_][.,;:!?)][^\W\d_]{2}"),
-    re.compile(r"[^\W\d_]{4}\d+\w*"),
+_SEAM = re.compile(
+    r"[^\W\d_A-Z]{2}[A-Z]\w*|[^\W\d_][.,;:!?)][^\W\d_]{2}|[^\W\d_]{4}\d\w*|\d[^\W\d_]{4}|\s[,.)]|\(\s|[^\w\s]{3}"
 )
-"""Where tokens meet that no writer put together: inner capitals, marks without a space, digits after letters. One may
-be a name (YouTube, mp3), two are not."""
+"""Where tokens meet that no writer put together: inner capitals, marks without a space, digits in words. One may be a
+name (YouTube), two are not."""
 _NOT_ARABIC = re.compile("[پچژگکیےٹڈں]")
 
 
@@ -137,7 +136,7 @@ def fault(answer: Answer, language: str, *, original_filename: str = "", noted: 
     text = answer.alt_text
     if len(text) > MAX_CHARS:
         return f"it was longer than {MAX_CHARS} characters"
-    plain = " ".join(_QUOTED.sub(" ", text).split())
+    plain = _QUOTED.sub("•", text)
     names = frozenset(word.casefold() for word in _tokens(noted.removeprefix(INSTRUCTIONS)) if word != word.lower())
     words = [word for word in _tokens(plain) if word.casefold() not in names]
     return (
@@ -306,7 +305,8 @@ def _nonsense(plain: str, words: Sequence[str], language: str) -> str:
         return complaint
     if sum(unicodedata.category(char) in ("So", "Sk", "Sm", "Sc") for char in shown) > 3:
         return complaint
-    if any(len(set(seam.findall(plain))) > 1 for seam in _SEAMS) or _mixed(words, language) or _hard(words, language) > 1:
+    seams = set() if language in _DENSE or language in _UNSPACED else set(_SEAM.findall(plain))
+    if len(seams) > 1 or _mixed(words, language) or _hard(words, language) > 1:
         return complaint
     scripts = {script for word in words for script, count in letter_counts(word).items() if count}
     if len(scripts - {"latin", *own_scripts(language)}) > 1:
@@ -315,8 +315,8 @@ def _nonsense(plain: str, words: Sequence[str], language: str) -> str:
     if rules.marks:
         return complaint if len(rules.marks.findall(plain)) < letters // TELLING_LETTERS else ""
     common = sum(rules.common(word.lower()) for word in words)
-    few = len(words) >= TELLING_WORDS and common < len(words) // (5 if language in _RICH else 7)
-    return complaint if few else ""
+    enough = len(words) >= (TELLING_LISTED if re.search("[,،:;]", plain) else TELLING_WORDS)
+    return complaint if enough and common < len(words) // (5 if language in _RICH else 7) else ""
 
 
 def _mixed(words: Sequence[str], language: str) -> bool:
@@ -349,7 +349,7 @@ def _cut_off(text: str, language: str) -> str:
     if re.search(r"(\.\.|…)[”“’»«\"')\]）」』]*$", text) or re.search(r"[,:、，；：،؛\-–—/&+(\[{（]$", text):
         return complaint
     # Greek asks with a semicolon
-    if (text.endswith(";") and language != "el") or re.search("[„“«「『《]|(?<!\\w)\"", plain):
+    if (text.endswith(";") and language != "el") or re.search('[„“«「『《]|(?<!\\w)"', plain):
         return complaint
     if any(plain.count(left) > plain.count(right) for left, right in _BRACKETS):
         return complaint
@@ -392,7 +392,9 @@ def _lower(text: str) -> list[str]:
 
 
 def _letters_only(text: str) -> str:
-    return "".join(char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN")
+    return "".join(
+        char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN"
+    )
 
 
 def _stem(filename: str) -> str:
