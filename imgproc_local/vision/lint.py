@@ -2,7 +2,7 @@
 
 What can be mended without inventing anything is mended first; then the first fault is named, in words that fit into
 "The answer before was refused: ….", so that the model hears what to do better. What can't be told for certain passes.
-The tables of the languages are in lint.toml. Source: decisions.md, row seo_alt_text; W3C WAI, failures F30 and F38.
+Source: decisions.md, row seo_alt_text; W3C WAI, WCAG failure F30.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
-
-import msgspec
-from msgspec import Struct
+from itertools import pairwise
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
-from imgproc_local.vision.facts_language import foreign_letters, function_words, letter_counts, own_scripts
+from imgproc_local.vision.facts_language import foreign_letters, letter_counts, own_scripts
 from imgproc_local.vision.facts_words import MAX_CHARS, file_words
+from imgproc_local.vision.lint_tables import UNSPACED, rules_of
 from imgproc_local.vision.prompt import INSTRUCTIONS, Answer
 
 NEAR_LIMIT_CHARS = 190
@@ -30,17 +27,12 @@ TELLING_LISTED = 12
 """Fewer may all be names and rare words, in a list with commas more of them: "noodle soup, eggs, spring onions"."""
 TELLING_LETTERS = 60
 """The same where words are not parted."""
-MAX_ENDING = 5
-"""Letters of an ending."""
-MAX_SEEN = 200
-"""Texts that are remembered of each language."""
 
 _STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
 """Thai ends a sentence with a space, so with nothing at a text's end."""
-_UNSPACED = frozenset(("ja", "zh", "th"))
 _DENSE = frozenset(("ja", "zh", "ko"))
 """A letter here is a syllable or a word: a Latin word among them counts two."""
-_RICH = frozenset("en de fr es it pt nl da sv nb ro ca id vi el bg".split())
+_RICH = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id", "vi", "el", "bg"))
 """Of five words one at least is a common one here, elsewhere, where endings do the work of small words, of seven."""
 _LONG_RUNS = {"zh": 10, "ja": 14, "th": 30}
 """So many words, here letters, don't come twice in a good text; half as many don't come four times."""
@@ -68,62 +60,17 @@ name (YouTube), two are not."""
 _NOT_ARABIC = re.compile("[پچژگکیےٹڈں]")
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    """One language of lint.toml, which says what the fields are."""
-
-    openers: tuple[str, ...]
-    labels: tuple[str, ...]
-    dangling: str
-    closers: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
-    words: str = ""
-    marks: str = ""
-
-
-class _Rules(Struct, frozen=True):
-    opener: re.Pattern[str]
-    closer: re.Pattern[str] | None
-    label: re.Pattern[str]
-    cut: re.Pattern[str] | None
-    dangling: frozenset[str]
-    words: frozenset[str]
-    stems: tuple[str, ...]
-    marks: re.Pattern[str] | None
-
-    def common(self, word: str) -> bool:
-        # a long rest makes another word; Arabic and Hebrew join articles of one or two letters to any word
-        return word in self.words or any(
-            word.startswith(stem) and (len(stem) < 3 or len(word) - len(stem) <= MAX_ENDING) for stem in self.stems
-        )
-
-
-class SeenTexts:
-    """Which picture got which text, the last ones of each language: one text for many pictures describes none."""
-
-    def __init__(self) -> None:
-        self._pictures: dict[str, dict[str, str]] = {}
-
-    def on_another(self, digest: str, language: str, text: str) -> bool:
-        """Whether a picture of another `digest` has this text already; if none has, this one does from now on."""
-        pictures = self._pictures.setdefault(language, {})
-        text = _letters_only(text)
-        first = pictures.pop(text, digest)
-        pictures[text] = first
-        if len(pictures) > MAX_SEEN:
-            del pictures[next(iter(pictures))]
-        return first != digest
-
-
 def tidied(answer: Answer, language: str) -> Answer:
     """`answer` without what surrounds the words: labels, quotes, an opener that can go, and with capital and stop."""
-    text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split())
+    text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _unwrapped(text)
-    for rules in (_rules("en"), _rules(language)):
-        for pattern in (rules.cut, rules.label):
-            if pattern and (match := pattern.match(text.replace("’", "'"))) and len(text) - match.end() > 3:
-                text = _unwrapped(text[match.end() :].lstrip(" ,:：-–—"))
+    rules = (rules_of("en"), rules_of(language))
+    # a label may come after a greeting, an opener after a label
+    for pattern in [pattern for each in rules for pattern in (each.cut, each.label)] * 2:
+        if pattern and (match := pattern.match(text.replace("’", "'"))) and len(text) - match.end() > 3:
+            text = _unwrapped(text[match.end() :].lstrip(" ,:：-–—*"))
     text = _capitalised(text, language)
-    if _letters_only(text) and not _ENDED.search(text) and not _cut_off(text, language):
+    if _letters_only(text) and not _ended(text, language) and not _cut_off(text, language):
         text += _STOPS.get(language, ".")
     return Answer(answer.filename, text)
 
@@ -141,8 +88,8 @@ def fault(answer: Answer, language: str, *, original_filename: str = "", noted: 
     words = [word for word in _tokens(plain) if word.casefold() not in names]
     return (
         _unprintable(text)
-        or _too_little(text, language)
         or _other_language(words, language)
+        or _too_little(text, language)
         or _opening(text, language)
         or _file_name(text, plain, original_filename)
         or _repetition(plain, language)
@@ -173,7 +120,7 @@ def filename_fault(filename: str, language: str, *, original_filename: str = "")
     return None
 
 
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ufff0-\uffff]")
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
 
 
 def _unprintable(text: str) -> str:
@@ -193,7 +140,7 @@ def _too_little(text: str, language: str) -> str:
     letters = sum(char.isalpha() for char in text)
     if letters < 2:
         return "it was empty"
-    few = letters < 4 if language in _UNSPACED else len(_tokens(text)) < 2
+    few = letters < 4 if language in UNSPACED else len(_tokens(text)) < 2
     return "it was a single word" if few else ""
 
 
@@ -225,7 +172,7 @@ def _other_language(words: Sequence[str], language: str) -> str:
 
 def _evidence(words: Sequence[str], rival: str, language: str) -> int:
     """How many different words speak for `rival`, 0 where they don't outweigh those that speak for `language`."""
-    theirs, ours = _rules(rival), _rules(language)
+    theirs, ours = rules_of(rival), rules_of(language)
     only_theirs = [word for word in words if theirs.common(word) and not ours.common(word)]
     only_ours = [word for word in words if ours.common(word) and not theirs.common(word)]
     different = len(set(only_theirs))
@@ -238,7 +185,7 @@ def _evidence(words: Sequence[str], rival: str, language: str) -> int:
 def _opening(text: str, language: str) -> str:
     text = text.replace("’", "'").lstrip("\"'“”„«»‘‚「『*-•–— ")
     for code in dict.fromkeys((language, "en")):
-        rules = _rules(code)
+        rules = rules_of(code)
         if match := rules.opener.match(text) or rules.label.match(text):
             return f'it began with "{match[0].strip().lower()}"'
         if rules.closer and (match := rules.closer.search(text)):
@@ -260,13 +207,13 @@ def _repetition(plain: str, language: str) -> str:
     complaint = "it repeated itself"
     lower = plain.casefold()
     # three times on end; one letter five times. Within a word two letters may come thrice: Danish "genererer"
-    least = 2 if language in _UNSPACED else 3
+    least = 2 if language in UNSPACED else 3
     stretches = (match[1] for match in re.finditer(rf"(.{{{least},60}}?)\1\1", lower))
     if any(re.search(r"[^\W\d_]", stretch) for stretch in stretches) or re.search(r"([^\W\d_])\1{4}", lower):
         return complaint
     words = _lower(plain)
     letters = [char for char in lower if char.isalnum()]
-    units = letters if language in _UNSPACED else words
+    units = letters if language in UNSPACED else words
     long = _LONG_RUNS.get(language, 6)
     if any(first == second == third for first, second, third in zip(words, words[1:], words[2:], strict=False)):
         return complaint
@@ -274,7 +221,7 @@ def _repetition(plain: str, language: str) -> str:
         return complaint
     if len(words) >= 12 and len(set(words)) < 0.45 * len(words):
         return complaint
-    if len(letters) >= 40 and len(set(zip(letters, letters[1:], strict=False))) < 0.4 * len(letters):
+    if len(letters) >= 40 and len(set(pairwise(letters))) < 0.4 * len(letters):
         return complaint
     sentences = [set(_bits(part, language)) for part in re.split(r"[.!?。！？।;]\s*", lower)]
     for index, one in enumerate(sentences):
@@ -291,7 +238,7 @@ def _recurs(units: Sequence[str], length: int, times: int) -> bool:
 
 def _bits(sentence: str, language: str) -> list[str]:
     """Words, or pairs of letters where words are not parted."""
-    if language in _UNSPACED:
+    if language in UNSPACED:
         return [sentence[at : at + 2] for at in range(len(sentence) - 1)]
     return _lower(sentence)
 
@@ -305,13 +252,13 @@ def _nonsense(plain: str, words: Sequence[str], language: str) -> str:
         return complaint
     if sum(unicodedata.category(char) in ("So", "Sk", "Sm", "Sc") for char in shown) > 3:
         return complaint
-    seams = set() if language in _DENSE or language in _UNSPACED else set(_SEAM.findall(plain))
+    seams = set() if language in _DENSE or language in UNSPACED else set(_SEAM.findall(plain))
     if len(seams) > 1 or _mixed(words, language) or _hard(words, language) > 1:
         return complaint
     scripts = {script for word in words for script, count in letter_counts(word).items() if count}
     if len(scripts - {"latin", *own_scripts(language)}) > 1:
         return complaint
-    rules = _rules(language)
+    rules = rules_of(language)
     if rules.marks:
         return complaint if len(rules.marks.findall(plain)) < letters // TELLING_LETTERS else ""
     common = sum(rules.common(word.lower()) for word in words)
@@ -344,12 +291,11 @@ def _hard(words: Sequence[str], language: str) -> int:
 
 def _cut_off(text: str, language: str) -> str:
     complaint = "the sentence was cut off"
-    dangling, ended = _rules(language).dangling, _ENDED.search(text)
+    dangling, ended = rules_of(language).dangling, _ended(text, language)
     plain = _QUOTED.sub("0", text)
     if re.search(r"(\.\.|…)[”“’»«\"')\]）」』]*$", text) or re.search(r"[,:、，；：،؛\-–—/&+(\[{（]$", text):
         return complaint
-    # Greek asks with a semicolon
-    if (text.endswith(";") and language != "el") or re.search('[„“«「『《]|(?<!\\w)"', plain):
+    if (text.endswith(";") and not ended) or re.search('[„“«「『《]|(?<!\\w)"', plain):
         return complaint
     if any(plain.count(left) > plain.count(right) for left, right in _BRACKETS):
         return complaint
@@ -359,6 +305,11 @@ def _cut_off(text: str, language: str) -> str:
         return complaint
     limit = NEAR_LIMIT_CHARS if _STOPS.get(language, ".") else NEAR_LIMIT_CHARS + 9
     return complaint if not ended and len(text) >= limit else ""
+
+
+def _ended(text: str, language: str) -> bool:
+    """Whether a full stop or its like is at the end; Greek asks with a semicolon."""
+    return _ENDED.search(text) is not None or (language == "el" and text.endswith(";"))
 
 
 def _unwrapped(text: str) -> str:
@@ -399,26 +350,3 @@ def _letters_only(text: str) -> str:
 
 def _stem(filename: str) -> str:
     return re.sub(r"(\.\w{1,5})+$", "", filename)
-
-
-@cache
-def _tables() -> dict[str, _Table]:
-    table = resources.files("imgproc_local.vision").joinpath("lint.toml")
-    return msgspec.toml.decode(table.read_bytes(), type=dict[str, _Table])
-
-
-@cache
-def _rules(language: str) -> _Rules:
-    table = _tables()[language]
-    after, before = ("", "") if language in (*_UNSPACED, "ko") else (r"(?!\w)", r"(?<!\w)")
-    entries = table.words.split()
-    return _Rules(
-        opener=re.compile(rf"(?i)({'|'.join(table.openers)})((?<!\w)|{after})"),
-        closer=re.compile(rf"(?i){before}({'|'.join(table.closers)})[.。।]?$") if table.closers else None,
-        label=re.compile(rf"(?i)({'|'.join(table.labels)}) ?[:：]"),
-        cut=re.compile(rf"(?i)({'|'.join(table.cut)})") if table.cut else None,
-        dangling=frozenset(table.dangling.split()),
-        words=function_words(language) | frozenset(word for word in entries if not word.endswith("*")),
-        stems=tuple(word[:-1] for word in entries if word.endswith("*")),
-        marks=re.compile(table.marks) if table.marks else None,
-    )
