@@ -12,6 +12,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import Source, Translation
@@ -30,6 +32,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SEED = 1
 CUT_OFF = "it was too long and broke off"
+NOT_LATIN = "its file name must be written in Latin letters (romaji)"
+"""Kanji: how they are read is for the model to say."""
 SAME_TEXT = "quite another picture got the same text"
 CLOSE_WAIT_S = 2.0
 """For a picture that was told to stop; it takes a tenth of a second."""
@@ -82,11 +86,14 @@ class LlmDescriber:
             if error.message != self._told:
                 log.warning("pictures are described without the vision model: %s", error.message)
             self._told = error.message
-        rest = [language for language in languages if language not in seen]
+        named = {language: entry for language, entry in seen.items() if entry.seo_filename}
+        rest = [language for language in languages if language not in named]
         # where the model took all the time, some milliseconds more save what it wrote
         check_facts = (lambda: None) if seen else check_stop
-        facts = {entry.language_code: entry for entry in self._facts.describe(image, rest, hints, check_facts)}
-        return tuple(seen.get(language) or facts[language] for language in languages)
+        for facts in self._facts.describe(image, rest, hints, check_facts):
+            unnamed = seen.get(facts.language_code)
+            named[facts.language_code] = replace(unnamed, seo_filename=facts.seo_filename) if unnamed else facts
+        return tuple(named[language] for language in languages)
 
     def close(self) -> None:
         """Gives the model's memory back. Called when nothing is described any more."""
@@ -126,9 +133,9 @@ class LlmDescriber:
                         log.warning("%s: no time was left for %s; the facts are told", model.name, _listed(refused))
                         return seen
                     better, refused = self._sorted([*refused], written, hints, look, shared)
-                    seen |= better
+                    seen |= {language: entry for language, entry in better.items() if entry.seo_filename}
                 if refused:
-                    log.info("%s: the facts are told in place of %s", model.name, _listed(refused))
+                    log.info("%s: the facts stand in for %s", model.name, _listed(refused))
                 return seen
             except ModelUnusable:
                 # a context that failed once is not trusted again
@@ -140,7 +147,7 @@ class LlmDescriber:
     def _sorted(
         self, languages: Sequence[str], written: Sequence[str], hints: Hints, look: Look, shared: str
     ) -> tuple[dict[str, Translation], dict[str, str]]:
-        """The answers worth publishing, and what is wrong with the others, both by language."""
+        """The answers worth publishing, and what is wrong with them and the others, both by language."""
         good, refused = {}, {}
         for language, text in zip(languages, written, strict=True):
             raw = read_answer(text)
@@ -153,7 +160,10 @@ class LlmDescriber:
                 complaint = SAME_TEXT
             if complaint is None:
                 good[language] = _translation(answer, language, hints)
-            else:
+                if not good[language].seo_filename:
+                    # the text stands, whatever a second answer brings
+                    complaint = NOT_LATIN
+            if complaint:
                 refused[language] = complaint
         return good, refused
 

@@ -200,6 +200,23 @@ def test_an_unusable_file_name_is_made_of_the_alt_text() -> None:
     assert english.seo_filename.startswith("red-barn-stands")
 
 
+KANJI = '{"filename":"赤い-納屋-雪","alt_text":"雪の中に赤い納屋が立っている。"}'
+
+
+def test_a_file_name_that_can_not_be_romanised_is_asked_for_again() -> None:
+    writer = Writer(ja=[KANJI, KANJI.replace("赤い-納屋-雪", "akai-naya-yuki")])
+    [japanese] = described(writer, "ja")
+    assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", Source.VISION)
+    assert "romaji" in writer.tails[1][0]
+
+
+def test_the_facts_name_the_file_where_nothing_of_it_can_be_romanised() -> None:
+    [japanese] = described(Writer(ja=KANJI), "ja")
+    assert japanese.seo_alt_text == "雪の中に赤い納屋が立っている。"
+    assert japanese.source == Source.VISION
+    assert japanese.seo_filename == facts("ja")[0].seo_filename
+
+
 def test_an_unusable_model_leaves_the_facts_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(*_: Any) -> None:
         raise ModelUnusable("it crashes")
