@@ -1,48 +1,42 @@
 """PNG made smaller: fewer colours where nobody sees it, else the same pixels packed better.
 
-A palette is tried only on 8-bit pictures that are not indexed yet, and taken only where it looks the same: the
-error is measured after a slight blur, as the eye averages a dither pattern. Indexed and low-bit pictures, animations
-and those whose colours depend on chunks that encoders drop (gAMA, cHRM, cICP) keep their very samples: their data is
-only deflated again.
+A palette is tried only on pictures of 8 bits that are not indexed yet, and taken only where it looks as the target asks
+and saves much. Indexed and low-bit pictures, animations and those whose colours depend on chunks that encoders drop
+(gAMA, cHRM, cICP) keep their very samples. An output therefore comes back as it is: one with a palette is indexed, and
+what else is decided depends on the pixels alone, not on how they were packed.
 """
 
 from __future__ import annotations
 
+import struct
 import zlib
 from pathlib import Path
 
 import pyvips
+from msgspec import structs
 
-from imgproc_local.codecs import metadata
+from imgproc_local.codecs import metadata, png_packing, png_palette
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.container import Data
+from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.decode import CheckStop, finish, open_upright
+from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb
+from imgproc_local.codecs.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.search import TARGET_SCORE
 from imgproc_local.domain.image import Format, ImageInfo
 
 WORTH_A_PALETTE = 0.8
-PALETTE_QUALITY = 95
-MAX_MEAN_ERROR = 1.0
-MAX_WORST_ERROR = 8
-"""Of 255 steps in the worst channel, after the blur: the mean, and what 999 of 1000 pixels stay under."""
-
-PHOTO_BYTES_PER_PIXEL = 1.8
-"""A PNG that needs more than this per pixel is taken for a photograph: a palette is not even tried."""
-
 MAX_PIXELS_IN_MEMORY = 40_000_000
 """Larger pictures are packed row by row in one pass, without trying a palette."""
 
-_COLOUR_CHUNKS = (b"gAMA", b"cHRM", b"cICP", b"mDCV", b"cLLI")
 _SRGB_GAMMA = 45455
-_PALETTE = 3
 
 
 @at_border("The PNG can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
     """A smaller PNG, None where nothing smaller came out. An APNG stays an animation, frame by frame as it was.
 
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    `target` is the score that fewer colours must reach. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
     with opened(path) as data:
@@ -54,13 +48,19 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
             lambda new, tight: container.with_blocks(data, new, compress=tight),
             orientation=info.orientation,
         )
-        if info.frames > 1 or info.bits_per_sample < 8 or container.colour_type(data) == _PALETTE or _own_colours(data):
+        if info.frames > 1 or info.bits_per_sample < 8 or _own_colours(data):
             _decode_through(path, info, check_stop)
             best = _deflated_again(clean, info, check_stop)
+        elif container.colour_type(data) == png_packing.PALETTE:
+            _decode_through(path, info, check_stop)
+            packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
+            kept = metadata.kept(blocks, Format.PNG, Format.PNG, orientation=info.orientation)
+            packed = container.with_blocks(_with_density(packed, data, 1), kept)
+            best = min(packed, _deflated_again(clean, info, check_stop), key=len)
         else:
-            upright = metadata.kept(blocks, Format.PNG, Format.PNG)
-            encoded = _encoded(path, info, len(clean), check_stop)
-            best = min(clean, container.with_blocks(encoded, upright), key=len)
+            packed, profile = _encoded(path, info, blocks, target, check_stop)
+            kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG), icc=profile)
+            best = min(clean, container.with_blocks(_with_density(packed, data, info.orientation), kept), key=len)
         return best if len(best) < len(data) else None
 
 
@@ -75,58 +75,63 @@ def _own_colours(data: Data) -> bool:
     return bool(gamma) and abs(gamma - _SRGB_GAMMA) > 500
 
 
-def _encoded(path: Path, info: ImageInfo, size_bytes: int, check_stop: CheckStop) -> bytes:
-    """The smallest form of the picture that looks the same."""
-    image = open_upright(path, info)
-    lossless = {"compression": 9, "keep": "none", "bitdepth": info.bits_per_sample}
+def _encoded(
+    path: Path, info: ImageInfo, blocks: Blocks, target: float, check_stop: CheckStop
+) -> tuple[bytes, bytes | None]:
+    """The smallest form of the picture that looks as asked, and the profile that it needs."""
+    image, profile = open_upright(path, info), kept_profile(blocks.icc)
     if info.pixels > MAX_PIXELS_IN_MEMORY:
-        return bytes(finish(image, check_stop, "pngsave_buffer", filter="all", **lossless))
+        options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
+        return bytes(finish(image, check_stop, "pngsave_buffer", **options)), profile
     image = finish(image, check_stop, "copy_memory")
-    best = bytes(
-        min((finish(image, check_stop, "pngsave_buffer", filter=each, **lossless) for each in ("all", "none")), key=len)
-    )
-    if info.bits_per_sample > 8 or size_bytes > PHOTO_BYTES_PER_PIXEL * info.pixels:
-        return best
-    options = {"palette": True, "Q": PALETTE_QUALITY, "effort": 4, "dither": 0.5, "compression": 9, "keep": "none"}
-    reduced = bytes(finish(image, check_stop, "pngsave_buffer", **options))
-    if len(reduced) > WORTH_A_PALETTE * min(len(best), size_bytes):
-        return best
-    if not looks_the_same(image, pyvips.Image.pngload_buffer(reduced), check_stop):
-        return best
-    # as an indexed file is treated that comes in, so that nothing is left to do the next time
-    return _deflated_again(reduced, info, check_stop)
+    image = _without_the_needless(image, rgb_only=profile is not None)
+    best = png_packing.layout(image, check_stop)
+    if image.format != "uchar":
+        return best.packed(), profile
+    palette_profile = profile
+    if profile is not None and colour_space(profile) != "RGB":  # which a palette can't have
+        image, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
+    found = png_palette.reduced(image, palette_profile, target, check_stop)
+    if found:
+        fewer = png_packing.indexed_layout(found.picture, check_stop)
+        worth = 1 if found.exact and palette_profile is profile else WORTH_A_PALETTE
+        if fewer.quick_bytes < worth * best.quick_bytes:
+            return fewer.packed(), palette_profile
+    return best.packed(), profile
 
 
-def looks_the_same(image: pyvips.Image, reduced: pyvips.Image, check_stop: CheckStop) -> bool:
-    """Whether two 8-bit pictures differ by less than is seen; transparent ones are laid over white and over black."""
-    pair = [_with_alpha(each) for each in (image, reduced)]
-    for background in (255, 0) if image.hasalpha() else (255,):
-        shown = [each.flatten(background=[background] * 3).gaussblur(1.0) for each in pair]
-        error = (shown[0] - shown[1]).abs().cast("uchar")
-        error = finish(error[0].bandrank([error[1], error[2]], index=2), check_stop, "copy_memory")
-        if error.avg() > MAX_MEAN_ERROR or _percentile(error, 0.999) > MAX_WORST_ERROR:
-            return False
-    return True
+def _without_the_needless(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Image:
+    """The picture without bits that only repeat others, an alpha that hides nothing, and colour where all is grey.
+
+    What is fully transparent becomes black. `rgb_only` where a profile speaks of RGB.
+    """
+    if image.format == "ushort" and ((image & 0xFF) - (image >> 8)).abs().max() == 0:
+        image = (image >> 8).cast("uchar").copy(interpretation="b-w" if image.bands < 3 else "srgb")
+    if image.hasalpha():
+        alpha = image[image.bands - 1]
+        opaque = 255 if image.format == "uchar" else 65535
+        image = image.extract_band(0, n=image.bands - 1) if alpha.min() == opaque else (alpha == 0).ifthenelse(0, image)
+    if image.bands > 2 and not rgb_only and max((image[0] - image[band]).abs().max() for band in (1, 2)) == 0:
+        grey = image[0].bandjoin(image[3]) if image.hasalpha() else image[0]
+        image = grey.copy(interpretation="b-w" if image.format == "uchar" else "grey16")
+    return image.copy_memory()
 
 
-def _with_alpha(image: pyvips.Image) -> pyvips.Image:
-    image = image.colourspace("srgb")
-    return image if image.hasalpha() else image.bandjoin(255)
-
-
-def _percentile(image: pyvips.Image, part: float) -> int:
-    """The value that this part of the pixels of a one-band 8-bit picture stays at or under."""
-    counts = memoryview(image.hist_find().write_to_memory()).cast("I")
-    left = part * image.width * image.height
-    for value, count in enumerate(counts):
-        left -= count
-        if left <= 0:
-            return value
-    return len(counts)
+def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
+    """The PNG with the pixels per metre, or their shape, that `data` says; the two sides change where it was turned."""
+    for chunk in container.chunks(data):
+        if chunk.kind == b"pHYs" and chunk.end - chunk.payload == 9:
+            across, down, unit = struct.unpack(">IIB", data[chunk.payload : chunk.end])
+            if orientation > 4:
+                across, down = down, across
+            header_end = 33
+            density = container.chunk_bytes(b"pHYs", struct.pack(">IIB", across, down, unit))
+            return packed[:header_end] + density + packed[header_end:]
+    return packed
 
 
 def _deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes:
-    """The same filtered samples, deflated at the highest level, frame by frame."""
+    """The same filtered samples, deflated thoroughly, frame by frame."""
     out = [container.SIGNATURE]
     frame: list[bytes] = []
     pending: bytes | None = None
@@ -163,7 +168,7 @@ def _redeflate(stream: bytes, info: ImageInfo) -> bytes:
     limit = (info.width_px * 8 + 8) * (info.height_px + 8) * 2
     inflater = zlib.decompressobj()
     samples = inflater.decompress(stream, limit)
-    return zlib.compress(samples, 9)
+    return png_packing.deflated(samples)
 
 
 def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:

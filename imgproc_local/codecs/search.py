@@ -7,9 +7,11 @@ encoded, decoded and scored until the number is found. A picture no larger than 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pyvips
 
+from imgproc_local.codecs import quality
 from imgproc_local.codecs.quality import Reference, TransparentReference
 
 TARGET_SCORE = 85.0
@@ -24,6 +26,12 @@ TILE_PX = 192
 TILES = 12
 """Together 0.44 megapixels: what one probe encodes, decodes and scores."""
 
+BAND_PIXELS = 2_000_000
+"""So much of a picture is scored at a time where the whole of it is."""
+
+SCALE_PX = 256
+"""Scores look at a picture down to 1:32; less than this many rows would have fewer scales."""
+
 MAX_PROBES = 7
 USUAL_RISE = 0.7
 CLOSE_ENOUGH = 0.35
@@ -33,41 +41,66 @@ CLOSE_ENOUGH = 0.35
 class Sample:
     """Tiles of a picture, side by side: encode `image`, decode it again and ask for its score."""
 
-    def __init__(self, picture: pyvips.Image) -> None:
+    def __init__(self, picture: pyvips.Image, tiles: int = TILES) -> None:
         """`picture` is in memory, 8 bits, grey or RGB, with or without alpha."""
-        self.image = _tiles(picture)
+        self._tiles = _tiles(picture, tiles)
+        self.image = self.part_of(picture)
         reference = TransparentReference if picture.hasalpha() else Reference
-        self._reference = reference(_rows(self.image), self.image.width, self.image.height)
+        self._reference = reference(_rows(self.image, alpha=picture.hasalpha()), self.image.width, self.image.height)
+
+    def part_of(self, picture: pyvips.Image) -> pyvips.Image:
+        """The same tiles of a picture of the same size."""
+        if not self._tiles:
+            return picture
+        tiles = [picture.crop(left, top, TILE_PX, TILE_PX) for left, top in self._tiles]
+        return pyvips.Image.arrayjoin(tiles, across=4).copy_memory()
 
     def score(self, decoded: pyvips.Image) -> float:
         """How much the sample's encoding looks like it."""
-        if self.image.hasalpha() and not decoded.hasalpha():  # encoders drop an alpha that says nothing
-            decoded = decoded.bandjoin(255)
-        return self._reference.score(_rows(decoded))
+        return self._reference.score(_rows(decoded, alpha=self.image.hasalpha()))
 
 
-def _rows(image: pyvips.Image) -> bytes:
+def score(picture: pyvips.Image, decoded: pyvips.Image) -> float:
+    """How much `decoded` looks like `picture`, of whatever size: scored in bands, so that memory stays bounded."""
+    height = max(2 * SCALE_PX, BAND_PIXELS // picture.width // SCALE_PX * SCALE_PX)
+    edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
+    alpha = picture.hasalpha()
+
+    def rows(image: pyvips.Image, top: int, bottom: int) -> bytes:
+        return _rows(image.crop(0, top, image.width, bottom - top), alpha=alpha)
+
+    return quality.score_of_bands(
+        (rows(picture, top, bottom), rows(decoded, top, bottom), picture.width, bottom - top)
+        for top, bottom in pairwise(edges)
+    )
+
+
+def _rows(image: pyvips.Image, *, alpha: bool) -> bytes:
     """H×W×3 or H×W×4 uint8 rows, as they are scored."""
     if image.bands < 3:
         grey = image[0]
         image = grey.bandjoin([grey, grey, *([image[1]] if image.bands == 2 else [])])
+    if alpha and not image.hasalpha():  # encoders drop an alpha that says nothing
+        image = image.bandjoin(255)
+    elif image.hasalpha() and not alpha:
+        image = image.extract_band(0, n=3)
     return bytes(image.write_to_memory())
 
 
-def _tiles(image: pyvips.Image) -> pyvips.Image:
-    """Tiles from calm to busy, evenly: the middle one of each of twelve equal parts of them, ordered by activity."""
+def _tiles(image: pyvips.Image, count: int) -> list[tuple[int, int]]:
+    """Where tiles from calm to busy lie, evenly: the middle one of each of `count` equal parts, ordered by activity.
+
+    Empty where the picture is looked at whole.
+    """
     across, down = image.width // TILE_PX, image.height // TILE_PX
-    if image.width * image.height <= 1.5 * TILES * TILE_PX * TILE_PX or across * down < TILES:
-        return image
+    if image.width * image.height <= 1.5 * count * TILE_PX * TILE_PX or across * down < count:
+        return []
     green = image[min(1, image.bands - 1)].crop(0, 0, across * TILE_PX, down * TILE_PX)
     detail = (green - green.gaussblur(1.5, precision="approximate")).abs().cast("uchar")
     activity = detail.shrink(TILE_PX, TILE_PX).write_to_memory()
     order = sorted(range(across * down), key=lambda index: activity[index])
-    chosen = [order[int((part + 0.5) * len(order) / TILES)] for part in range(TILES)]
-    tiles = [
-        image.crop(index % across * TILE_PX, index // across * TILE_PX, TILE_PX, TILE_PX) for index in sorted(chosen)
-    ]
-    return pyvips.Image.arrayjoin(tiles, across=4).copy_memory()
+    chosen = [order[int((part + 0.5) * len(order) / count)] for part in range(count)]
+    return [(index % across * TILE_PX, index // across * TILE_PX) for index in sorted(chosen)]
 
 
 def quality_for_conversion(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import pyvips
 
-from imgproc_local.codecs.search import MAX_PROBES, TILE_PX, TILES, Sample, lowest_quality
+from imgproc_local.codecs import search
+from imgproc_local.codecs.search import MAX_PROBES, TILE_PX, TILES, Sample, lowest_quality, score
 from tests.codecs import pictures
 
 
@@ -49,3 +50,22 @@ def test_a_large_picture_is_stood_for_by_calm_and_busy_tiles() -> None:
 def test_a_small_picture_is_searched_whole() -> None:
     image = pyvips.Image.new_from_array(pictures.scene(500, 400))
     assert Sample(image).image is image
+
+
+def test_a_picture_scored_in_bands_scores_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    for alpha in (False, True):
+        pixels = pictures.graphic(500, 1400, alpha=True) if alpha else pictures.scene(500, 1400)
+        picture = pyvips.Image.new_from_array(pixels, interpretation="srgb")
+        worse = pyvips.Image.webpload_buffer(picture.webpsave_buffer(Q=70))
+        whole = score(picture, worse)
+        assert 30 < whole < 95
+        monkeypatch.setattr(search, "BAND_PIXELS", 150_000)
+        assert score(picture, worse) == pytest.approx(whole, abs=0.1)
+        monkeypatch.undo()
+
+
+def test_the_same_tiles_are_taken_from_another_picture_of_the_size() -> None:
+    image = pyvips.Image.new_from_array(pictures.scene(1600, 1200))
+    sample = Sample(image)
+    assert (sample.part_of(image) - sample.image).abs().max() == 0
+    assert (sample.part_of(255 - image) - (255 - sample.image)).abs().max() == 0
