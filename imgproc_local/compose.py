@@ -86,12 +86,10 @@ def describer(config: Config) -> Describer:
     from imgproc_local.vision.proof import ensure_proved
     from imgproc_local.vision.store import Models
 
-    models = Models(config.models_folder)
+    models = Models(config.models_folder, config.model_run)
     return LlmDescriber(
         lambda: models.current(config.model),
         lambda model, check_stop: ensure_proved(model, check_stop=check_stop),
-        threads=config.model_threads,
-        gpu_layers=None if config.model_gpu_layers == "auto" else config.model_gpu_layers,
         idle_s=config.model_idle_s,
     )
 

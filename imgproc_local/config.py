@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.vision.catalogue import Entry, check_name
+from imgproc_local.vision.model import Run
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
@@ -122,6 +123,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def models_folder(self) -> Path:
         """Where the vision models are."""
         return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
+
+    @property
+    def model_run(self) -> Run:
+        """On what the vision model runs."""
+        return Run(self.model_threads, None if self.model_gpu_layers == "auto" else self.model_gpu_layers)
 
 
 SETTINGS = Config.__struct_fields__

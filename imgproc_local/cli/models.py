@@ -212,7 +212,7 @@ def prove_child(model: str) -> None:
 def _models(config: Config) -> Models:
     from imgproc_local.vision.store import Models
 
-    return Models(config.models_folder)
+    return Models(config.models_folder, config.model_run)
 
 
 def _entry(config: Config, name: str) -> Entry:

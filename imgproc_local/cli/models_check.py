@@ -18,7 +18,6 @@ import click
 from imgproc_local.cli.settings import data_dir_option, load_config
 
 if TYPE_CHECKING:
-    from imgproc_local.config import Config
     from imgproc_local.vision.check import Result
     from imgproc_local.vision.store import Models
 
@@ -76,9 +75,9 @@ def check(
     from imgproc_local.vision.store import Models
 
     config = load_config(ctx, data_dir)
-    models = Models(config.models_folder)
+    models = Models(config.models_folder, config.model_run)
     asked = languages or claimed_languages(models.manifest(name).languages)
-    results = stoppable(lambda check_stop: _graded(config, models, name, asked, check_stop), timeout_min)
+    results = stoppable(lambda check_stop: _graded(models, name, asked, check_stop), timeout_min)
     models.keep_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
     if as_json:
         echo_json([_told(result) for result in results])
@@ -86,9 +85,7 @@ def check(
         _show(results)
 
 
-def _graded(
-    config: Config, models: Models, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]
-) -> list[Result]:
+def _graded(models: Models, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
     from imgproc_local.vision.check import check as check_model
     from imgproc_local.vision.llama import Llama
     from imgproc_local.vision.probes import PROBES
@@ -100,8 +97,7 @@ def _graded(
     ensure_proved(model, check_stop=check_stop, again=True)
     count = f"{len(asked)} languages" if len(asked) > 1 else "1 language"
     click.echo(f"{name} describes {len(PROBES)} pictures in {count} …", err=True)
-    gpu_layers = None if config.model_gpu_layers == "auto" else config.model_gpu_layers
-    llama = Llama(model, config.model_threads, gpu_layers, check_stop)
+    llama = Llama(model, check_stop)
     progress = _Progress()
     try:
         return check_model(llama, asked, progress, check_stop)
@@ -127,13 +123,13 @@ def stoppable(work: Callable[[Callable[[], None]], Done], timeout_min: float) ->
             )
 
     with ThreadPoolExecutor(1, "models-check") as pool:
-        future = pool.submit(work, check_stop)
         try:
+            future = pool.submit(work, check_stop)
             while not future.done():
                 wait([future], LOOK_S)
         except KeyboardInterrupt:
             stopped.set()
-            wait([future])
+            pool.shutdown()
             click.echo("Stopped; no grade was kept.", err=True)
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     return future.result()

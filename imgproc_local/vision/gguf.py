@@ -21,6 +21,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 PROJECTOR_ARCHITECTURE = "clip"
 
+WANTED_KEYS = ("general.architecture", "general.alignment", "split.count", "clip.has_vision_encoder")
 MAX_ENTRIES = 20_000
 """Metadata entries, and tensors: large models have a thousand."""
 MAX_ARRAY = 8_000_000
@@ -109,7 +110,7 @@ class _Reader:
         facts: dict[str, object] = {}
         for _ in range(self._count(MAX_ENTRIES, "metadata entries")):
             key = self._text(MAX_KEY_BYTES)
-            wanted = key.startswith(("general.", "clip.", "split.")) or key.endswith(".embedding_length")
+            wanted = key in WANTED_KEYS or key.endswith(".embedding_length")
             value = self._value(self._number("<I"), wanted)
             if wanted:
                 facts[key] = value

@@ -25,17 +25,14 @@ from imgproc_local.vision.llama_library import library, physical_cores
 from imgproc_local.vision.llama_sampler import Sampler
 from imgproc_local.vision.llama_stop import StopFlag
 from imgproc_local.vision.model import QUESTION, VisionModel
-from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
 
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 128
 """Per language: room for 250 characters, where a token is two of them on average."""
 BATCH_TOKENS = 512
-TRIED_TOKENS = 8
-"""Enough to show that a model writes, few enough for a slow machine."""
-RETRY_TOKENS = 40
-"""What a complaint adds to the last line of the question."""
+RETRY_TOKENS = 96
+"""What a complaint of 120 characters adds to the last line of the question, in the worst of scripts nearly so much."""
 CONTEXT_STEP_TOKENS = 512
 """Contexts are made in these steps, so that a language more does not need a new one."""
 EVALUATED_AT_ONCE = 16
@@ -51,11 +48,9 @@ class Llama:
     def __init__(
         self,
         model: VisionModel,
-        threads: int = 0,
-        gpu_layers: int | None = None,
         check_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """Loads both files: a second or two. `threads` 0 is one per physical core, `gpu_layers` None is all there are.
+        """Loads both files: a second or two.
 
         Raises: ModelUnusable; what `check_stop` raised.
         """
@@ -64,31 +59,33 @@ class Llama:
         self.tokens_written = 0
         self._library = library()
         self._low, self._mtmd = self._library.low, self._library.mtmd
-        self._threads = threads or physical_cores()
-        self._use_gpu = self._library.gpu and gpu_layers != 0
+        self._threads = model.run.threads or physical_cores()
+        self._use_gpu = self._library.gpu and model.run.gpu_layers != 0
         self._text: Any = None
         self._eyes: Any = None
         self._context: Any = None
         self._batch: Any = None
+        # some models look at a whole picture at once: it must fit into one batch
+        self._batch_tokens = max(BATCH_TOKENS, model.talk.image_tokens)
         self._context_tokens = self._context_sequences = 0
         self._prefix_end = 0
         self._stop: StopFlag | None = None
         self._flag = ctypes.create_string_buffer(2)
         self._countdown = EVALUATED_AT_ONCE
-        self._library.told.clear()
         try:
             with self._stopped_by(check_stop):
-                self._load(gpu_layers)
+                self._load()
             self._before, self._after = self._frame()
             self._grammar_sampler(seed=None).close()
         except BaseException:
             self.close()
             raise
 
-    def _load(self, gpu_layers: int | None) -> None:
+    def _load(self) -> None:
         low, mtmd, model = self._low, self._mtmd, self.model
         params = low.llama_model_default_params()
-        params.n_gpu_layers = (999 if gpu_layers is None else gpu_layers) if self._use_gpu else 0
+        layers = model.run.gpu_layers
+        params.n_gpu_layers = (999 if layers is None else layers) if self._use_gpu else 0
         # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
         params.use_extra_bufts = False
         # the callbacks must live as long as what calls them
@@ -99,6 +96,7 @@ class Llama:
         if not self._text:
             raise ModelUnusable(f"{model.text_path.name} can't be loaded: {self._library.reason(model.text_path)}")
         self._vocabulary = low.llama_model_get_vocab(self._text)
+        self._trained_tokens = low.llama_model_n_ctx_train(self._text)
         eyes = mtmd.mtmd_context_params_default()
         eyes.use_gpu = self._use_gpu
         eyes.n_threads = self._threads
@@ -108,7 +106,10 @@ class Llama:
         eyes.image_max_tokens = model.talk.image_tokens
         self._on_node = low.ggml_backend_sched_eval_callback(self._at_node)
         eyes.cb_eval = self._on_node
+        self._on_eyes_progress = mtmd.mtmd_progress_callback(lambda _part, _data: self._may_go_on())
+        eyes.progress_callback = self._on_eyes_progress
         self._eyes = mtmd.mtmd_init_from_file(os.fsencode(model.mmproj_path), self._text, eyes)
+        self._succeed(0)
         if not self._eyes or not mtmd.mtmd_support_vision(self._eyes):
             reason = self._library.reason(model.mmproj_path) if not self._eyes else "it is no projector for pictures"
             raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
@@ -142,8 +143,14 @@ class Llama:
         with self._stopped_by(check_stop), self._chunks(image, shared) as chunks:
             mtmd = self._mtmd
             prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
-            room = sum(len(self._tokens(tail + self._after)) + RETRY_TOKENS + MAX_NEW_TOKENS for tail in tails)
-            self._make_context(prefix + room, 1 + (len(tails) if self.parallel else 1))
+            rooms = [len(self._tokens(tail + self._after)) + RETRY_TOKENS + MAX_NEW_TOKENS for tail in tails]
+            longest = prefix + max(rooms)
+            if longest > self._trained_tokens:
+                raise ModelUnusable(
+                    f"{self.model.name} was made for {self._trained_tokens} tokens;"
+                    f" this picture and what is noted of it need {longest}."
+                )
+            self._make_context(longest, prefix + sum(rooms), 1 + len(tails))
             memory = self._low.llama_get_memory(self._context)
             self._low.llama_memory_clear(memory, True)
             self._prefix_end = 0
@@ -160,7 +167,7 @@ class Llama:
         if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
             self._succeed(
                 mtmd.mtmd_helper_eval_chunk_single(
-                    self._eyes, self._context, chunk, *where, BATCH_TOKENS, False, ctypes.byref(after)
+                    self._eyes, self._context, chunk, *where, self._batch_tokens, False, ctypes.byref(after)
                 )
             )
         else:
@@ -170,7 +177,15 @@ class Llama:
             nothing = mtmd.mtmd_helper_post_decode_callback(0)
             self._succeed(
                 mtmd.mtmd_helper_decode_image_chunk(
-                    self._eyes, self._context, chunk, seen, *where, BATCH_TOKENS, ctypes.byref(after), nothing, None
+                    self._eyes,
+                    self._context,
+                    chunk,
+                    seen,
+                    *where,
+                    self._batch_tokens,
+                    ctypes.byref(after),
+                    nothing,
+                    None,
                 )
             )
         return int(after.value)
@@ -192,16 +207,20 @@ class Llama:
         if not self._prefix_end:
             raise ModelUnusable("No picture was read, so nothing can be written about it.")
         most = min(most_tokens or MAX_NEW_TOKENS, MAX_NEW_TOKENS)
+        refused = ""
         with self._stopped_by(check_stop):
-            if self.parallel and len(tails) > 1:
+            if self.parallel and 1 < len(tails) < self._context_sequences:
                 try:
                     return self._write_together(tails, seed, most)
                 except ModelUnusable as error:
-                    self._give_up_parallel(error.message)
-            return [text for tail in tails for text in self._write_together([tail], seed, most)]
+                    refused = error.message
+            texts = [text for tail in tails for text in self._write_together([tail], seed, most)]
+        if refused:
+            self._give_up_parallel(refused)
+        return texts
 
     def _give_up_parallel(self, reason: str) -> None:
-        log.info("%s writes one language after the other: %s", self.model.name, reason)
+        log.warning("%s writes one language after the other from now on: %s", self.model.name, reason)
         self.parallel = False
 
     def _write_together(self, tails: Sequence[str], seed: int | None, most_tokens: int) -> list[str]:
@@ -219,8 +238,8 @@ class Llama:
                 for sequence, tokens in zip(sequences, asked, strict=True)
                 for place, token in enumerate(tokens[:-1])
             ]
-            for start in range(0, len(questions), BATCH_TOKENS):
-                self._decode(questions[start : start + BATCH_TOKENS])
+            for start in range(0, len(questions), self._batch_tokens):
+                self._decode(questions[start : start + self._batch_tokens])
             step = [
                 (tokens[-1], prefix + len(tokens) - 1, sequence, True)
                 for sequence, tokens in zip(sequences, asked, strict=True)
@@ -245,8 +264,7 @@ class Llama:
                 sampler.close()
             for sequence in sequences:
                 low.llama_memory_seq_rm(memory, sequence, -1, -1)
-        opening = self.model.talk.answer_opening
-        return [text.decode("utf-8", "replace").removeprefix(opening) for text in written]
+        return [text.decode("utf-8", "replace") for text in written]
 
     def _decode(self, items: Sequence[tuple[int, int, int, bool]]) -> None:
         """One step: (token, position, sequence, whether the next token is wanted)."""
@@ -260,18 +278,22 @@ class Llama:
             batch.logits[row] = wanted
         self._succeed(self._low.llama_decode(self._context, batch))
 
-    def _make_context(self, tokens: int, sequences: int) -> None:
-        """A context of at least so many tokens, with room for fewer sequences where the model refuses many."""
-        if tokens <= self._context_tokens and sequences <= self._context_sequences:
+    def _make_context(self, alone: int, together: int, sequences: int) -> None:
+        """A context for `together` tokens in `sequences`, or, where the model refuses, for one language at a time."""
+        if not self.parallel:
+            together, sequences = alone, 2
+        if together <= self._context_tokens and sequences <= self._context_sequences:
             return
+        # what one picture needed the next one may need too
+        together, sequences = max(together, self._context_tokens), max(sequences, self._context_sequences)
         self._close_context()
-        self._try_context(tokens, sequences)
+        self._try_context(together, sequences)
         if not self._context and sequences > 2:
             self._give_up_parallel(self._library.reason(self.model.text_path))
-            self._try_context(tokens, 2)
+            self._try_context(alone, 2)
         if not self._context:
             raise ModelUnusable(
-                f"{self.model.name} can't work on {tokens} tokens here: {self._library.reason(self.model.text_path)}"
+                f"{self.model.name} can't work on {alone} tokens here: {self._library.reason(self.model.text_path)}"
             )
         self._heed_flag()
 
@@ -279,7 +301,7 @@ class Llama:
         low = self._low
         params = low.llama_context_default_params()
         params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
-        params.n_batch = params.n_ubatch = BATCH_TOKENS
+        params.n_batch = params.n_ubatch = self._batch_tokens
         params.n_seq_max = sequences
         # without it more than one sequence ends the process
         params.kv_unified = True
@@ -288,13 +310,14 @@ class Llama:
         params.offload_kqv = self._use_gpu
         self._context = low.llama_init_from_model(self._text, params)
         if self._context:
-            self._batch = low.llama_batch_init(BATCH_TOKENS, 0, sequences)
+            self._batch = low.llama_batch_init(self._batch_tokens, 0, sequences)
             self._context_tokens, self._context_sequences = params.n_ctx, sequences
 
     @contextmanager
     def _chunks(self, image: Pixels, shared: str) -> Iterator[Any]:
         """The question as llama.cpp cuts it: text, picture (or its tiles with text between), text."""
         mtmd = self._mtmd
+        assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows without padding"
         bitmap = mtmd.mtmd_bitmap_init(
             image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
         )
@@ -354,6 +377,7 @@ class Llama:
 
     @contextmanager
     def _stopped_by(self, check_stop: Callable[[], None]) -> Iterator[None]:
+        self._library.told.clear()
         with StopFlag(check_stop) as stop:
             self._stop = stop
             # a flag of its own for each call: the last one stays referenced until the next
@@ -389,16 +413,3 @@ class Llama:
 
     def _may_go_on(self) -> bool:
         return self._stop is None or self._stop.error is None
-
-
-def try_model(model: VisionModel) -> None:
-    """Loads the model, shows it a picture and lets it write: what it can't do fails here. Raises `ModelUnusable`."""
-    side = 128
-    gradient = bytes(value for y in range(side) for x in range(side) for value in (2 * x, 2 * y, 128))
-    llama = Llama(model)
-    try:
-        tails = [language_text("en"), language_text("de")]
-        llama.read(Pixels(side, side, gradient), INSTRUCTIONS, tails, lambda: None)
-        llama.write(tails, lambda: None, most_tokens=TRIED_TOKENS)
-    finally:
-        llama.close()

@@ -40,6 +40,8 @@ class Library:
         # read by libgomp when it is loaded. Threads that spin while they wait for one another starve where other work,
         # our own codecs for instance, takes a core: 30 s instead of 0.3 s were seen
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+        # a failed assertion is told as it is, and starts no debugger
+        os.environ.setdefault("GGML_NO_BACKTRACE", "1")
         if "llama_cpp" not in sys.modules:
             package = ModuleType("llama_cpp")
             package.__path__ = list(spec.submodule_search_locations)

@@ -7,6 +7,7 @@ about then, and only where it is refused are all of them asked.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 from imgproc_local.domain.errors import ModelUnusable
@@ -47,6 +48,9 @@ class Sampler:
         low = self._low
         for _ in range(DRAWS if self._seeded else 1):
             token = int(low.llama_sampler_sample(self._free, context, row))
+            # not a number: there all of them are, and the grammar ends the process over such a choice
+            if not math.isfinite(low.llama_get_logits_ith(context, row)[token]):
+                raise ModelUnusable("The model computed no numbers: its weights don't work on this picture or machine.")
             if self._allowed(token):
                 low.llama_sampler_accept(self._grammar, token)
                 return token

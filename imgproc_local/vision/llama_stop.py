@@ -6,8 +6,6 @@ import ctypes
 import threading
 from collections.abc import Callable
 
-from imgproc_local.domain.errors import ServiceError
-
 STOP_POLL_S = 0.05
 
 
@@ -19,12 +17,13 @@ class StopFlag:
 
     def __init__(self, check_stop: Callable[[], None]) -> None:
         self.flag = ctypes.create_string_buffer(2)
-        self.error: ServiceError | None = None
+        self.error: BaseException | None = None
         self._check = check_stop
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="vision-stop", daemon=True)
 
     def __enter__(self) -> StopFlag:
+        self._check()
         self._thread.start()
         return self
 
@@ -36,7 +35,7 @@ class StopFlag:
         while not self._done.wait(STOP_POLL_S):
             try:
                 self._check()
-            except ServiceError as error:
+            except BaseException as error:  # whatever it is, it is raised where the work is done
                 self.error = error
                 self.flag[0] = b"\x01"
                 return

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -35,6 +36,7 @@ CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters (romaji)"
 """Kanji: how they are read is for the model to say."""
 SAME_TEXT = "quite another picture got the same text"
+LOCK_POLL_S = 0.1
 CLOSE_WAIT_S = 2.0
 """For a picture that was told to stop; it takes a tenth of a second."""
 
@@ -51,15 +53,11 @@ class LlmDescriber:
         find_model: Callable[[], VisionModel | None],
         prove: Callable[[VisionModel, CheckStop], None],
         *,
-        threads: int = 0,
-        gpu_layers: int | None = None,
         idle_s: float = 300,
-        load: Callable[[VisionModel, int, int | None, CheckStop], Llama] = Llama,
+        load: Callable[[VisionModel, CheckStop], Llama] = Llama,
     ) -> None:
         self._find_model = find_model
         self._prove = prove
-        self._threads = threads
-        self._gpu_layers = gpu_layers
         self._idle_s = idle_s
         self._load = load
         self._facts = FactsDescriber()
@@ -79,10 +77,13 @@ class LlmDescriber:
         seen: dict[str, Translation] = {}
         try:
             model = self._find_model()
-            if model is not None and asked:
+            if model is None:
+                self.close()
+            elif asked:
                 seen = self._look(model, image, asked, words, hints, check_stop)
             self._told = ""
         except ModelUnusable as error:
+            self.close()
             if error.message != self._told:
                 log.warning("pictures are described without the vision model: %s", error.message)
             self._told = error.message
@@ -96,7 +97,7 @@ class LlmDescriber:
         return tuple(named[language] for language in languages)
 
     def close(self) -> None:
-        """Gives the model's memory back. Called when nothing is described any more."""
+        """Gives the model's memory back; the next picture loads it again. A failed model is not trusted further."""
         if self._timer is not None:
             self._timer.cancel()
         if self._lock.acquire(timeout=CLOSE_WAIT_S):
@@ -117,7 +118,7 @@ class LlmDescriber:
         """What the model wrote and the lint passed, by language."""
         shared = shared_text(words, hints.project_name)
         tails = [language_text(language) for language in languages]
-        with self._lock:
+        with self._holding(check_stop):
             llama = self._loaded(model, check_stop)
             try:
                 llama.read(image, shared, tails, check_stop)
@@ -128,19 +129,17 @@ class LlmDescriber:
                     tails = [language_text(language, complaint) for language, complaint in refused.items()]
                     try:
                         written = llama.write(tails, check_stop, RETRY_SEED)
-                    except StageTimedOut:
+                    except (StageTimedOut, ModelUnusable) as error:
                         # what is good already is not given up for what may not become so
-                        log.warning("%s: no time was left for %s; the facts are told", model.name, _listed(refused))
+                        log.warning("%s: the facts stand in for %s: %s", model.name, _listed(refused), error.message)
+                        if isinstance(error, ModelUnusable):
+                            self._unload()
                         return seen
                     better, refused = self._sorted([*refused], written, hints, look, shared)
                     seen |= {language: entry for language, entry in better.items() if entry.seo_filename}
                 if refused:
                     log.info("%s: the facts stand in for %s", model.name, _listed(refused))
                 return seen
-            except ModelUnusable:
-                # a context that failed once is not trusted again
-                self._unload()
-                raise
             finally:
                 self._await_idleness()
 
@@ -174,9 +173,19 @@ class LlmDescriber:
             self._unload()
         if self._llama is None:
             self._prove(model, check_stop)
-            self._llama = self._load(model, self._threads, self._gpu_layers, check_stop)
+            self._llama = self._load(model, check_stop)
             log.info("vision model %s loaded", model.name)
         return self._llama
+
+    @contextmanager
+    def _holding(self, check_stop: CheckStop) -> Iterator[None]:
+        """Alone with the model, unless the stage ends before: an earlier picture may hang in it."""
+        while not self._lock.acquire(timeout=LOCK_POLL_S):
+            check_stop()
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _unload(self) -> None:
         if self._llama is not None:

@@ -24,10 +24,25 @@ class Talk(Struct, frozen=True):
     answer_opening: str = ""
 
 
+class Run(Struct, frozen=True):
+    """On what of the machine a model runs: `threads` 0 is one per physical core, `gpu_layers` None is all there are."""
+
+    threads: int = 0
+    gpu_layers: int | None = None
+
+
+RUN = Run()
+
+
 class VisionModel(Struct, frozen=True):
-    """An installed model: a text model and the projector that lets it see, both GGUF."""
+    """An installed model: a text model and the projector that lets it see, both GGUF.
+
+    `digest` tells other files under the same name apart, "" where it is not known.
+    """
 
     name: str
     text_path: Path
     mmproj_path: Path
     talk: Talk = Talk()
+    digest: str = ""
+    run: Run = RUN

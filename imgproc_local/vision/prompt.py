@@ -20,6 +20,8 @@ from imgproc_local.vision.own_words import Text, Words
 
 MAX_NOTE_CHARS = 160
 """Of one text of the owner's: a caption may be a whole article."""
+MAX_NOTES_BYTES = 800
+"""Of all notes, the first ones first: a token is a byte at worst, and what is long slows every picture down."""
 MAX_NOTED = 6
 """Keywords or persons that are told."""
 DEFAULT_PROJECTS = frozenset(("API Uploads",))
@@ -64,7 +66,10 @@ def shared_text(words: Words, project_name: str) -> str:
         _note("File name was", [" ".join(words.file)]),
         _note("Project", [] if project_name in DEFAULT_PROJECTS else [project_name]),
     ]
-    told = "".join(notes)
+    told = ""
+    for note in notes:
+        if len((told + note).encode()) <= MAX_NOTES_BYTES:
+            told += note
     return INSTRUCTIONS + (NOTES + told if told else "")
 
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 import imgproc_local
-from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.vision.model import VisionModel
 from imgproc_local.vision.store import MANIFEST_FILE, Manifest, read_json, write_json
 
@@ -110,7 +110,7 @@ def run_child(model: VisionModel, timeout_s: float = TIMEOUT_S) -> Finding:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash must not leave gigabytes behind
     faulthandler.dump_traceback_later(timeout_s, exit=True)  # also where the parent is gone
-    from imgproc_local.vision.llama import try_model
+    from imgproc_local.vision.llama_trial import try_model
 
     try:
         try_model(model)
@@ -128,7 +128,13 @@ def _ask_child(
     home = Path(imgproc_local.__file__).parents[1]
     try:
         child = subprocess.Popen(  # noqa: S603 - this program itself
-            arguments, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            arguments,
+            cwd=home,
+            # an assertion that fails is the last that is said then, not a debugger's trace of it
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
     except OSError as error:
         return f"the process that tries it can't be started ({error.strerror})."
@@ -140,7 +146,11 @@ def _ask_child(
                     out, errors = child.communicate(timeout=POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    check_stop()
+                    try:
+                        check_stop()
+                    except StageTimedOut:
+                        # kept as a failure, or every picture would wait for it in vain
+                        return "it did not write a word in the time of one stage; `models verify` takes more."
                     if time.monotonic() > deadline:
                         return f"it did not write a word within {timeout_s:.0f} seconds."
         finally:
@@ -190,7 +200,7 @@ def _place(model: VisionModel) -> Path | None:
     manifest = read_json(folder / MANIFEST_FILE, Manifest)
     if manifest is None:
         return None
-    facts = (manifest.text.sha256, manifest.mmproj.sha256, model.talk, _llama_build(), _processor())
+    facts = (manifest.text.sha256, manifest.mmproj.sha256, model.talk, model.run, _llama_build(), _processor())
     return folder / f"proof-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
 
 

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,8 +94,9 @@ def pull_to(folder: Path, name: str, entry: Entry, report: Report) -> Manifest:
         with disk_errors(folder):
             for path, file in zip(files, (TEXT_FILE, MMPROJ_FILE), strict=True):
                 path.rename(folder / file)
+            # an older download that was cut off may lie there, too
+            shutil.rmtree(carried.partial_folder)
             write_json(folder / MANIFEST_FILE, manifest)
-            carried.partial_folder.rmdir()
             fsync_folder(folder)
     carried.forget_lock()
     return manifest

@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.catalogue import NAME
-from imgproc_local.vision.model import Talk, VisionModel
+from imgproc_local.vision.model import RUN, Run, Talk, VisionModel
 
 MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
 GRADES_FILE, IN_USE_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
@@ -85,8 +85,9 @@ class _InUse(Struct, frozen=True):
 class Models:
     """The models below `folder`, which is made when the first one is installed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: Run = RUN) -> None:
         self.folder = folder
+        self._run = run
 
     # ---- reading: no lock, at any time ----
 
@@ -123,7 +124,8 @@ class Models:
                     f"{file} of the model {name!r} has {size:,} bytes, and {part.size_bytes:,} were installed."
                     " Remove the model and install it anew."
                 )
-        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.talk)
+        digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
+        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.talk, digest, self._run)
 
     def chosen(self) -> str:
         """The name that was chosen for use, `NO_MODEL` where that was chosen, "" where nothing was."""

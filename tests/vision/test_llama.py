@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
-from imgproc_local.vision.llama import Llama, try_model
+from imgproc_local.vision.llama import Llama
+from imgproc_local.vision.llama_stop import StopFlag
+from imgproc_local.vision.llama_trial import try_model
 from imgproc_local.vision.model import Talk, VisionModel
 from imgproc_local.vision.prompt import INSTRUCTIONS, language_text, read_answer
 from tests.support import tiny
@@ -129,25 +131,93 @@ def test_a_question_longer_than_one_batch_is_asked(llama: Llama) -> None:
     assert len(written(llama, scene_pixels(3), long_tails)) == len(TAILS)
 
 
-def test_a_wish_to_stop_ends_the_writing_and_the_next_picture_is_well(llama: Llama) -> None:
-    picture = scene_pixels(4)
-    before = written(llama, picture, TAILS)
-    whole = llama.tokens_written
-    written(llama, picture, TAILS)
-    whole = llama.tokens_written - whole
+def cancelled() -> None:
+    raise StageCancelled("Cancelled.")
 
-    def cancelled() -> None:
-        raise StageCancelled("Cancelled.")
 
+def test_a_wish_to_stop_is_heeded_in_every_phase_and_the_next_picture_is_well(llama: Llama) -> None:
+    before = written(llama, scene_pixels(4), TAILS)
+    with pytest.raises(StageCancelled):
+        Llama(tiny.tiny_model(), cancelled)
+    with pytest.raises(StageCancelled):
+        llama.read(scene_pixels(3), INSTRUCTIONS, TAILS, cancelled)
+    with pytest.raises(StageCancelled):
+        llama.write(TAILS, cancelled)
+    assert written(llama, scene_pixels(4), TAILS) == before
+
+
+class Deaf(StopFlag):
+    """A wish to stop that Python does not see: only llama.cpp can heed it."""
+
+    def __enter__(self) -> StopFlag:
+        self.flag[0] = b"\x01"
+        self.seen = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """No thread was started."""
+
+
+def test_llama_cpp_itself_heeds_the_flag_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    llama.read(scene_pixels(4), INSTRUCTIONS, TAILS, go_on)
+    monkeypatch.setattr("imgproc_local.vision.llama.StopFlag", Deaf)
     start = llama.tokens_written
-    with pytest.raises(StageCancelled):
-        for _ in range(1000):
-            llama.write(TAILS, cancelled)
-    assert llama.tokens_written - start < 1000 * whole
-    with pytest.raises(StageCancelled):
-        for _ in range(1000):
-            llama.read(picture, INSTRUCTIONS, TAILS, cancelled)
-    assert written(llama, picture, TAILS) == before
+    # 2 is llama_decode's status for "aborted"
+    with pytest.raises(ModelUnusable, match=r"\(2\)"):
+        llama.write(TAILS, go_on)
+    assert llama.tokens_written == start
+    with pytest.raises(ModelUnusable, match=r"\(-?\d+\)"):
+        llama.read(scene_pixels(4), INSTRUCTIONS, TAILS, go_on)
+
+
+def test_the_encoder_of_pictures_halts_between_two_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    class Counting(Llama):
+        def _at_node(self, _tensor: object, asking: bool, _data: object) -> bool:
+            nonlocal asked
+            asked += asking
+            return super()._at_node(_tensor, asking, _data)
+
+    counting = Counting(tiny.tiny_model())
+    try:
+        counting.read(scene_pixels(4), INSTRUCTIONS, TAILS, go_on)
+        whole, asked = asked, 0
+        monkeypatch.setattr(counting, "_may_go_on", lambda: False)
+        with pytest.raises(ModelUnusable):
+            counting.read(scene_pixels(4), INSTRUCTIONS, TAILS, go_on)
+            raise ModelUnusable("the encoder itself tells nobody that it was halted")
+        assert 0 < asked < whole / 2
+    finally:
+        counting.close()
+
+
+def test_weights_that_give_no_numbers_are_told_instead_of_ending_the_process(tmp_path: Path) -> None:
+    weights = bytearray(tiny.TEXT.read_bytes())
+    weights[-4000:] = b"\x00\x7e" * 2000  # f16 of no number, in the last tensor
+    (tmp_path / "text.gguf").write_bytes(weights)
+    broken = Llama(VisionModel("broken", tmp_path / "text.gguf", tiny.MMPROJ))
+    try:
+        broken.read(scene_pixels(4), INSTRUCTIONS, TAILS, go_on)
+        with pytest.raises(ModelUnusable, match="no numbers"):
+            broken.write(TAILS, go_on)
+    finally:
+        broken.close()
+
+
+def test_more_than_the_model_was_made_for_is_refused_and_costs_the_next_picture_nothing(llama: Llama) -> None:
+    before = written(llama, scene_pixels(4), TAILS)
+    with pytest.raises(ModelUnusable, match="was made for 2048 tokens"):
+        llama.read(scene_pixels(4), INSTRUCTIONS + "語 " * 3000, TAILS, go_on)
+    assert written(llama, scene_pixels(4), TAILS) == before
+
+
+def test_more_questions_than_were_announced_are_answered_one_by_one(llama: Llama) -> None:
+    together = written(llama, scene_pixels(4), TAILS)
+    llama._close_context()
+    llama.read(scene_pixels(4), INSTRUCTIONS, TAILS[:1], go_on)
+    assert llama.write(TAILS, go_on) == together
+    assert llama.parallel
 
 
 def test_no_picture_read_is_told(llama: Llama) -> None:

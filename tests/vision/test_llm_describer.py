@@ -16,7 +16,7 @@ from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts import FactsDescriber
 from imgproc_local.vision.llm_describer import LlmDescriber
 from imgproc_local.vision.model import VisionModel
-from imgproc_local.vision.prompt import language_text
+from imgproc_local.vision.prompt import INSTRUCTIONS, language_text
 from tests.support import tiny
 
 PICTURE = Pixels(8, 8, b"\xc0" * 192)
@@ -237,6 +237,60 @@ def test_a_model_that_failed_on_a_picture_is_loaded_anew_for_the_next() -> None:
     writer.error = None
     assert one.describe(PICTURE, ["en"], hints(), lambda: None)[0].source == Source.VISION
     assert (writer.loads, writer.closed) == (2, 1)
+
+
+def test_other_files_under_the_same_name_are_noticed() -> None:
+    writer = Writer(en=BARN)
+    one = describer(writer)
+    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    one._find_model = lambda: VisionModel("given", Path("text.gguf"), Path("mmproj.gguf"), digest="another")
+    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    assert (writer.loads, writer.closed) == (2, 1)
+
+
+def test_a_model_that_is_used_no_more_is_given_back_with_the_next_picture() -> None:
+    writer = Writer(en=BARN)
+    one = describer(writer)
+    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    one._find_model = lambda: None
+    assert one.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
+    assert writer.closed == 1
+
+
+def test_a_picture_that_hangs_does_not_hold_up_the_stop_of_the_next() -> None:
+    one = describer(Writer(en=BARN))
+    asked = 0
+
+    def cancelled_later() -> None:
+        nonlocal asked
+        asked += 1
+        if asked >= 3:
+            raise StageCancelled("Cancelled.")
+
+    with one._lock, pytest.raises(StageCancelled):
+        one.describe(PICTURE, ["en"], hints(), cancelled_later)
+
+
+def test_what_is_good_already_stands_where_the_model_fails_the_second_time() -> None:
+    class Failing(Writer):
+        def write(self, tails: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+            if seed is not None:
+                raise ModelUnusable("no room")
+            return super().write(tails, check_stop, seed)
+
+    writer = Failing(en=BARN, de=BARN)
+    translations = described(writer, "en de")
+    assert [entry.source for entry in translations] == [Source.VISION, Source.FACTS]
+    assert writer.closed == 1
+
+
+def test_an_owners_long_notes_are_told_in_part() -> None:
+    keywords = tuple(EmbeddedText(f"{'語' * 150}{number}") for number in range(50))
+    writer = Writer(en=BARN)
+    described(writer, "en", hints(Embedded(title=(EmbeddedText("A barn"),), keywords=keywords, city="Vermont")))
+    assert "A barn" in writer.shared
+    assert "Vermont" in writer.shared
+    assert len(writer.shared.encode()) < len(INSTRUCTIONS.encode()) + 1000
 
 
 def test_another_model_in_use_takes_over_with_the_next_picture() -> None:
