@@ -141,6 +141,15 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     return image if image.format == "uchar" else image.cast("uchar")
 
 
+def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
+    """8-bit samples read through a profile, in memory; as they are without one."""
+    if profile is None:
+        return image
+    image = image.copy()
+    image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
+    return to_srgb(image).copy_memory()
+
+
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
     """The picture as RGB or grey of 8 or 16 bits, and the profile its colours still need.
 

@@ -1,9 +1,10 @@
 """PNG made smaller: fewer colours where nobody sees it, else the same pixels packed better.
 
-A palette is tried only on pictures of 8 bits that are not indexed yet, and taken only where it looks as the target asks
-and saves much. Indexed and low-bit pictures, animations and those whose colours depend on chunks that encoders drop
-(gAMA, cHRM, cICP) keep their very samples. An output therefore comes back as it is: one with a palette is indexed, and
-what else is decided depends on the pixels alone, not on how they were packed.
+A palette, or fewer levels where a palette can't do, is tried only on pictures of 8 bits that are not indexed yet, and
+taken only where it looks as the target asks and saves much. Indexed and low-bit pictures, animations and those whose
+colours depend on chunks that encoders drop (gAMA, cHRM, cICP) keep their very samples. An output comes back as it is:
+one with a palette is indexed, one with fewer levels carries a mark, and what else is decided depends on the pixels
+alone, not on how they were packed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import pyvips
 from msgspec import structs
 
-from imgproc_local.codecs import metadata, png_packing, png_palette
+from imgproc_local.codecs import metadata, png_levels, png_packing, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
@@ -25,7 +26,7 @@ from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE
 from imgproc_local.domain.image import Format, ImageInfo
 
-WORTH_A_PALETTE = 0.8
+WORTH_A_LOSS = 0.8
 MAX_PIXELS_IN_MEMORY = 40_000_000
 """Larger pictures are packed row by row in one pass, without trying a palette."""
 
@@ -48,17 +49,19 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             lambda new, tight: container.with_blocks(data, new, compress=tight),
             orientation=info.orientation,
         )
-        if info.frames > 1 or info.bits_per_sample < 8 or _own_colours(data):
+        indexed = container.colour_type(data) == png_packing.PALETTE
+        if info.frames > 1 or _own_colours(data) or (info.bits_per_sample < 8 and not indexed):
             _decode_through(path, info, check_stop)
             best = _deflated_again(clean, info, check_stop)
-        elif container.colour_type(data) == png_packing.PALETTE:
+        elif indexed:
             _decode_through(path, info, check_stop)
             packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
             kept = metadata.kept(blocks, Format.PNG, Format.PNG, orientation=info.orientation)
             packed = container.with_blocks(_with_density(packed, data, 1), kept)
             best = min(packed, _deflated_again(clean, info, check_stop), key=len)
         else:
-            packed, profile = _encoded(path, info, blocks, target, check_stop)
+            marked = png_packing.is_marked(data)
+            packed, profile = _encoded(path, info, blocks, None if marked else target, check_stop)
             kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG), icc=profile)
             best = min(clean, container.with_blocks(_with_density(packed, data, info.orientation), kept), key=len)
         return best if len(best) < len(data) else None
@@ -76,28 +79,37 @@ def _own_colours(data: Data) -> bool:
 
 
 def _encoded(
-    path: Path, info: ImageInfo, blocks: Blocks, target: float, check_stop: CheckStop
+    path: Path, info: ImageInfo, blocks: Blocks, target: float | None, check_stop: CheckStop
 ) -> tuple[bytes, bytes | None]:
-    """The smallest form of the picture that looks as asked, and the profile that it needs."""
+    """The smallest form of the picture that looks as asked, and the profile that it needs.
+
+    `target` is None for a picture that was rounded before: it keeps its samples, and the mark.
+    """
     image, profile = open_upright(path, info), kept_profile(blocks.icc)
     if info.pixels > MAX_PIXELS_IN_MEMORY:
         options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
         return bytes(finish(image, check_stop, "pngsave_buffer", **options)), profile
     image = finish(image, check_stop, "copy_memory")
     image = _without_the_needless(image, rgb_only=profile is not None)
-    best = png_packing.layout(image, check_stop)
-    if image.format != "uchar":
-        return best.packed(), profile
-    palette_profile = profile
+    lossless = png_packing.layout(image, check_stop)
+    if target is None or image.format != "uchar":
+        return lossless.packed(marked=target is None), profile
     if profile is not None and colour_space(profile) != "RGB":  # which a palette can't have
-        image, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
-    found = png_palette.reduced(image, palette_profile, target, check_stop)
+        source, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
+    else:
+        source, palette_profile = image, profile
+    found = png_palette.reduced(source, palette_profile, target, check_stop)
     if found:
         fewer = png_packing.indexed_layout(found.picture, check_stop)
-        worth = 1 if found.exact and palette_profile is profile else WORTH_A_PALETTE
-        if fewer.quick_bytes < worth * best.quick_bytes:
+        worth = 1 if found.exact and source is image else WORTH_A_LOSS
+        if fewer.quick_bytes < worth * lossless.quick_bytes:
             return fewer.packed(), palette_profile
-    return best.packed(), profile
+    rounded = png_levels.rounded(image, profile, target, check_stop)
+    if rounded is not None:
+        coarser = png_packing.layout(rounded, check_stop)
+        if coarser.quick_bytes < WORTH_A_LOSS * lossless.quick_bytes:
+            return coarser.packed(marked=True), profile
+    return lossless.packed(), profile
 
 
 def _without_the_needless(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Image:

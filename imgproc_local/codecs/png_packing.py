@@ -24,32 +24,37 @@ from imgproc_local.codecs.png_order import Indexed, by_luma, by_neighbours
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
 """One of the five for every row, or for each row the one with the smallest differences."""
 
-_QUICK = 9
-_LEVELS = ((4_000_000, 12), (16_000_000, 11), (64_000_000, 10))
+_QUICK, _CAREFUL = 6, 8
+"""Levels of libdeflate that tell apart filters of samples, and those of indices, which take a closer look."""
+_LEVELS = ((2_000_000, 12), (8_000_000, 11), (64_000_000, 10))
 """Up to so many bytes so thoroughly: libdeflate's level 12 takes four times as long as 10 and saves a fiftieth more."""
 
-_SLICES, _SLICE_BYTES = 16, 256 * 1024
+_SLICES, _SLICE_BYTES = 16, 64 * 1024
 """What of longer data is packed quickly, to tell how it will pack."""
 
 _FILTERS_OF_NUMBERS = ("none", "sub", "up", "paeth", "all")
 _FILTERS_OF_STEPS = ("sub", "up", "paeth")
+_ZLIB_HEADER = 2
+_MARK = b"\0\0\0\xff\xff"
+"""A stored block of no bytes. Source: RFC 1951, 3.2.4."""
+
 GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
 _COLOUR_TYPES = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 
 
 def deflated(samples: bytes) -> bytes:
     """A zlib stream."""
-    level = next((level for most, level in _LEVELS if len(samples) <= most), _QUICK)
+    level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL)
     return bytes(deflate.zlib_compress(samples, level))
 
 
-def quick_bytes(samples: bytes) -> int:
+def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
     """About how many bytes `deflated` will give."""
     if len(samples) > _SLICES * _SLICE_BYTES:
         step = len(samples) // _SLICES
         part = b"".join(samples[start : start + _SLICE_BYTES] for start in range(0, step * _SLICES, step))
-        return len(deflate.zlib_compress(part, _QUICK)) * len(samples) // len(part)
-    return len(deflate.zlib_compress(samples, _QUICK))
+        return len(deflate.zlib_compress(part, level)) * len(samples) // len(part)
+    return len(deflate.zlib_compress(samples, level))
 
 
 class Layout(Struct, frozen=True):
@@ -60,17 +65,35 @@ class Layout(Struct, frozen=True):
     filtered: bytes
     quick_bytes: int
 
-    def packed(self) -> bytes:
-        """The file."""
-        stream = container.chunk_bytes(b"IDAT", deflated(self.filtered))
-        return b"".join((container.SIGNATURE, self.header, *self.chunks, stream, container.chunk_bytes(b"IEND", b"")))
+    def packed(self, *, marked: bool = False) -> bytes:
+        """The file, with the mark in front of its data where asked."""
+        stream = deflated(self.filtered)
+        if marked:
+            stream = stream[:_ZLIB_HEADER] + _MARK + stream[_ZLIB_HEADER:]
+        chunks = (
+            self.header,
+            *self.chunks,
+            container.chunk_bytes(b"IDAT", stream),
+            container.chunk_bytes(b"IEND", b""),
+        )
+        return container.SIGNATURE + b"".join(chunks)
+
+
+def is_marked(data: Data) -> bool:
+    """Whether the data have the mark: a picture that was rounded once must not be rounded again.
+
+    An empty block in front of the compressed data outlives any change of the metadata, and no other program known
+    writes one there.
+    """
+    first = next((chunk for chunk in container.chunks(data) if chunk.kind == b"IDAT"), None)
+    return first is not None and data[first.payload + _ZLIB_HEADER : first.payload + _ZLIB_HEADER + len(_MARK)] == _MARK
 
 
 def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
     """For a picture in memory with these very samples: 8 or 16 bits, grey or RGB, with or without alpha."""
     bits = 16 if image.format == "ushort" else 8
     header = _header(image.width, image.height, bits, _COLOUR_TYPES[image.bands])
-    return Layout(header, (), *_filtered(image, FILTERS, check_stop))
+    return Layout(header, (), *_filtered(image, FILTERS, _QUICK, check_stop))
 
 
 def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
@@ -86,7 +109,7 @@ def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
 def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, PALETTE)
-    filtered, quick_bytes = _filtered(_joined(picture.rows(), bits), filters, check_stop)
+    filtered, quick_bytes = _filtered(_joined(picture.rows(), bits), filters, _CAREFUL, check_stop)
     return Layout(header, tuple(chunks), filtered, quick_bytes + sum(map(len, chunks)))
 
 
@@ -116,7 +139,7 @@ def _header(width_px: int, height_px: int, bits: int, colour_type: int) -> bytes
     return container.chunk_bytes(b"IHDR", struct.pack(">IIBBBBB", width_px, height_px, bits, colour_type, 0, 0, 0))
 
 
-def _filtered(rows: pyvips.Image, filters: tuple[str, ...], check_stop: CheckStop) -> tuple[bytes, int]:
+def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_stop: CheckStop) -> tuple[bytes, int]:
     """The filtered rows that pack best, and into how many bytes quickly."""
     best, best_bytes = b"", 0
     for name in filters:
@@ -125,7 +148,7 @@ def _filtered(rows: pyvips.Image, filters: tuple[str, ...], check_stop: CheckSto
             saved[chunk.payload : chunk.end] for chunk in container.chunks(saved) if chunk.kind == b"IDAT"
         )
         filtered = zlib.decompress(stored)
-        size_bytes = quick_bytes(filtered)
+        size_bytes = quick_bytes(filtered, level)
         if not best or size_bytes < best_bytes:
             best, best_bytes = filtered, size_bytes
     check_stop()

@@ -15,7 +15,7 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.decode import CheckStop, finish, to_srgb
+from imgproc_local.codecs.decode import CheckStop, finish, in_srgb
 from imgproc_local.codecs.png_order import Indexed
 from imgproc_local.codecs.png_packing import quick_bytes, read_indexed
 from imgproc_local.codecs.search import Sample, lowest_quality, score
@@ -75,7 +75,7 @@ def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_sto
     `image` is in memory, 8 bits, grey or RGB, with or without alpha; its colours are reduced as stored, and scored as
     `profile` has them shown, None for sRGB. Raises: what `check_stop` raises.
     """
-    original = image if profile is None else _in_srgb(image, profile).copy_memory()
+    original = in_srgb(image, profile)
     sample = Sample(original, TILES)
     part = sample.part_of(image)
     colours = _of_large_areas(image)
@@ -123,15 +123,7 @@ def _shown(picture: Indexed, profile: bytes | None) -> pyvips.Image:
     """The picture as RGBA, in sRGB where a profile says what its colours mean."""
     stored = b"".join(picture.colours).ljust(1024, b"\0")
     colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
-    if profile is not None:
-        colours = _in_srgb(colours, profile).copy_memory()
-    return picture.rows().maplut(colours).copy(interpretation="srgb")
-
-
-def _in_srgb(image: pyvips.Image, profile: bytes) -> pyvips.Image:
-    image = image.copy()
-    image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
-    return to_srgb(image)
+    return picture.rows().maplut(in_srgb(colours, profile)).copy(interpretation="srgb")
 
 
 def _quantised(

@@ -1,0 +1,72 @@
+"""Fewer levels per channel in a picture that 256 colours can't show: its busy parts are rounded to multiples of a step.
+
+Smooth areas, flat ones and gradients, keep their very samples: there rounding would show as bands, and they pack well
+as they are. A photograph has next to none; it is left alone.
+"""
+
+from __future__ import annotations
+
+import pyvips
+
+from imgproc_local.codecs.decode import CheckStop, finish, in_srgb
+from imgproc_local.codecs.search import Sample, score
+
+STEPS = (2, 3, 4, 5, 6, 8)
+TILES = 54
+"""Two megapixels; pictures of up to three are searched whole."""
+
+GRAPHIC_SMOOTH_SHARE = 0.05
+"""Photographs have up to 0.02 here, except for overexposed skies, graphics with photographs in them 0.2 and more."""
+
+
+def rounded(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> pyvips.Image | None:
+    """The picture with the coarsest step that looks as the target asks; None for a photograph, and where none does.
+
+    `image` is in memory, 8 bits, grey or RGB, with or without alpha, which stays; `profile` is what its colours mean,
+    None for sRGB. Raises: what `check_stop` raises.
+    """
+    smooth = finish(_smooth(image), check_stop, "copy_memory")
+    if smooth.avg() < 255 * GRAPHIC_SMOOTH_SHARE:
+        return None
+    original = in_srgb(image, profile)
+    sample = Sample(original, TILES)
+    part, part_smooth = sample.part_of(image), sample.part_of(smooth)
+    low, high = 0, len(STEPS)
+    while low < high:
+        check_stop()
+        middle = (low + high) // 2
+        if sample.score(in_srgb(_rounded(part, part_smooth, STEPS[middle]), profile)) >= target:
+            low = middle + 1
+        else:
+            high = middle
+    for step in reversed(STEPS[:low]):
+        found = finish(_rounded(image, smooth, step), check_stop, "copy_memory")
+        if part is image or score(original, in_srgb(found, profile)) >= target:
+            return found
+    return None
+
+
+def _rounded(image: pyvips.Image, smooth: pyvips.Image, step: int) -> pyvips.Image:
+    levels = bytes(min(255, (value + step // 2) // step * step) if value < 255 else 255 for value in range(256))
+    table = pyvips.Image.new_from_memory(levels, 256, 1, 1, "uchar")
+    found = smooth.ifthenelse(_colour(image), _colour(image).maplut(table))
+    if image.hasalpha():
+        found = found.bandjoin(image[image.bands - 1])
+    return found.copy(interpretation=image.interpretation)
+
+
+def _smooth(image: pyvips.Image) -> pyvips.Image:
+    """255 where no pixel around differs from the line between its own neighbours by more than rounding does."""
+    colour = _colour(image)
+    around = colour.embed(1, 1, image.width + 2, image.height + 2, extend="mirror").cast("short")
+
+    def at(left: int, top: int) -> pyvips.Image:
+        return around.crop(left, top, image.width, image.height)
+
+    bends = [(at(1, 1) * 2 - at(*one) - at(*other)).abs() for one, other in (((0, 1), (2, 1)), ((1, 0), (1, 2)))]
+    straight = ((bends[0] <= 1) & (bends[1] <= 1)).bandand()
+    return straight.rank(min(3, image.width), min(3, image.height), 0)
+
+
+def _colour(image: pyvips.Image) -> pyvips.Image:
+    return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
