@@ -86,7 +86,7 @@ def describer(config: Config) -> Describer:
     from imgproc_local.vision.proof import ensure_proved
     from imgproc_local.vision.store import Models
 
-    models = Models(config.models_folder, config.model_run)
+    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
     return LlmDescriber(
         lambda: models.current(config.model),
         lambda model, check_stop: ensure_proved(model, check_stop=check_stop),

@@ -185,7 +185,7 @@ def _describer(config: Config) -> Iterator[Check]:
     from imgproc_local.vision.in_use import in_use
     from imgproc_local.vision.store import Models
 
-    models = Models(config.models_folder, config.model_run)
+    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
     try:
         installed, used = models.names(), in_use(models, config.model)
     except ModelUnusable as error:

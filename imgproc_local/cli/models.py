@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     rows = [("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES", "GRADES")]
     for one in known:
         state = f"{one['state']}, in use" if one["in_use"] else one["state"]
-        grades = " ".join(f"{language} {share:.0%}" for language, share in one["grades"].items())
+        grades = _grades(one["grades"])
         memory = size_text(one["memory_mb"] * 1_000_000) if one["memory_mb"] else ""
         size = size_text(one["size_bytes"])
         rows.append((one["name"], state, size, memory, plain(one["licence"]), plain(one["languages"]), grades))
@@ -164,7 +164,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     Exit code: 0 all is well, 1 there is a problem.
     """
     from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.proof import proved
+    from imgproc_local.vision.proof import keep_problem, proved
     from imgproc_local.vision.store import verify as verify_files
 
     models = _models(load_config(ctx, data_dir))
@@ -179,9 +179,14 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
             except ModelUnusable as error:
                 progress.clear()
                 problems += 1
+                with suppress(ModelUnusable):
+                    # the service must not load what is damaged
+                    keep_problem(models.model(each), error.message)
                 click.echo(f"{each}: {error.message}")
             else:
                 click.echo(f"{each}: whole{', and works here' if proved(model) else ''}.")
+    if not name and not models.names():
+        click.echo("No model is installed.")
     if problems:
         ctx.exit(EXIT_PROBLEM)
 
@@ -242,6 +247,19 @@ def _all(config: Config) -> list[dict[str, Any]]:
             told.append(_row(name, manifest, state, in_use=name == in_use, grades=models.grades(name)))
     installed = {one["name"] for one in told}
     return told + [_row(name, entry, "can be pulled") for name, entry in catalogue.items() if name not in installed]
+
+
+def _grades(shares: dict[str, float]) -> str:
+    """By letter: the languages, or how many where they are many."""
+    from imgproc_local.vision.grade import grade_text
+
+    letters: dict[str, list[str]] = {}
+    for language, share in shares.items():
+        letters.setdefault(grade_text(share)[0], []).append(language)
+    return ", ".join(
+        f"{letter}: {' '.join(codes) if len(codes) <= 6 else f'{len(codes)} languages'}"
+        for letter, codes in sorted(letters.items())
+    )
 
 
 def _state(model: VisionModel) -> str:

@@ -75,14 +75,15 @@ def check(
     from imgproc_local.vision.store import Models
 
     config = load_config(ctx, data_dir)
-    models = Models(config.models_folder, config.model_run)
+    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
     asked = languages or claimed_languages(models.manifest(name).languages)
     results = stoppable(lambda check_stop: _graded(models, name, asked, check_stop), timeout_min)
-    models.keep_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
+    # shown first: where they can't be kept, the hours were not for nothing
     if as_json:
         echo_json([_told(result) for result in results])
     else:
         _show(results)
+    models.keep_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
 
 
 def _graded(models: Models, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:

@@ -23,7 +23,10 @@ class InUse(Struct, frozen=True):
 
 def in_use(models: Models, setting: str) -> InUse:
     """Reads files only; `setting` is the setting `model`."""
-    name = setting or models.chosen()
+    try:
+        name = setting or models.chosen()
+    except ModelUnusable as error:
+        return InUse("unknown", error.message)
     if name in ("", NO_MODEL):
         return InUse(None)
     try:

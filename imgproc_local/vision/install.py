@@ -96,7 +96,7 @@ def finish(models: Models, built: Path, manifest: Manifest, files: tuple[Path, P
         text.rename(built / TEXT_FILE)
         mmproj.rename(built / MMPROJ_FILE)
         write_json(built / MANIFEST_FILE, manifest)
-    prove(VisionModel(manifest.name, built / TEXT_FILE, built / MMPROJ_FILE, manifest.talk))
+    prove(VisionModel(manifest.name, built / TEXT_FILE, built / MMPROJ_FILE, manifest.talk, run=models.run))
     models.place(built, manifest.name)
 
 
@@ -210,7 +210,10 @@ class _Taking:
         for source in sources:
             if source.is_dir():
                 with _reading(source.name):
-                    files = sorted(path for path in source.iterdir() if path.is_file())
+                    # macOS writes a ._ file beside every other on drives that are not its own
+                    files = sorted(
+                        path for path in source.iterdir() if path.is_file() and not path.name.startswith("._")
+                    )
                 for path in files:
                     if path.suffix.lower() == ".gguf" or path.name == MANIFEST_FILE:
                         self._take_file(path)
@@ -219,6 +222,8 @@ class _Taking:
         return self._came, self._manifest
 
     def _take_file(self, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            raise ModelUnusable(f"{path.name} is no plain file.")
         with _reading(path.name), path.open("rb") as file:
             start = file.read(TAR_MAGIC_AT + len(TAR_MAGIC))
             file.seek(0)
@@ -245,7 +250,7 @@ class _Taking:
                 if place.is_absolute() or ".." in place.parts or not (member.isreg() or member.isdir()):
                     raise ModelUnusable(f"{name} holds {member.name!r}, which is no plain file inside it.")
                 content = tar.extractfile(member) if member.isreg() else None
-                if content is None:
+                if content is None or place.name.startswith("._"):
                     continue
                 if place.suffix.lower() == ".gguf":
                     self._copy(content, member.size, place.name)

@@ -30,7 +30,7 @@ class Library:
         spec = importlib.util.find_spec("llama_cpp")
         if spec is None or spec.submodule_search_locations is None:
             raise ModelUnusable(
-                "llama-cpp-python is not installed. Install it with: pip install 'imgproc-local[vision]'"
+                "llama-cpp-python is not installed: install imgproc-local[vision], see the README, A vision model."
             )
         missing = _missing_flags()
         if missing:

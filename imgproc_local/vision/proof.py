@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 300.0
 POLL_S = 0.1
 FAILURE_KEPT_S = 3600
-NOT_INSTALLED = "llama-cpp-python is not installed: install imgproc-local[vision]."
+NOT_INSTALLED = "llama-cpp-python is not installed: install imgproc-local[vision], see the README, A vision model."
 
 CHILD_COMMAND = ("models", "prove-child")
 """Followed by the model as JSON. It prints one line of JSON, a `Finding`."""
@@ -66,6 +66,11 @@ def known_problem(model: VisionModel) -> str | None:
     """What was wrong when the model was last tried; None where all was well or it was never tried."""
     proof = _kept(model)
     return proof.problem if proof else None
+
+
+def keep_problem(model: VisionModel, problem: str) -> None:
+    """Let the model not be loaded for the next hour: something was found that the proof did not look for."""
+    _keep(model, Proof(problem, time.time()))
 
 
 def ensure_proved(
@@ -200,7 +205,14 @@ def _place(model: VisionModel) -> Path | None:
     manifest = read_json(folder / MANIFEST_FILE, Manifest)
     if manifest is None:
         return None
-    facts = (manifest.text.sha256, manifest.mmproj.sha256, model.talk, model.run, _llama_build(), _processor())
+    try:
+        stats = [path.stat() for path in (model.text_path, model.mmproj_path)]
+    except OSError:
+        return None
+    # a file that was written to since is another one, whatever its manifest says
+    written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+    sums = (manifest.text.sha256, manifest.mmproj.sha256)
+    facts = (sums, written, model.talk, model.run, _llama_build(), _processor())
     return folder / f"proof-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
 
 

@@ -85,17 +85,23 @@ class _InUse(Struct, frozen=True):
 class Models:
     """The models below `folder`, which is made when the first one is installed."""
 
-    def __init__(self, folder: Path, run: Run = RUN) -> None:
+    def __init__(self, folder: Path, run: Run = RUN, *, must_exist: bool = False) -> None:
+        """`must_exist` where the settings name the folder: then it is missing, not empty, if it is not there."""
         self.folder = folder
-        self._run = run
+        self.run = run
+        self._must_exist = must_exist
 
     # ---- reading: no lock, at any time ----
 
     def names(self) -> list[str]:
         try:
             found = [path.name for path in self.folder.iterdir() if (path / MANIFEST_FILE).is_file()]
-        except FileNotFoundError:
-            return []
+        except FileNotFoundError as error:
+            if not self._must_exist:
+                return []
+            raise ModelUnusable(
+                f"The folder of models {self.folder} is missing. Plug in its drive, or set models_dir anew."
+            ) from error
         except OSError as error:
             raise ModelUnusable(f"The folder of models {self.folder} can't be read ({error.strerror}).") from error
         return sorted(name for name in found if NAME.fullmatch(name))
@@ -125,10 +131,12 @@ class Models:
                     " Remove the model and install it anew."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
-        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.talk, digest, self._run)
+        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.talk, digest, self.run)
 
     def chosen(self) -> str:
         """The name that was chosen for use, `NO_MODEL` where that was chosen, "" where nothing was."""
+        if self._must_exist:
+            self.names()
         in_use = read_json(self.folder / IN_USE_FILE, _InUse)
         return in_use.name if in_use else ""
 
@@ -151,7 +159,9 @@ class Models:
         if name != NO_MODEL:
             self.model(name)
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # the data folder, where this is the first that is put into it
+            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(exist_ok=True)
             write_json(self.folder / IN_USE_FILE, _InUse(name))
 
     def keep_grades(self, name: str, grades: Mapping[str, float]) -> None:
@@ -179,7 +189,9 @@ class Models:
         Raises: DataFolderBusy, where another one stays inside; StorageFailed.
         """
         with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            # the data folder, where this is the first that is put into it
+            self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.folder.mkdir(exist_ok=True)
             lock = (self.folder / LOCK_FILE).open("ab")
         with lock:
             if not _lock_soon(lock):

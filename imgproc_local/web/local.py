@@ -117,7 +117,7 @@ def _described_by(config: Config) -> DescribedBy:
     from imgproc_local.vision.in_use import in_use
     from imgproc_local.vision.store import Models
 
-    used = in_use(Models(config.models_folder, config.model_run), config.model)
+    used = in_use(Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir)), config.model)
     return DescribedBy(used.model, used.problem, {code: grade_text(share) for code, share in used.grades.items()})
 
 

@@ -127,6 +127,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
     def interrupt() -> None:
         started.wait(20)
+        time.sleep(0.2)  # until the one who waits does wait
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt).start()

@@ -165,3 +165,12 @@ def test_the_program_s_own_child_proves_a_model_that_works(models: Models) -> No
     take(models, TEXT, MMPROJ, name="tiny")
     ensure_proved(models.model("tiny"))
     assert proved(models.model("tiny"))
+
+
+def test_a_file_that_was_written_to_since_is_proved_anew(model: VisionModel) -> None:
+    ensure_proved(model, command=child("print('{}')"))
+    assert proved(model)
+    weights = bytearray(model.text_path.read_bytes())
+    weights[-1] ^= 0xFF
+    model.text_path.write_bytes(weights)
+    assert not proved(model)

@@ -199,3 +199,10 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
         models.choose("none")
     with pytest.raises(StorageFailed, match="can't be used"):
         take(models, *write_pair(tmp_path / "pair"), name="a")
+
+
+def test_a_folder_that_the_settings_name_is_missing_not_empty(tmp_path: Path) -> None:
+    named = Models(tmp_path / "drive" / "models", must_exist=True)
+    with pytest.raises(ModelUnusable, match=r"is missing\. Plug in its drive"):
+        named.current("")
+    assert Models(tmp_path / "drive" / "models").current("") is None
