@@ -1,0 +1,159 @@
+"""One picture in several languages through this project, through its own engine without sharing, through the stock
+handler of llama-cpp-python and through llama-server: load, prefix, tokens per second, seconds, peak memory.
+
+The models have random weights at true size (`python -m tests.bench.random_weights`), so only costs are measured. A
+model that says nothing never ends an answer either: every contender writes the same number of tokens per language,
+held to the same grammar. Each runs in a process of its own, one after the other; this project runs before and after the
+others, and its slower run counts. The wish to sleep instead of spin (`GOMP_SPINCOUNT`) is set for all alike.
+
+`python -m tests.bench.vision FOLDER_OF_MODELS [--model NAME] [--llama-server PATH] [--languages 5] [--no-stock]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from imgproc_local.vision.llama_library import SPINS, physical_cores
+from tests.bench.load import photograph, print_table, verdict
+from tests.bench.random_weights import SIZES, mmproj_path, text_path
+from tests.bench.vision_contenders import Measured, Task
+from tests.faults.server_process import ROOT
+
+LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "ar", "ru", "tr")
+PICTURE_PX = (1024, 768)
+NEW_TOKENS = 60
+CONTENDER_TIMEOUT_S = 3600
+Named = tuple[str, Measured]
+
+
+def run(role: str, task: Task) -> Measured:
+    """What a contender measured in a child process."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.bench.vision_contenders", role],
+        cwd=ROOT,
+        env=os.environ | {"GOMP_SPINCOUNT": SPINS},
+        input=msgspec.json.encode(task),
+        stdout=subprocess.PIPE,
+        timeout=CONTENDER_TIMEOUT_S,
+        check=True,
+    )
+    return msgspec.json.decode(ended.stdout, type=Measured)
+
+
+def contenders(task: Task, few: int, llama_server: Path | None, *, with_stock: bool) -> list[Named]:
+    """This project first and last."""
+    to_few = replace(task, counts=(1, few))
+    measured = [("ours, shared", run("shared", task)), ("ours, one by one", run("separate", to_few))]
+    if llama_server is not None:
+        served = replace(to_few, llama_server=str(llama_server.resolve()))
+        measured += [
+            ("llama-server, in turn", run("server", served)),
+            ("llama-server, at once", run("server", replace(served, slots=few))),
+            ("llama-server, 1 then rest", run("server", replace(served, slots=few, first_alone=True))),
+        ]
+    if with_stock:
+        measured.append(("stock handler", run("stock", to_few)))
+    return [*measured, ("ours, shared, again", run("shared", task))]
+
+
+def show(measured: Sequence[Named], few: int, many: int) -> None:
+    """A row per contender."""
+    texts = measured[0][1].turns[few].texts
+    head = ["", "load s", "prefix s", "tok/s, 1", f"tok/s, {few}", "1 lang. s", f"{few} lang. s", f"{many} lang. s"]
+    head += [f"{few} lang. CPU s", "tokens", "peak MB", "same texts"]
+    rows = []
+    for name, found in measured:
+        one, some, most = found.turns[1], found.turns[few], found.turns.get(many)
+        same = sum(mine == theirs for mine, theirs in zip(texts, some.texts, strict=True))
+        rows.append(
+            [
+                name,
+                f"{found.load_s:.2f}",
+                f"{found.prefix_s:.2f}",
+                f"{one.tokens / one.decode_s:.1f}",
+                f"{some.tokens / some.decode_s:.1f}",
+                f"{one.seconds:.2f}",
+                f"{some.seconds:.2f}",
+                f"{most.seconds:.2f}" if most else "–",
+                f"{some.cpu_s:.1f}",
+                f"{some.tokens}",
+                f"{found.peak_bytes / 1e6:.0f}",
+                f"{same}/{few}",
+            ]
+        )
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    for row in (head, ["-" * width for width in widths], *rows):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
+
+
+def bars(title: str, measured: Sequence[Named], few: int, many: int) -> None:
+    """The ratios, each against its bar."""
+    by_name = dict(measured)
+    ours = max((measured[0][1], measured[-1][1]), key=lambda found: found.turns[few].seconds)
+    mine = ours.turns[few].seconds
+    separate = by_name["ours, one by one"].turns[few].seconds
+    rows = [
+        (f"{few} languages, of {few} separate calls", f"{mine / separate:.3f} ×", verdict(mine / separate, 0.35, "×"))
+    ]
+    served = [found.turns[few].seconds for name, found in measured if name.startswith("llama-server")]
+    if served:
+        ratio = mine / min(served)
+        rows.append((f"{few} languages, of llama-server at its best", f"{ratio:.3f} ×", verdict(ratio, 0.7, "×")))
+    if "stock handler" in by_name:
+        ratio = mine / by_name["stock handler"].turns[few].seconds
+        rows.append((f"{few} languages, of the stock handler", f"{ratio:.3f} ×", verdict(ratio, 0.10, "×")))
+    decode = ours.turns[many].decode_s / ours.turns[few].decode_s
+    rows.append((f"decoding of {many} languages, of {few}", f"{decode:.3f} ×", verdict(decode, 1.5, "×")))
+    asked = ours.turns[many].tokens
+    rows += [
+        ("tokens that the grammar refused at first", f"{ours.refused} of {asked}", ""),
+        ("choosing tokens, of the decoding", f"{ours.sampling_s / ours.turns[many].decode_s:.1%}", ""),
+    ]
+    print_table(title, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", choices=SIZES, action="append", help="only these")
+    parser.add_argument("--llama-server", type=Path, help="built from the source that the bindings were built from")
+    parser.add_argument("--languages", type=int, default=5, help="how many; the same again for the last bar")
+    parser.add_argument("--threads", type=int, default=physical_cores())
+    parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS)
+    parser.add_argument("--image-tokens", type=int, default=256)
+    parser.add_argument("--no-stock", action="store_true", help="without the slowest contender")
+    arguments = parser.parse_args()
+    few = arguments.languages
+    many = min(2 * few, len(LANGUAGES))
+    with tempfile.TemporaryDirectory() as name:
+        picture = Path(name) / "picture.png"
+        photograph(*PICTURE_PX, 7).save(picture)
+        for model in arguments.model or SIZES:
+            text, mmproj = text_path(arguments.folder, model), mmproj_path(arguments.folder, model)
+            task = Task(
+                text=str(text.resolve()),
+                mmproj=str(mmproj.resolve()),
+                picture=str(picture),
+                languages=LANGUAGES[:many],
+                counts=(1, few, many),
+                image_tokens=arguments.image_tokens,
+                new_tokens=arguments.new_tokens,
+                threads=arguments.threads,
+            )
+            found = contenders(task, few, arguments.llama_server, with_stock=not arguments.no_stock)
+            print(f"\n{model}: {PICTURE_PX[0]}×{PICTURE_PX[1]}, {arguments.new_tokens} tokens per language\n")
+            show(found, few, many)
+            bars(model, found, few, many)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""The contenders of the vision benchmark, each in a process of its own: a `Task` on stdin, a `Measured` on stdout.
+
+- `shared`: this project. The picture is read once, all languages are decoded together.
+- `separate`: the same engine and cap, but every language is a call of its own that reads the picture again.
+- `stock`: `MTMDChatHandler` of llama-cpp-python, one chat completion per language. It knows no cap on image tokens.
+- `server`: `llama-server`, one chat completion per language with the picture first and the language last, so that its
+  prompt cache can hold the picture. Tried one after the other and side by side.
+
+All get the same pixels, text, grammar, threads and number of new tokens, and always take the likeliest token.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from PIL import Image
+
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision import llama, llama_sampler
+from imgproc_local.vision.model import Run, Talk, VisionModel
+from imgproc_local.vision.prompt import GRAMMAR, INSTRUCTIONS, language_text
+from tests.faults.server_process import memory_bytes
+
+LOAD_TIMEOUT_S = 300
+ANSWER_TIMEOUT_S = 1800
+
+
+class Task(Struct, frozen=True):
+    """`counts` are the numbers of languages that are measured, each on its own; `languages` are as many as the most."""
+
+    text: str
+    mmproj: str
+    picture: str
+    languages: tuple[str, ...]
+    counts: tuple[int, ...]
+    image_tokens: int
+    new_tokens: int
+    threads: int
+    llama_server: str = ""
+    slots: int = 1
+    first_alone: bool = False
+    """Whether the first of several requests is answered before the others are sent."""
+
+
+class Turn(Struct, frozen=True):
+    """One picture in some languages: `seconds` in all; `decode_s` of them after the shared part was read.
+
+    `cpu_s` is of all cores together: what a machine that is busy otherwise does not change much.
+    """
+
+    seconds: float
+    decode_s: float
+    cpu_s: float
+    tokens: int
+    texts: tuple[str, ...]
+
+
+class Measured(Struct, frozen=True):
+    """`turns` by number of languages. `prefix_s`: until the picture and the shared text are read, once."""
+
+    load_s: float
+    prefix_s: float
+    turns: dict[int, Turn]
+    peak_bytes: int
+    refused: int = 0
+    """Tokens that the grammar did not take, so that all of the vocabulary had to be asked."""
+    sampling_s: float = 0.0
+    """Spent on choosing tokens, in the turn with the most languages."""
+
+
+class _Sampling:
+    """Counts what `Sampler` does, from outside."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.refused = 0
+        next_token, allowed = llama_sampler.Sampler.next_token, llama_sampler.Sampler._allowed
+
+        def timed(sampler: llama_sampler.Sampler, context: Any, row: int) -> int:
+            began = time.perf_counter()
+            token = next_token(sampler, context, row)
+            self.seconds += time.perf_counter() - began
+            return token
+
+        def counted(sampler: llama_sampler.Sampler, token: int) -> bool:
+            taken = allowed(sampler, token)
+            self.refused += not taken
+            return taken
+
+        llama_sampler.Sampler.next_token = timed  # type: ignore[method-assign]
+        llama_sampler.Sampler._allowed = counted  # type: ignore[method-assign]
+
+    def reset(self) -> None:
+        self.seconds, self.refused = 0.0, 0
+
+
+def ours(task: Task, *, separately: bool) -> Measured:
+    llama.MAX_NEW_TOKENS = task.new_tokens
+    sampling = _Sampling()
+    with Image.open(task.picture) as opened:
+        pixels = Pixels(opened.width, opened.height, opened.convert("RGB").tobytes())
+    model = VisionModel("bench", Path(task.text), Path(task.mmproj), Talk(task.image_tokens), run=Run(task.threads))
+    began = time.perf_counter()
+    loaded = llama.Llama(model)
+    load_s = time.perf_counter() - began
+
+    def describe(languages: tuple[str, ...]) -> tuple[float, Turn]:
+        began, before, cpu_began = time.perf_counter(), loaded.tokens_written, time.process_time()
+        tails = [language_text(language) for language in languages]
+        loaded.read(pixels, INSTRUCTIONS, tails, _never)
+        read_s = time.perf_counter() - began
+        texts = tuple(loaded.write(tails, _never))
+        seconds = time.perf_counter() - began
+        return read_s, Turn(
+            seconds, seconds - read_s, time.process_time() - cpu_began, loaded.tokens_written - before, texts
+        )
+
+    prefix_s, turns = 0.0, {}
+    for count in task.counts:
+        sampling.reset()
+        languages = task.languages[:count]
+        calls = [describe((language,)) for language in languages] if separately else [describe(languages)]
+        prefix_s = calls[0][0]
+        turns[count] = _sum([turn for _, turn in calls])
+    peak = memory_bytes(os.getpid(), "VmHWM")
+    loaded.close()
+    return Measured(load_s, prefix_s, turns, peak, sampling.refused, sampling.seconds)
+
+
+def stock(task: Task) -> Measured:
+    from llama_cpp import Llama, LlamaGrammar
+    from llama_cpp.llama_chat_format import MTMDChatHandler
+
+    began = time.perf_counter()
+    handler = MTMDChatHandler(clip_model_path=task.mmproj, verbose=False, use_gpu=False)
+    loaded = Llama(
+        task.text, chat_handler=handler, n_ctx=4096, n_threads=task.threads, n_threads_batch=task.threads,
+        n_gpu_layers=0, flash_attn=True, verbose=False,
+    )  # fmt: skip
+    load_s = time.perf_counter() - began
+    grammar = LlamaGrammar.from_string(GRAMMAR, verbose=False)
+    url = _data_url(task.picture)
+
+    def describe(language: str) -> tuple[float, Turn]:
+        began, cpu_began = time.perf_counter(), time.process_time()
+        first_s, reason, pieces = 0.0, None, []
+        for chunk in loaded.create_chat_completion(
+            messages=_messages(url, language), grammar=grammar, max_tokens=task.new_tokens, temperature=0.0,
+            repeat_penalty=1.0, stream=True,
+        ):  # fmt: skip
+            reason = chunk["choices"][0]["finish_reason"] or reason
+            piece = chunk["choices"][0]["delta"].get("content")
+            if piece:
+                first_s = first_s or time.perf_counter() - began
+                pieces.append(piece)
+        seconds = time.perf_counter() - began
+        text = "".join(pieces)
+        tokens = task.new_tokens if reason == "length" else len(loaded.tokenize(text.encode(), add_bos=False))
+        return first_s, Turn(seconds, seconds - first_s, time.process_time() - cpu_began, tokens, (text,))
+
+    prefix_s, turns = 0.0, {}
+    for count in task.counts:
+        calls = [describe(language) for language in task.languages[:count]]
+        prefix_s = calls[0][0]
+        turns[count] = _sum([turn for _, turn in calls])
+    return Measured(load_s, prefix_s, turns, memory_bytes(os.getpid(), "VmHWM"))
+
+
+def server(task: Task) -> Measured:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    context = 4096 if task.slots == 1 else 2048 * task.slots
+    began = time.perf_counter()
+    with Path(os.environ.get("BENCH_SERVER_LOG", os.devnull)).open("ab") as log:
+        process = subprocess.Popen(
+            [
+                task.llama_server, "--model", task.text, "--mmproj", task.mmproj,
+                "--image-max-tokens", str(task.image_tokens), "--threads", str(task.threads),
+                "--threads-batch", str(task.threads), "--parallel", str(task.slots), "--kv-unified",
+                "--ctx-size", str(context), "--cache-prompt", "--cache-reuse", "256", "--no-ui", "--offline",
+                "--host", "127.0.0.1", "--port", str(port),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        _wait_healthy(process, port, began + LOAD_TIMEOUT_S)
+        load_s = time.perf_counter() - began
+        url = _data_url(task.picture)
+
+        def ask(language: str) -> Any:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_TIMEOUT_S)
+            question = {
+                "messages": _messages(url, language), "grammar": GRAMMAR, "max_tokens": task.new_tokens,
+                "temperature": 0.0, "repeat_penalty": 1.0, "cache_prompt": True,
+            }  # fmt: skip
+            connection.request(
+                "POST", "/v1/chat/completions", json.dumps(question), {"Content-Type": "application/json"}
+            )
+            answer = json.load(connection.getresponse())
+            connection.close()
+            if "error" in answer:
+                raise SystemExit(f"llama-server: {answer['error']}")
+            return answer
+
+        prefix_s, turns = 0.0, {}
+        with ThreadPoolExecutor(max(1, task.slots)) as pool:
+            for number, count in enumerate(task.counts):
+                # another picture in between: a user's next one is not in the cache either
+                if number:
+                    url = _data_url(task.picture, stamp=number)
+                languages = list(task.languages[:count])
+                began, cpu_began = time.perf_counter(), _cpu_s(process.pid)
+                alone = 1 if task.first_alone or task.slots == 1 else 0
+                answers = [ask(language) for language in languages[:alone]]
+                answers += pool.map(ask, languages[alone:])
+                seconds = time.perf_counter() - began
+                prefix_s = answers[0]["timings"]["prompt_ms"] / 1000
+                tokens = sum(answer["usage"]["completion_tokens"] for answer in answers)
+                texts = tuple(answer["choices"][0]["message"]["content"] for answer in answers)
+                turns[count] = Turn(seconds, seconds - prefix_s, _cpu_s(process.pid) - cpu_began, tokens, texts)
+        return Measured(load_s, prefix_s, turns, memory_bytes(process.pid, "VmHWM"))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_healthy(process: subprocess.Popen[bytes], port: int, deadline: float) -> None:
+    while time.perf_counter() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"llama-server ended with {process.returncode}")
+        with suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            try:
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+            finally:
+                connection.close()
+        time.sleep(0.02)
+    raise SystemExit(f"llama-server did not answer in {LOAD_TIMEOUT_S} s")
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor seconds of the process so far. Source: proc_pid_stat(5)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _messages(url: str, language: str) -> list[dict[str, Any]]:
+    content = [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": INSTRUCTIONS + language_text(language)},
+    ]
+    return [{"role": "user", "content": content}]
+
+
+def _data_url(picture: str, stamp: int = 0) -> str:
+    """The picture as PNG; `stamp` changes one pixel, so that it is another one."""
+    with Image.open(picture) as opened:
+        changed = opened.convert("RGB")
+    if stamp:
+        changed.putpixel((stamp, 0), (stamp, stamp, stamp))
+    buffer = io.BytesIO()
+    changed.save(buffer, "PNG", compress_level=1)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def _sum(turns: list[Turn]) -> Turn:
+    return Turn(
+        sum(turn.seconds for turn in turns),
+        sum(turn.decode_s for turn in turns),
+        sum(turn.cpu_s for turn in turns),
+        sum(turn.tokens for turn in turns),
+        tuple(text for turn in turns for text in turn.texts),
+    )
+
+
+def _never() -> None:
+    """Nothing asks to stop."""
+
+
+ROLES: dict[str, Callable[[Task], Measured]] = {
+    "shared": lambda task: ours(task, separately=False),
+    "separate": lambda task: ours(task, separately=True),
+    "stock": stock,
+    "server": server,
+}
+
+
+def main() -> None:
+    """Run one contender, named by the only argument."""
+    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+    sys.stdout.buffer.write(msgspec.json.encode(ROLES[sys.argv[1]](task)))
+
+
+if __name__ == "__main__":
+    main()
