@@ -45,10 +45,12 @@ def run(role: str, task: Task) -> Measured:
         cwd=ROOT,
         env=os.environ | {"GOMP_SPINCOUNT": SPINS},
         input=msgspec.json.encode(task),
-        stdout=subprocess.PIPE,
+        capture_output=True,
         timeout=CONTENDER_TIMEOUT_S,
-        check=True,
+        check=False,
     )
+    if ended.returncode:
+        raise SystemExit(f"{role} ended with {ended.returncode}:\n{ended.stderr.decode(errors='replace')[-2000:]}")
     return msgspec.json.decode(ended.stdout, type=Measured)
 
 
