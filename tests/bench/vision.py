@@ -35,6 +35,7 @@ PICTURE_PX = (1024, 768)
 NEW_TOKENS = 60
 CONTENDER_TIMEOUT_S = 3600
 OURS, SEPARATE, SERVER, STOCK = "ours, shared", "ours, one by one", "llama-server", "stock handler"
+UNCAPPED = "server as it comes, no cap"
 Named = tuple[str, Measured]
 
 
@@ -64,6 +65,7 @@ def contenders(task: Task, few: int, llama_server: Path | None, *, rounds: int, 
             (f"{SERVER}, in turn", "server", served),
             (f"{SERVER}, at once", "server", replace(served, slots=few)),
             (f"{SERVER}, 1 then rest", "server", replace(served, slots=few, first_alone=True)),
+            (UNCAPPED, "server", replace(served, image_tokens=0)),
         ]
     found = [[run(role, todo) for _, role, todo in entries] for _ in range(rounds)]
     measured = [
@@ -109,6 +111,7 @@ def bars(title: str, measured: Sequence[Named], few: int, many: int) -> None:
     ours = by_name[OURS]
     rivals = [(f"{few} separate calls", [by_name[SEPARATE]], 0.35)]
     rivals.append(("llama-server at its best", [found for name, found in measured if name.startswith(SERVER)], 0.7))
+    rivals.append(("llama-server without a cap", [found for name, found in measured if name == UNCAPPED], 0.7))
     rivals.append(("the stock handler", [found for name, found in measured if name == STOCK], 0.10))
     rows = []
     for name, tries, bar in rivals:

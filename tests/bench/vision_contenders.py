@@ -41,7 +41,10 @@ ANSWER_TIMEOUT_S = 1800
 
 
 class Task(Struct, frozen=True):
-    """`counts` are the numbers of languages that are measured, each on its own; `languages` are as many as the most."""
+    """`counts` are the numbers of languages that are measured, each on its own; `languages` are as many as the most.
+
+    `image_tokens` 0 is the server's own measure.
+    """
 
     text: str
     mmproj: str
@@ -190,7 +193,8 @@ def server(task: Task) -> Measured:
         process = subprocess.Popen(
             [
                 task.llama_server, "--model", task.text, "--mmproj", task.mmproj,
-                "--image-max-tokens", str(task.image_tokens), "--threads", str(task.threads),
+                *(["--image-max-tokens", str(task.image_tokens)] if task.image_tokens else []),
+                "--threads", str(task.threads),
                 "--threads-batch", str(task.threads), "--parallel", str(task.slots), "--kv-unified",
                 "--ctx-size", str(context), "--cache-prompt", "--cache-reuse", "256", "--no-ui", "--offline",
                 "--host", "127.0.0.1", "--port", str(port),
