@@ -18,7 +18,7 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.icc import colour_space, kept_profile
+from imgproc_local.codecs.icc import colour_space, is_wide, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
 # A log handler in Python can be entered again from within itself, when the garbage collector frees a picture there and
@@ -56,6 +56,10 @@ _LOADERS: dict[Format, Callable[..., Any]] = {
     Format.WEBP: pyvips.Image.webpload,
     Format.AVIF: pyvips.Image.heifload,
 }
+LOST_FROM_DE00, LOST_SHARE = 2.0, 0.01
+"""From this distance on a colour counts as lost, and so many pixels may lose theirs. Rounding alone makes up to 0.8."""
+
+_COMPARED_PIXELS = 250_000
 _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this one on need rows in another order than the file has them."""
 
@@ -148,6 +152,24 @@ def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
     image = image.copy()
     image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
     return to_srgb(image).copy_memory()
+
+
+def srgb_where_it_fits(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
+    """An 8-bit RGB picture in memory in sRGB, without its profile, where that is not wide and no colour is lost.
+
+    Else as it came. Encoders see sRGB as eyes do, other colours less so, and a profile can be larger than its picture.
+    """
+    if profile is None or image.bands < 3 or colour_space(profile) != "RGB" or is_wide(profile):
+        return image, profile
+    step = max(1, int((image.width * image.height / _COMPARED_PIXELS) ** 0.5))
+    thin = image.subsample(step, step).copy_memory()
+    try:
+        shown = thin.icc_import(embedded=True, pcs="lab", intent="perceptual")
+        found = to_srgb(thin).icc_import(input_profile="srgb", embedded=False, pcs="lab", intent="perceptual")
+        lost = (shown.dE00(found) > LOST_FROM_DE00).avg() / 255
+    except pyvips.Error:  # a profile that does not fit the picture is passed over, as viewers do
+        return image, profile
+    return (in_srgb(image, profile), None) if lost <= LOST_SHARE else (image, profile)
 
 
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:

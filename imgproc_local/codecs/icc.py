@@ -14,6 +14,9 @@ _SRGB_COLORANTS = {
 }
 """sRGB's primaries adapted to D50. Source: IEC 61966-2-1 with Bradford's adaptation."""
 
+WIDE_FROM = 1.15
+"""In areas of sRGB's triangle: Adobe RGB and Display P3 have 1.3, those of old monitors and scanners less than 1."""
+
 _COLORANT_TOLERANCE = 0.004
 _CURVE_TOLERANCE = 0.004
 _CURVE_SAMPLES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
@@ -45,6 +48,27 @@ def is_srgb(profile: bytes) -> bool:
         if any(abs(got - want) > _COLORANT_TOLERANCE for got, want in zip(found, expected, strict=True)):
             return False
     return all(_is_srgb_curve(tags.get(tag, b"")) for tag in (b"rTRC", b"gTRC", b"bTRC"))
+
+
+def is_wide(profile: bytes) -> bool:
+    """Whether an RGB profile's primaries span clearly more than sRGB's; False where tables stand in their place."""
+    tags = _tags(profile)
+    corners, usual = [], []
+    for tag, xyz in _SRGB_COLORANTS.items():
+        raw = tags.get(tag, b"")
+        if raw[:4] != b"XYZ " or len(raw) < 20:
+            return False
+        corners.append(_chromaticity(*struct.unpack(">3i", raw[8:20])))
+        usual.append(_chromaticity(*xyz))
+    return _area(*corners) > WIDE_FROM * _area(*usual)
+
+
+def _chromaticity(x: float, y: float, z: float) -> tuple[float, float]:
+    return (x / (x + y + z), y / (x + y + z)) if x + y + z else (0.0, 0.0)
+
+
+def _area(one: tuple[float, float], other: tuple[float, float], third: tuple[float, float]) -> float:
+    return abs((other[0] - one[0]) * (third[1] - one[1]) - (third[0] - one[0]) * (other[1] - one[1])) / 2
 
 
 def _tags(profile: bytes) -> dict[bytes, bytes]:

@@ -1,5 +1,4 @@
-"""JPEG made smaller: mozjpeg's trellis at the lowest quality that still looks the same, else the same scans without
-ballast.
+"""JPEG made smaller: encoded anew at the lowest quality that still looks as asked, else the same scans without ballast.
 
 Which quality that is differs from picture to picture, from 40 to 95, and is searched for each. Re-encoding costs
 quality each time, so it must earn its place: it is dropped where it saves less than `WORTH_IT`, and a file whose
@@ -8,43 +7,54 @@ quantisation tables are those written here has had its turn. An output therefore
 
 from __future__ import annotations
 
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyvips
-from msgspec import structs
+from msgspec import Struct, structs
 
 from imgproc_local.codecs import metadata
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, whole_or_error
+from imgproc_local.codecs.decode import (
+    CheckStop,
+    finish,
+    open_upright,
+    srgb_where_it_fits,
+    to_srgb,
+    whole_or_error,
+)
 from imgproc_local.codecs.icc import kept_profile
+from imgproc_local.codecs.jpeg_encoders import HIGHEST, LOWEST, Encoder, encoders, for_calm_pictures, is_ours
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, Sample, lowest_quality
+from imgproc_local.codecs.search import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, lowest_quality
 from imgproc_local.domain.image import Format, ImageInfo
 
 WORTH_IT = 0.95
-LOWEST, HIGHEST = 30, 97
+HOPELESS = 1.03
+"""So much larger than is worth it by a draft, the whole is not packed."""
+
 USUAL = 82
 LARGE_FROM_PIXELS = 24_000_000
 """From here on the decoded picture is not held in memory while its result is encoded."""
 
-_PROBE = {
-    "trellis_quant": True,
-    "overshoot_deringing": True,
-    "optimize_coding": True,
-    "quant_table": 2,
-    "keep": "none",
-}
-"""mozjpeg's table for MS-SSIM: fewest bytes at equal score here, and rare elsewhere, so that it tells our own files."""
+CHECKED_PIXELS = 4_000_000
+"""Up to here a result found on tiles is scored whole. In larger pictures the tiles err little."""
 
-_MOZJPEG = {**_PROBE, "optimize_scans": True, "interlace": True}
+UNCHECKED = 0.3
+"""So much more is aimed at in those."""
+
+TOO_LOW, TOO_HIGH, CHECKS = 0.4, 1.3, 3
+"""So far from the target, a picture scored whole gets another quality, so many times."""
+
+MIN_RISE, MAX_STEP = 0.3, 6
+
+CALM_BITS_PER_PIXEL = 0.2
 
 
 @at_border("The JPEG can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
     """A smaller JPEG, None where nothing smaller came out.
 
     Pixels are turned upright; where they stay untouched the orientation stays as a tag. A gain map (Ultra HDR) stays,
@@ -73,24 +83,38 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
             lambda new, _: container.with_blocks(data, new),
             orientation=info.orientation,
         )
-        if container.luma_quantization(data) in _our_tables() and container.components(data) < 4:
+        if is_ours(clean) and container.components(data) < 4:
             _decode_through(path, info, check_stop)
             best = clean
         else:
-            encoded = whole_or_error(path, info, lambda fail_on: _encode(path, info, blocks, check_stop, fail_on))
-            best = encoded if len(encoded) <= WORTH_IT * len(clean) else clean
+            most = int(WORTH_IT * len(clean))
+            encoded = whole_or_error(path, info, lambda it: _encoded(path, info, blocks, target, most, check_stop, it))
+            best = encoded or clean
         return best if len(best) < len(data) else None
 
 
-def _encode(path: Path, info: ImageInfo, blocks: Blocks, check_stop: CheckStop, fail_on: str) -> bytes:
+def _encoded(
+    path: Path, info: ImageInfo, blocks: Blocks, target: float, most_bytes: int, check_stop: CheckStop, fail_on: str
+) -> bytes | None:
+    """The picture encoded anew, None where that takes more than `most_bytes`."""
     image, profile = _opened(path, info, blocks, fail_on)
     image = finish(image, check_stop, "copy_memory")
-    options = _smallest_that_looks_the_same(image, check_stop)
-    if info.pixels >= LARGE_FROM_PIXELS:
+    if info.pixels < LARGE_FROM_PIXELS:
+        image, profile = srgb_where_it_fits(image, profile)
+        encoded = _smallest(image, profile, target, most_bytes, check_stop)
+    else:
+        sample = Sample(image, profile=profile)
         image, _ = _opened(path, info, blocks, fail_on)
-    encoded = finish(image, check_stop, "jpegsave_buffer", **_MOZJPEG, **options)
+        found = _search(encoders(image, large=True), sample, target + UNCHECKED, check_stop)
+        if found is None or len(found.encoded) > HOPELESS * most_bytes * sample.share:
+            return None
+        del sample  # a tenth of what the encoder takes
+        encoded = found.encoder.final(image, found.quality, check_stop)
+    if encoded is None:
+        return None
     kept = metadata.kept(blocks, Format.JPEG, Format.JPEG)
-    return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, kept.iptc, profile))
+    encoded = container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, kept.iptc, profile))
+    return encoded if len(encoded) <= most_bytes else None
 
 
 def _opened(path: Path, info: ImageInfo, blocks: Blocks, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
@@ -98,22 +122,74 @@ def _opened(path: Path, info: ImageInfo, blocks: Blocks, fail_on: str) -> tuple[
     return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, kept_profile(blocks.icc))
 
 
-def _smallest_that_looks_the_same(image: pyvips.Image, check_stop: CheckStop) -> dict[str, Any]:
-    """Quality and chroma subsampling: 4:2:0 where it reaches the target, 4:4:4 where only that does."""
-    sample = Sample(image)
+class _Found(Struct):
+    """What a search gave: `draft` and `encoded` are of the sample."""
 
-    def lowest(subsample_mode: str, start: int) -> int | None:
-        def scored(quality: int) -> float:
-            options = {"Q": quality, "subsample_mode": subsample_mode, **_PROBE}
-            probe = finish(sample.image, check_stop, "jpegsave_buffer", **options)
-            return sample.score(pyvips.Image.jpegload_buffer(probe))
+    encoder: Encoder
+    quality: int
+    rise: float
+    draft: bytes
+    encoded: bytes
 
-        return lowest_quality(scored, TARGET_SCORE, lowest=LOWEST, highest=HIGHEST, start=start)
 
-    quality = lowest("on", USUAL)
-    if quality is not None:
-        return {"Q": quality, "subsample_mode": "on"}
-    return {"Q": lowest("off", USUAL) or HIGHEST, "subsample_mode": "off"}
+def _smallest(
+    image: pyvips.Image, profile: bytes | None, target: float, most_bytes: int, check_stop: CheckStop
+) -> bytes | None:
+    """The smallest file of a picture in memory that looks as asked; None where it would take more than `most_bytes`."""
+    pixels = image.width * image.height
+    sample = Sample(image, profile=profile)
+    checked = not sample.is_whole and pixels <= CHECKED_PIXELS
+    aim = target if checked or sample.is_whole else target + UNCHECKED
+    found = _search(encoders(image, large=False), sample, aim, check_stop)
+    if found is None:
+        return None
+    if 8 * len(found.encoded) < CALM_BITS_PER_PIXEL * sample.share * pixels:
+        calm = _search([for_calm_pictures()], sample, aim, check_stop)
+        found = min(found, calm or found, key=lambda each: len(each.encoded))
+    if sample.is_whole:
+        return found.encoded
+    quality = found.quality
+    draft = found.encoder.draft(image, quality, check_stop)
+    if len(draft) * len(found.encoded) > HOPELESS * most_bytes * len(found.draft):
+        return None
+    if checked:
+        whole = Sample(image, WHOLE, profile)
+        scores: dict[int, float] = {}
+        while len(scores) < CHECKS and quality not in scores:
+            scores[quality] = whole.score(pyvips.Image.jpegload_buffer(draft))
+            missing = target - scores[quality]
+            if -TOO_HIGH <= missing <= TOO_LOW:
+                break
+            step = round(missing / _rise(scores, found.rise)) or (1 if missing > 0 else -1)
+            quality = min(HIGHEST, max(LOWEST, quality + min(MAX_STEP, max(-MAX_STEP, step))))
+            draft = found.encoder.draft(image, quality, check_stop)
+    return found.encoder.final(image, quality, check_stop)
+
+
+def _search(encoders: list[Encoder], sample: Sample, target: float, check_stop: CheckStop) -> _Found | None:
+    """The lowest quality of the first encoder that gets there."""
+    drafts: dict[int, bytes] = {}
+    scores: dict[int, float] = {}
+
+    def scored(encoder: Encoder, quality: int) -> float:
+        drafts[quality] = encoder.draft(sample.image, quality, check_stop)
+        scores[quality] = sample.score(pyvips.Image.jpegload_buffer(drafts[quality]))
+        return scores[quality]
+
+    for encoder in encoders:
+        drafts.clear()
+        scores.clear()
+        quality = lowest_quality(partial(scored, encoder), target, lowest=LOWEST, highest=HIGHEST, start=USUAL)
+        if quality is not None:
+            final = encoder.final(sample.image, quality, check_stop)
+            return _Found(encoder, quality, _rise(scores), drafts.get(quality, final), final)
+    return None
+
+
+def _rise(scores: dict[int, float], usual: float = USUAL_RISE) -> float:
+    """Score per step of quality over all that were asked."""
+    low, high = min(scores), max(scores)
+    return max(MIN_RISE, (scores[high] - scores[low]) / (high - low)) if high > low else usual
 
 
 def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
@@ -124,14 +200,4 @@ def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
         path,
         info,
         lambda fail_on: finish(open_upright(path, unturned, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
-    )
-
-
-@cache
-def _our_tables() -> frozenset[tuple[int, ...]]:
-    """The luma tables that this module writes, one for each quality."""
-    tiny = pyvips.Image.black(8, 8)
-    return frozenset(
-        container.luma_quantization(tiny.jpegsave_buffer(Q=quality, quant_table=2, keep="none"))
-        for quality in range(LOWEST, HIGHEST + 1)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyvips
 
-from imgproc_local.codecs.decode import CheckStop, finish, in_srgb
+from imgproc_local.codecs.decode import CheckStop, finish
 from imgproc_local.codecs.search import Sample, score
 
 STEPS = (2, 3, 4, 5, 6, 8)
@@ -28,20 +28,19 @@ def rounded(image: pyvips.Image, profile: bytes | None, target: float, check_sto
     smooth = finish(_smooth(image), check_stop, "copy_memory")
     if smooth.avg() < 255 * GRAPHIC_SMOOTH_SHARE:
         return None
-    original = in_srgb(image, profile)
-    sample = Sample(original, TILES)
-    part, part_smooth = sample.part_of(image), sample.part_of(smooth)
+    sample = Sample(image, TILES, profile)
+    part_smooth = sample.part_of(smooth)
     low, high = 0, len(STEPS)
     while low < high:
         check_stop()
         middle = (low + high) // 2
-        if sample.score(in_srgb(_rounded(part, part_smooth, STEPS[middle]), profile)) >= target:
+        if sample.score(_rounded(sample.image, part_smooth, STEPS[middle])) >= target:
             low = middle + 1
         else:
             high = middle
     for step in reversed(STEPS[:low]):
         found = finish(_rounded(image, smooth, step), check_stop, "copy_memory")
-        if part is image or score(original, in_srgb(found, profile)) >= target:
+        if sample.is_whole or score(image, found, profile) >= target:
             return found
     return None
 

@@ -75,19 +75,17 @@ def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_sto
     `image` is in memory, 8 bits, grey or RGB, with or without alpha; its colours are reduced as stored, and scored as
     `profile` has them shown, None for sRGB. Raises: what `check_stop` raises.
     """
-    original = in_srgb(image, profile)
-    sample = Sample(original, TILES)
-    part = sample.part_of(image)
+    sample = Sample(image, TILES, profile)
     colours = _of_large_areas(image)
-    kept = _labelled(part, colours)
+    kept = _labelled(sample.image, colours)
     probes: dict[tuple[float, int, int], _Probe] = {}
 
     def probe(dither: float, quality: int, effort: int = EFFORT) -> float:
         key = dither, quality, effort
         if key not in probes:
-            picture = _quantised(part, kept, *key, check_stop)
+            picture = _quantised(sample.image, kept, *key, check_stop)
             size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
-            probes[key] = _Probe(*key, picture, sample.score(_shown(picture, profile)), size_bytes)
+            probes[key] = _Probe(*key, picture, sample.score_shown(_shown(picture, profile)), size_bytes)
         return probes[key].score
 
     glimpse = probe(DITHERS[-1], 100, GLIMPSE_EFFORT)
@@ -105,13 +103,13 @@ def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_sto
     if not passing:
         return None
     best: Indexed | None = passing[0].picture
-    if part is not image:
+    if not sample.is_whole:
         kept = _labelled(image, colours)
         best = None
         for more in MORE_COLOURS:
             quality = min(100, passing[0].quality + more)
             picture = _quantised(image, kept, passing[0].dither, quality, passing[0].effort, check_stop)
-            if score(original, _shown(picture, profile)) >= target:
+            if score(image, _shown(picture, None), profile) >= target:
                 best = picture
                 break
     if best is None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 import pyvips
 
 from imgproc_local.codecs import quality
+from imgproc_local.codecs.decode import in_srgb
 from imgproc_local.codecs.quality import Reference, TransparentReference
 
 TARGET_SCORE = 85.0
@@ -26,6 +27,9 @@ TILE_PX = 192
 TILES = 12
 """Together 0.44 megapixels: what one probe encodes, decodes and scores."""
 
+WHOLE = 1_000_000
+"""More tiles than any picture has."""
+
 BAND_PIXELS = 2_000_000
 """So much of a picture is scored at a time where the whole of it is."""
 
@@ -39,14 +43,22 @@ CLOSE_ENOUGH = 0.35
 
 
 class Sample:
-    """Tiles of a picture, side by side: encode `image`, decode it again and ask for its score."""
+    """Tiles of a picture, side by side: encode `image`, decode it again and ask for its score.
 
-    def __init__(self, picture: pyvips.Image, tiles: int = TILES) -> None:
+    Colours are compared as `profile` has them shown, None for sRGB.
+    """
+
+    def __init__(self, picture: pyvips.Image, tiles: int = TILES, profile: bytes | None = None) -> None:
         """`picture` is in memory, 8 bits, grey or RGB, with or without alpha."""
         self._tiles = _tiles(picture, tiles)
+        self._profile = profile
         self.image = self.part_of(picture)
-        reference = TransparentReference if picture.hasalpha() else Reference
-        self._reference = reference(_rows(self.image, alpha=picture.hasalpha()), self.image.width, self.image.height)
+        self.is_whole = not self._tiles
+        self.share = self.image.width * self.image.height / (picture.width * picture.height)
+        shown = in_srgb(self.image, profile)
+        self._alpha = shown.hasalpha()
+        reference = TransparentReference if self._alpha else Reference
+        self._reference = reference(_rows(shown, alpha=self._alpha), shown.width, shown.height)
 
     def part_of(self, picture: pyvips.Image) -> pyvips.Image:
         """The same tiles of a picture of the same size."""
@@ -57,17 +69,21 @@ class Sample:
 
     def score(self, decoded: pyvips.Image) -> float:
         """How much the sample's encoding looks like it."""
-        return self._reference.score(_rows(decoded, alpha=self.image.hasalpha()))
+        return self.score_shown(in_srgb(decoded, self._profile))
+
+    def score_shown(self, shown: pyvips.Image) -> float:
+        """The same for a picture in sRGB already."""
+        return self._reference.score(_rows(shown, alpha=self._alpha))
 
 
-def score(picture: pyvips.Image, decoded: pyvips.Image) -> float:
+def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = None) -> float:
     """How much `decoded` looks like `picture`, of whatever size: scored in bands, so that memory stays bounded."""
     height = max(2 * SCALE_PX, BAND_PIXELS // picture.width // SCALE_PX * SCALE_PX)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
-    alpha = picture.hasalpha()
 
     def rows(image: pyvips.Image, top: int, bottom: int) -> bytes:
-        return _rows(image.crop(0, top, image.width, bottom - top), alpha=alpha)
+        band = in_srgb(image.crop(0, top, image.width, bottom - top), profile)
+        return _rows(band, alpha=picture.hasalpha())
 
     return quality.score_of_bands(
         (rows(picture, top, bottom), rows(decoded, top, bottom), picture.width, bottom - top)
@@ -123,12 +139,11 @@ def quality_for_conversion(
             probes[quality] = sample.score(decoded(probe)), len(probe)
         return probes[quality][0]
 
-    share = picture.width * picture.height / (sample.image.width * sample.image.height)
     quality = highest
     for target in LOWER_TARGETS:
         found = lowest_quality(scored, target, lowest=lowest, highest=highest, start=min(start, quality))
         quality = highest if found is None else found
-        if quality in probes and probes[quality][1] * share <= size_bytes:
+        if quality in probes and probes[quality][1] <= sample.share * size_bytes:
             break
     return quality
 

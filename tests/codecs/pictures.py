@@ -317,7 +317,18 @@ def srgb_profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
-def wide_profile(space: bytes = b"RGB ") -> bytes:
+DISPLAY_P3 = ((0.5151, 0.2412, -0.0011), (0.2920, 0.6922, 0.0419), (0.1571, 0.0666, 0.7841))
+SMALLER_THAN_SRGB = ((0.4243, 0.2344, 0.0272), (0.3766, 0.6728, 0.1042), (0.1633, 0.0928, 0.6936))
+
+
+def narrow_profile() -> bytes:
+    """Of gamma 1.8, with primaries inside of sRGB's, as old monitors had them."""
+    return wide_profile(primaries=SMALLER_THAN_SRGB, gamma=1.8)
+
+
+def wide_profile(
+    space: bytes = b"RGB ", primaries: tuple[tuple[float, float, float], ...] = DISPLAY_P3, gamma: float = 2.2
+) -> bytes:
     """A small matrix profile whose primaries are Display P3's, or a grey one of gamma 2.2."""
 
     def number(value: float) -> bytes:
@@ -326,12 +337,12 @@ def wide_profile(space: bytes = b"RGB ") -> bytes:
     def xyz(x: float, y: float, z: float) -> bytes:
         return b"XYZ \0\0\0\0" + number(x) + number(y) + number(z)
 
-    curve = b"curv\0\0\0\0" + struct.pack(">IH", 1, round(2.2 * 256)) + b"\0\0"
+    curve = b"curv\0\0\0\0" + struct.pack(">IH", 1, round(gamma * 256)) + b"\0\0"
     description = b"desc\0\0\0\0" + struct.pack(">I", 5) + b"wide\0" + b"\0" * 78
     tags = {b"desc": description, b"cprt": b"text\0\0\0\0CC0\0", b"wtpt": xyz(0.9642, 1.0, 0.8249)}
     if space == b"RGB ":
-        tags |= {b"rXYZ": xyz(0.5151, 0.2412, -0.0011), b"gXYZ": xyz(0.2920, 0.6922, 0.0419)}
-        tags |= {b"bXYZ": xyz(0.1571, 0.0666, 0.7841), b"rTRC": curve, b"gTRC": curve, b"bTRC": curve}
+        tags |= {tag: xyz(*each) for tag, each in zip((b"rXYZ", b"gXYZ", b"bXYZ"), primaries, strict=True)}
+        tags |= {b"rTRC": curve, b"gTRC": curve, b"bTRC": curve}
     else:
         tags[b"kTRC"] = curve
     table, body = struct.pack(">I", len(tags)), b""

@@ -11,9 +11,10 @@ import pyvips
 from PIL import Image, ImageFilter
 from PIL.MpoImagePlugin import MpoImageFile
 
-from imgproc_local.codecs import jpeg
+from imgproc_local.codecs import icc, jpeg, jpeg_encoders, search
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.decode import to_srgb
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import Reference
 from imgproc_local.codecs.search import TARGET_SCORE
@@ -24,9 +25,18 @@ from tests.codecs.pictures import never_stop
 MANY = 10**9
 
 
-def optimized(folder: Path, data: bytes) -> bytes | None:
+def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return jpeg.optimize(path, probe(path, MANY), never_stop)
+    return jpeg.optimize(path, probe(path, MANY), never_stop, target)
+
+
+def score(source: bytes, out: bytes) -> float:
+    picture = pictures.opened(source).convert("RGB")
+    return Reference(picture.tobytes(), *picture.size).score(pictures.opened(out).convert("RGB").tobytes())
+
+
+def soft(width: int, height: int, seed: int = 1) -> np.ndarray:
+    return np.asarray(Image.fromarray(pictures.scene(width, height, seed)).filter(ImageFilter.GaussianBlur(0.8)))
 
 
 def whole(out: bytes | None) -> bytes:
@@ -83,13 +93,75 @@ def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_result_scores_what_was_aimed_at_and_not_much_more(tmp_path: Path, seed: int) -> None:
-    soft = Image.fromarray(pictures.scene(900, 700, seed)).filter(ImageFilter.GaussianBlur(0.8))
-    source = pictures.saved(np.asarray(soft), "JPEG", quality=98)
+@pytest.mark.parametrize("size", [(900, 700), (1500, 1100)])
+def test_the_result_scores_what_was_aimed_at_and_not_much_more(
+    tmp_path: Path, seed: int, size: tuple[int, int]
+) -> None:
+    source = pictures.saved(soft(*size, seed), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
-    reference = Reference(pictures.opened(source).tobytes(), 900, 700)
-    score = reference.score(pictures.opened(out).tobytes())
-    assert TARGET_SCORE - 1.5 <= score <= TARGET_SCORE + 2
+    assert TARGET_SCORE - 1.5 <= score(source, out) <= TARGET_SCORE + 2
+
+
+def test_tiles_that_mislead_are_found_out_by_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = pictures.saved(soft(1500, 1100), "JPEG", quality=98)
+    true = search.Sample.score
+    monkeypatch.setattr(search.Sample, "score", lambda self, image: true(self, image) + 3 * (not self.is_whole))
+    assert TARGET_SCORE - 1.5 <= score(source, whole(optimized(tmp_path, source))) <= TARGET_SCORE + 2
+
+
+def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
+    source = pictures.saved(soft(700, 500), "JPEG", quality=98)
+    outs = [whole(optimized(tmp_path, source, target)) for target in (90.0, 85.0, 75.0)]
+    assert len(outs[0]) > len(outs[1]) > len(outs[2])
+    for target, out in zip((90.0, 85.0, 75.0), outs, strict=True):
+        assert target - 1.5 <= score(source, out) <= target + 2
+
+
+def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    y, x = np.mgrid[0:500, 0:700]
+    calm = np.stack([120 + 60 * np.sin(x / 90), 130 + 50 * np.cos(y / 70), 90 + x / 9], axis=-1).astype(np.uint8)
+    source = pictures.saved(calm, "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    assert score(source, out) >= TARGET_SCORE - 1.5
+    monkeypatch.setattr(jpeg, "CALM_BITS_PER_PIXEL", 0)
+    assert len(out) <= len(whole(optimized(tmp_path, source)))
+    assert optimized(tmp_path, out) is None
+
+
+@pytest.mark.parametrize("missing", ["pyjpegli", "mozjpeg_scans"])
+def test_without_the_optional_encoders_the_rest_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    source = pictures.saved(soft(500, 400), "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    monkeypatch.setattr(jpeg_encoders, missing, None)
+    jpeg_encoders.our_tables.cache_clear()
+    other = whole(optimized(tmp_path, source))
+    assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
+    assert len(out) < len(other) < len(source)
+    assert optimized(tmp_path, other) is None
+    jpeg_encoders.our_tables.cache_clear()
+
+
+def test_a_profile_that_says_little_goes_and_the_colours_stay(tmp_path: Path) -> None:
+    narrow = pictures.narrow_profile()
+    source = pictures.saved(soft(500, 400), "JPEG", quality=98, icc_profile=narrow, subsampling=0)
+    out = whole(optimized(tmp_path, source))
+    assert "icc_profile" not in pictures.opened(out).info
+    shown = [to_srgb(pyvips.Image.jpegload_buffer(each)) for each in (source, out)]
+    assert TARGET_SCORE - 1.5 <= search.score(*shown) <= TARGET_SCORE + 2
+    for band in range(3):
+        assert shown[0][band].avg() == pytest.approx(shown[1][band].avg(), abs=0.5)
+
+
+def test_a_profile_stays_where_colours_would_be_lost_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(icc, "WIDE_FROM", 9)
+    for saturated in (False, True):
+        picture = soft(500, 400) // 4 + 96
+        if saturated:
+            picture[:60] = (255, 0, 0)
+        source = pictures.saved(picture, "JPEG", quality=98, icc_profile=pictures.wide_profile())
+        assert ("icc_profile" in pictures.opened(whole(optimized(tmp_path, source))).info) is saturated
 
 
 def test_an_output_is_known_again_by_its_tables_also_without_its_metadata(tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Ways to write a JPEG.
+
+jpegli makes the smallest files at equal score on most pictures, in a tenth of mozjpeg's time; its scans are put
+together by mozjpeg. mozjpeg itself writes what jpegli doesn't: grey, full chroma, and pictures too large to be held in
+memory. Where the packages with the two were not installed, libvips' mozjpeg does all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pyvips
+from msgspec import Struct
+
+from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.decode import CheckStop, finish
+
+try:
+    import pyjpegli
+except ImportError:  # there are no wheels for musl
+    pyjpegli = None
+try:
+    import mozjpeg_lossless_optimization as mozjpeg_scans
+except ImportError:
+    mozjpeg_scans = None
+
+LOWEST, HIGHEST = 30, 97
+
+_MOZJPEG = {"trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True, "keep": "none"}
+_MS_SSIM, _KLEIN = 2, 5
+"""mozjpeg's tables: the first makes the smallest files at equal score in general, the second of calm pictures. Both are
+rare elsewhere, so that they tell our own files.
+"""
+
+
+class Encoder(Struct, frozen=True):
+    """`draft` writes a picture in memory quickly, `final` the same pixels in fewer bytes."""
+
+    draft: Callable[[pyvips.Image, int, CheckStop], bytes]
+    final: Callable[[pyvips.Image, int, CheckStop], bytes]
+
+
+def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
+    """Those for a picture of 8 bits, grey or RGB, the one with the smallest files first, the one for any score last."""
+    usual = Encoder(_jpegli, _jpegli_packed)
+    if pyjpegli is None or image.bands != 3 or large:
+        usual = _mozjpeg("on", large=large)
+    return [usual, _mozjpeg("off", large=large)]
+
+
+def for_calm_pictures() -> Encoder:
+    """One that makes smaller files than others where there is little to see."""
+    return _mozjpeg("on", _KLEIN)
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether its brightness was quantised as only this module does it."""
+    return container.luma_quantization(data) in our_tables()
+
+
+def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
+    pixels = finish(image, check_stop, "write_to_memory")
+    return bytes(pyjpegli.encode(pixels, image.width, image.height, quality))
+
+
+def _jpegli_packed(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
+    data = _jpegli(image, quality, check_stop)
+    check_stop()
+    # only what jpegli wrote: on coefficients that no picture has, the package ends the process
+    return data if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(data))
+
+
+def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = False) -> Encoder:
+    def encode(image: pyvips.Image, quality: int, check_stop: CheckStop, **more: Any) -> bytes:
+        options = {"Q": quality, "subsample_mode": subsample_mode, "quant_table": quant_table, **_MOZJPEG, **more}
+        return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
+
+    def final(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
+        # a search for the best scans holds several of them
+        return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
+
+    return Encoder(encode, final)
+
+
+@cache
+def our_tables() -> frozenset[tuple[int, ...]]:
+    """The luma tables written here, one for each quality and encoder."""
+    tiny = pyvips.Image.black(8, 8)
+    found = [
+        tiny.jpegsave_buffer(Q=quality, quant_table=table, keep="none")
+        for table in (_MS_SSIM, _KLEIN)
+        for quality in range(LOWEST, HIGHEST + 1)
+    ]
+    if pyjpegli is not None:
+        found += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST, HIGHEST + 1)]
+    return frozenset(map(container.luma_quantization, found))
