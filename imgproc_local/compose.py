@@ -15,6 +15,7 @@ from imgproc_local.config import Config, refuse_contradictions
 from imgproc_local.domain.credits import Prices
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.limits import RollingWindow
+from imgproc_local.domain.quality import target_score
 from imgproc_local.engine.analyze import Analyze
 from imgproc_local.engine.convert import Convert
 from imgproc_local.engine.optimize import Optimize
@@ -161,8 +162,8 @@ async def open_services(
             analyze = Analyze(make_describer or (lambda: describer(config)), use_gps=config.use_gps)
             stages: tuple[Stage, ...] = (
                 analyze,
-                Optimize(service, fallback=config.compression_fallback),
-                Convert(),
+                Optimize(target_score(config.quality_target), service, fallback=config.compression_fallback),
+                Convert(target_score(config.quality_target)),
             )
             engine = Engine(
                 jobs,

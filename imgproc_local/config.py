@@ -16,6 +16,7 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TargetName
 from imgproc_local.vision.catalogue import Entry, check_name
 from imgproc_local.vision.model import Run
 
@@ -74,6 +75,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memory_budget_mb: Annotated[
         int, Meta(ge=0, description="megabytes that pictures in work may need together; 0 is a quarter of the memory")
     ] = 0
+    quality_target: Annotated[
+        TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
+        Meta(
+            description="how much results must look like what came: visually-lossless (90), web (85), small (75),"
+            " or a score by SSIMULACRA 2.1 from 50 to 95"
+        ),
+    ] = "web"
     rate_limit_per_minute: Annotated[
         int, Meta(ge=0, description="requests per rolling minute and key; 0 is no limit")
     ] = 60

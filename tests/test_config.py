@@ -9,6 +9,7 @@ import pytest
 from imgproc_local import config
 from imgproc_local.config import SETTINGS, load, setting_meta
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.domain.quality import target_score
 
 
 @pytest.fixture
@@ -50,6 +51,8 @@ def test_a_file_can_be_named(tmp_path: Path, file: Path) -> None:
         ({"IMGPROC_QUEUE_LIMIT": "0"}, "queue_limit"),
         ({"IMGPROC_PROT": "1"}, "Unknown setting in the environment: IMGPROC_PROT"),
         ({"IMGPROC_DATA_DIR": ""}, "data_dir"),
+        ({"IMGPROC_QUALITY_TARGET": "best"}, "'best' came.*visually-lossless"),
+        ({"IMGPROC_QUALITY_TARGET": "20"}, "quality_target"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_place(file: Path, environ: dict[str, str], told: str) -> None:
@@ -63,6 +66,14 @@ def test_a_wrong_file_is_told_with_its_path(file: Path, text: str, told: str) ->
     with pytest.raises(SettingInvalid, match=told) as caught:
         load({}, {})
     assert str(file) in caught.value.message
+
+
+@pytest.mark.parametrize(("value", "score"), [("visually-lossless", 90), ("small", 75), ("80", 80), ("82.5", 82.5)])
+def test_a_quality_target_is_a_name_or_a_number(file: Path, value: str, score: float) -> None:
+    assert target_score(load({}, {}).config.quality_target) == 85
+    assert target_score(load({}, {"IMGPROC_QUALITY_TARGET": value}).config.quality_target) == score
+    file.write_text(f"quality_target = {value if value[0].isdigit() else repr(value)}\n")
+    assert target_score(load({}, {}).config.quality_target) == score
 
 
 def test_every_setting_has_a_description() -> None:

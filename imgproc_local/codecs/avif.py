@@ -17,7 +17,7 @@ from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import quality_for_conversion
+from imgproc_local.codecs.search import TARGET_SCORE, quality_for_conversion
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -59,9 +59,10 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
 
 
 @at_border("The picture can't be converted to AVIF")
-def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
+def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
     """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
 
+    `target` is the score that a still 8-bit picture is aimed at.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -89,6 +90,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
             size_bytes,
             lambda part, quality: finish(part, check_stop, "heifsave_buffer", keep="none", **_options(info, quality)),
             pyvips.Image.heifload_buffer,
+            target,
             lowest=LOWEST,
             highest=HIGHEST,
             start=QUALITY,

@@ -14,13 +14,14 @@ import pyvips
 from imgproc_local.codecs import quality
 from imgproc_local.codecs.decode import in_srgb
 from imgproc_local.codecs.quality import Reference, TransparentReference
+from imgproc_local.domain.quality import TARGETS
 
-TARGET_SCORE = 85.0
-"""SSIMULACRA2 of a result against what came: between "high quality" (70) and "can't be told apart" (90)."""
+TARGET_SCORE = TARGETS["web"]
+"""SSIMULACRA2 of a result against what came, where nothing else is asked for."""
 
-LOWER_TARGETS = (TARGET_SCORE, 80.0, 75.0, 65.0)
+CONCESSIONS = (0.0, 5.0, 10.0, 20.0)
 """A coarsely stored original spends its bytes on artefacts. Where keeping them all in another format would take more
-bytes than the original has, the next lower target is aimed at.
+bytes than the original has, so much less is aimed at.
 """
 
 TILE_PX = 192
@@ -124,6 +125,7 @@ def quality_for_conversion(
     size_bytes: int,
     encoded: Callable[[pyvips.Image, int], bytes],
     decoded: Callable[[bytes], pyvips.Image],
+    target: float,
     *,
     lowest: int,
     highest: int,
@@ -140,8 +142,8 @@ def quality_for_conversion(
         return probes[quality][0]
 
     quality = highest
-    for target in LOWER_TARGETS:
-        found = lowest_quality(scored, target, lowest=lowest, highest=highest, start=min(start, quality))
+    for concession in CONCESSIONS:
+        found = lowest_quality(scored, target - concession, lowest=lowest, highest=highest, start=min(start, quality))
         quality = highest if found is None else found
         if quality in probes and probes[quality][1] <= sample.share * size_bytes:
             break

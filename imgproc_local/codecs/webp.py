@@ -14,7 +14,7 @@ from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import quality_for_conversion
+from imgproc_local.codecs.search import TARGET_SCORE, quality_for_conversion
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -66,9 +66,10 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
 
 
 @at_border("The picture can't be converted to WebP")
-def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
+def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
     """The picture as WebP; an animation keeps its frames, delays and loop count.
 
+    `target` is the score that a still picture is aimed at.
     WebP has 8 bits per sample: deeper pictures are rounded.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
@@ -87,14 +88,16 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
             image, profile = for_display(source, blocks.icc, eight_bit=True)
-            return _smallest(info, image, graphic, size_bytes, check_stop), profile
+            return _smallest(info, image, graphic, size_bytes, target, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
     kept = metadata.kept(blocks, info.format, Format.WEBP)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 
 
-def _smallest(info: ImageInfo, image: Any, graphic: bool, size_bytes: int, check_stop: CheckStop) -> bytes:
+def _smallest(
+    info: ImageInfo, image: Any, graphic: bool, size_bytes: int, target: float, check_stop: CheckStop
+) -> bytes:
     if info.frames > 1 or info.pixels >= LARGE_FROM_PIXELS:
         return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info)))
     image = finish(image, check_stop, "copy_memory")
@@ -103,6 +106,7 @@ def _smallest(info: ImageInfo, image: Any, graphic: bool, size_bytes: int, check
         size_bytes,
         lambda part, quality: finish(part, check_stop, "webpsave_buffer", keep="none", **_options(info, quality)),
         pyvips.Image.webpload_buffer,
+        target,
         lowest=LOWEST,
         highest=HIGHEST,
         start=QUALITY,

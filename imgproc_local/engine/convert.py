@@ -12,8 +12,11 @@ class Convert:
     name = StageName.CONVERT
     lane = CODECS_LANE
 
+    def __init__(self, target: float) -> None:
+        self._target = target
+
     def run(self, work: Work) -> ConvertResult:
         from imgproc_local.codecs import avif, webp
 
         convert = {Format.WEBP: webp.convert, Format.AVIF: avif.convert}[work.convert_to]
-        return ConvertResult(convert(work.original, work.info, work.stop.check), work.convert_to)
+        return ConvertResult(convert(work.original, work.info, work.stop.check, self._target), work.convert_to)

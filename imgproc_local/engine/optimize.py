@@ -22,23 +22,24 @@ log = logging.getLogger(__name__)
 
 
 class Optimize:
-    """`fallback` lets the local codecs take over where `service` fails."""
+    """`target` is the score that the local codecs aim at; `fallback` lets them take over where `service` fails."""
 
     name = StageName.OPTIMIZE
     lane = CODECS_LANE
 
-    def __init__(self, service: Tinify | None = None, *, fallback: bool = True) -> None:
+    def __init__(self, target: float, service: Tinify | None = None, *, fallback: bool = True) -> None:
+        self._target = target
         self._service = service
         self._fallback = fallback
 
     def run(self, work: Work) -> OptimizeResult:
         if self._service is None:
-            return OptimizeResult(_optimized_here(work))
+            return OptimizeResult(self._optimized_here(work))
         from imgproc_local.codecs import outside
 
         picture = outside.sendable(work.original, work.info)
         if picture is None:
-            return OptimizeResult(_optimized_here(work))
+            return OptimizeResult(self._optimized_here(work))
         try:
             data = self._optimized_outside(self._service, picture, work)
         except OutsideServiceFailed as failure:
@@ -47,7 +48,7 @@ class Optimize:
             log.warning("a picture is optimized by the local codecs instead: %s", failure.message)
             data = None
         if data is None and self._fallback:
-            data = _optimized_here(work)
+            data = self._optimized_here(work)
         return OptimizeResult(data)
 
     def _optimized_outside(self, service: Tinify, picture: bytes, work: Work) -> bytes | None:
@@ -57,15 +58,11 @@ class Optimize:
         result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), work.stop.check)
         return None if result is None else outside.adopt(work.original, work.info, result, work.stop.check)
 
+    def _optimized_here(self, work: Work) -> bytes | None:
+        from imgproc_local.codecs import avif, gif, jpeg, png, webp
 
-def _optimized_here(work: Work) -> bytes | None:
-    from imgproc_local.codecs import avif, gif, jpeg, png, webp
-
-    optimize = {
-        Format.JPEG: jpeg.optimize,
-        Format.PNG: png.optimize,
-        Format.GIF: gif.optimize,
-        Format.WEBP: webp.optimize,
-        Format.AVIF: avif.optimize,
-    }[work.info.format]
-    return optimize(work.original, work.info, work.stop.check)
+        if work.info.format in (Format.JPEG, Format.PNG):
+            optimize = jpeg.optimize if work.info.format is Format.JPEG else png.optimize
+            return optimize(work.original, work.info, work.stop.check, self._target)
+        others = {Format.GIF: gif.optimize, Format.WEBP: webp.optimize, Format.AVIF: avif.optimize}
+        return others[work.info.format](work.original, work.info, work.stop.check)
