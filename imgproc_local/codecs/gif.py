@@ -6,12 +6,15 @@ dropped where anybody could see a difference.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyvips
 
 from imgproc_local.codecs import metadata
 from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright
 from imgproc_local.codecs.probe import opened
@@ -27,6 +30,9 @@ WORTH_ROUNDING = 0.85
 LONG_FROM_PIXELS = 20_000_000
 TIGHT_BYTES_PER_PIXEL = 0.02
 """A long animation stored tighter than this already holds only what changes: seconds of work would save nothing."""
+
+ROUNDS = 4
+"""An output is encoded again until that changes nothing, so that it comes back as it is; nearly always at once."""
 
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
@@ -46,21 +52,35 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
         if info.pixels >= LONG_FROM_PIXELS and len(data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
             finish(open_upright(path, info, all_frames=True), check_stop, "avg")
         else:
-            image = open_upright(path, info, all_frames=True)
-            encoded = finish(image, check_stop, "gifsave_buffer", **_OPTIONS)
-            smaller = container.with_blocks(encoded, kept)
-            if len(smaller) < len(clean):
-                worst, mean = _error(path, info, encoded, check_stop)
-                rounded = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
-                if worst == 0 or (rounded and len(smaller) <= WORTH_ROUNDING * len(clean)):
-                    best = smaller
+            smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(clean), kept, check_stop)
+            for _ in range(ROUNDS):
+                if smaller is None:
+                    break
+                best = smaller
+                smaller = _smaller(partial(_opened, best), len(best), kept, check_stop)
         return best if len(best) < len(data) else None
 
 
-def _error(path: Path, info: ImageInfo, encoded: bytes, check_stop: CheckStop) -> tuple[float, float]:
+def _smaller(opened: Callable[[], pyvips.Image], size_bytes: int, kept: Blocks, check_stop: CheckStop) -> bytes | None:
+    """What the encoder makes of a GIF of so many bytes, None where that is not smaller or looks different."""
+    encoded = finish(opened(), check_stop, "gifsave_buffer", **_OPTIONS)
+    smaller = container.with_blocks(encoded, kept)
+    if len(smaller) >= size_bytes:
+        return None
+    worst, mean = _error(opened(), _opened(encoded), check_stop)
+    rounded = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
+    if worst == 0 or (rounded and len(smaller) <= WORTH_ROUNDING * size_bytes):
+        return smaller
+    return None
+
+
+def _opened(data: bytes) -> pyvips.Image:
+    """All frames, as `open_upright` reads them from a file."""
+    return pyvips.Image.gifload_buffer(data, n=-1, access="sequential", fail_on="error")
+
+
+def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple[float, float]:
     """The worst and the mean difference over all frames; colours under full transparency don't count."""
-    old = open_upright(path, info, all_frames=True)
-    new = pyvips.Image.gifload_buffer(encoded, n=-1, access="sequential", fail_on="error")
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
     old, new = (_visible(each) for each in (old, new))

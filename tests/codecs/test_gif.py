@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from imgproc_local.codecs import gif
 from imgproc_local.codecs.container import gif as container
@@ -104,11 +104,23 @@ def test_transparency_is_kept(tmp_path: Path) -> None:
     assert np.array_equal(shown(out)[0][..., 3], rgba[..., 3])
 
 
-def test_the_result_is_never_larger_and_optimising_it_again_loses_nothing(tmp_path: Path) -> None:
-    for source in (pictures.animated("GIF", [100] * 5), wasteful([100] * 4), pictures.saved(pictures.scene(), "GIF")):
+def turning(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
+    """A square that turns, each frame in a palette of its own: packed anew, its output packs a little better still."""
+    pictures_ = []
+    for number in range(frames):
+        square = Image.new("RGBA", (side, side), (0, 0, 0, 0))
+        ImageDraw.Draw(square).rectangle([side // 4, side // 4, 3 * side // 4, 3 * side // 4], fill=(0, 60, 200, 255))
+        frame = Image.new("RGBA", (side, side), (255, 255, 255, 0))
+        frame.alpha_composite(square.rotate(number * 90 / frames, resample=Image.Resampling.BICUBIC))
+        pictures_.append(frame.convert("RGB").quantize(colours))
+    out = io.BytesIO()
+    pictures_[0].save(out, "GIF", save_all=True, append_images=pictures_[1:], duration=50, disposal=2, optimize=False)
+    return out.getvalue()
+
+
+def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(tmp_path: Path) -> None:
+    still = pictures.saved(pictures.scene(), "GIF")
+    for source in (pictures.animated("GIF", [100] * 5), wasteful([100] * 4), still, turning()):
         once = optimized(tmp_path, source)
         assert once is None or len(once) < len(source)
-        first = once or source
-        twice = optimized(tmp_path, first) or first
-        for old, new in zip(shown(first), shown(twice), strict=True):
-            assert np.array_equal(old, new)
+        assert optimized(tmp_path, once or source) is None
