@@ -104,7 +104,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, Meta(description="optimize locally where the compression service fails, instead of failing the stage")
     ] = True
     air_gapped: Annotated[
-        bool, Meta(description="refuse every setting by which anything would leave this machine, and `models pull`")
+        bool,
+        Meta(description="open no connection to anywhere, whatever asks; refuses outside services and `models pull`"),
     ] = False
     model: Annotated[
         str, Meta(description="vision model that describes; empty is the one of `models use`, none is without a model")

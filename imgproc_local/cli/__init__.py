@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
 import click
 
 from imgproc_local import __version__
+from imgproc_local.cli.settings import air_gapped_option
 from imgproc_local.domain.errors import ServiceError
 
 COMMANDS = ("serve", "process", "keys", "credits", "models", "doctor", "config")
@@ -43,10 +45,27 @@ class Refused(click.ClickException):
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="imgproc-local")
 @click.option("--data-dir", metavar="DIR", help="Folder of the database and the files (IMGPROC_DATA_DIR).")
+@air_gapped_option
 @click.pass_context
 def main(ctx: click.Context, data_dir: str | None) -> None:
     """SEO file names, alt texts, smaller files and modern formats for your images, on your own machine."""
-    ctx.obj = {"data_dir": data_dir}
+    ctx.ensure_object(dict)["data_dir"] = data_dir
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # alt texts must not die of a C locale
+
+
+def _open_missing_streams() -> None:
+    """A start without a console, or with closed streams, has none. Loggers die of that, and the next file that is
+    opened would get the number that C libraries write their errors to.
+    """
+    if os.name == "posix":
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from imgproc_local.cli.settings import data_dir_option, load_settings
+from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_settings
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
@@ -44,6 +44,7 @@ class Check:
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@air_gapped_option
 @data_dir_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
@@ -166,6 +167,7 @@ def _data(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
         return
     yield _settings(loaded)
     yield from _describer(loaded.config)
+    yield _network(loaded.config)
     yield _compression(loaded.config)
     yield from _folder(loaded.config)
 
@@ -214,6 +216,23 @@ def _grades(used: InUse) -> Check:
         told.append(f"{missing} languages not checked" if told else "no language was checked")
     advice = f"`imgproc-local models check {used.model}` grades each language." if len(told) == 1 and missing else None
     return Check("grades", "ok", ", ".join(told), advice)
+
+
+def _network(config: Config) -> Check:
+    """In air-gapped mode it is tried to get out, which must fail."""
+    if not config.air_gapped:
+        return Check("network", "ok", "not air-gapped; only `models pull` and an outside compression service use it")
+    from imgproc_local import air_gap
+
+    out = air_gap.ways_out()
+    if out:
+        advice = "Don't rely on air_gapped here, and report this."
+        return Check("network", "problem", f"air-gapped, but not refused: {'; '.join(out)}", advice)
+    gap = air_gap.kernel_gap()
+    if gap is not None:
+        detail = f"air-gapped: a connection and a lookup by Python code were refused; C libraries are not held, {gap}"
+        return Check("network", "warning", detail, "Hold the program by a firewall as well.")
+    return Check("network", "ok", "air-gapped: a connection, a lookup and sockets from C were tried and refused")
 
 
 def _compression(config: Config) -> Check:

@@ -207,6 +207,9 @@ def prove_child(model: str) -> None:
     """Try a model in this process, which may end of it, and print what was found."""
     import msgspec
 
+    from imgproc_local.air_gap import seal_as_parent
+
+    seal_as_parent()
     from imgproc_local.vision.model import VisionModel
     from imgproc_local.vision.proof import run_child
 

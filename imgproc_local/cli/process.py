@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.names import checked_name
-from imgproc_local.cli.settings import data_dir_option, load_config
+from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_config
 
 if TYPE_CHECKING:
     from imgproc_local.cli.batch import Outcome
@@ -90,6 +90,7 @@ def _nearest(code: str) -> str:
 @click.option(
     "--project", metavar="NAME", callback=checked_name, help="Name of the project; describers may use it as context."
 )
+@air_gapped_option
 @data_dir_option
 @click.pass_context
 def command(

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import os
 import socket
 import sys
-import threading
-import webbrowser
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
-from imgproc_local.cli.settings import data_dir_option, load_config
+from imgproc_local.cli.running import open_page, open_page_of, running_server
+from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
 from imgproc_local.config import Config
+from imgproc_local.domain.errors import DataFolderBusy, SettingInvalid
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Services
+    from imgproc_local.storage.lock import Owner
 
 BACKLOG = 512
 SHUTDOWN_S = 5
@@ -31,55 +34,115 @@ SHUTDOWN_S = 5
 @click.command("serve")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on; 0 takes a free one.  [default: 8484]")
-@click.option("--no-browser", is_flag=True, help="Don't open the local page in a browser.")
+@click.option(
+    "--browser/--no-browser",
+    default=None,
+    help="Open the local page in a browser, or don't.  [default: from a terminal]",
+)
+@air_gapped_option
 @data_dir_option
 @click.pass_context
-def command(ctx: click.Context, host: str | None, port: int | None, no_browser: bool, data_dir: str | None) -> None:
-    """Serve the API and the local page until stopped."""
-    _open_missing_streams()
-    config = load_config(ctx, data_dir, host=host, port=port)
-    listener = _listen(config)
-    abandoned = asyncio.run(_serve(config, listener, open_browser=not no_browser and sys.stdout.isatty()))
-    if abandoned:
+def command(ctx: click.Context, host: str | None, port: int | None, browser: bool | None, data_dir: str | None) -> None:
+    """Serve the API and the local page until stopped.
+
+    Where a server is already running on the data folder, it is told and its page opened. Exit code: 0 stopped in order,
+    or already running; 1 the port is taken; 2 refused.
+    """
+    config = load_unsealed(ctx, data_dir, host=host, port=port).config
+    # a browser is a program of its own, which could not reach even this machine from a sealed process
+    open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
+    running = running_server(config.data_dir)
+    if running is None:
+        try:
+            abandoned = _listen_and_serve(config, open_browser)
+        except (PortTaken, DataFolderBusy):
+            # perhaps by a second start at the same moment
+            running = running_server(config.data_dir)
+            if running is None:
+                raise
+    if running is not None:
+        _tell_running(config, running, host, port, open_browser)
+    elif abandoned:
         # a codec that reacts to nothing would hold up the interpreter's exit
         sys.stdout.flush()
         os._exit(0)
 
 
-def _open_missing_streams() -> None:
-    """A start without a console has no standard streams, and loggers die of that."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+class PortTaken(click.ClickException):
+    """Somebody else listens there."""
+
+
+def _tell_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
+    """Say where the server is, and show it. Refused where another address was asked for by name."""
+    assert running.address is not None
+    where = urlsplit(running.address)
+    if (host and _numeric(host, air_gapped=False) != where.hostname) or (port and port != where.port):
+        raise DataFolderBusy(
+            f"The data folder {config.data_dir} is served at {running.address} already (process {running.pid})."
+            " Stop that server first, or use another folder with --data-dir."
+        )
+    click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
+    if open_browser:
+        problem = open_page_of(running.address, config.data_dir)
+        if problem is not None:
+            click.echo(f"Its page could not be opened ({problem}).", err=True)
+
+
+def _listen_and_serve(config: Config, open_browser: bool) -> int:
+    """Serve until a signal comes. Returns how many threads did not come back."""
+    listener = _listen(config)
+    try:
+        seal_if_asked(config)
+        return asyncio.run(_serve(config, listener, open_browser))
+    finally:
+        listener.close()
 
 
 def _listen(config: Config) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    host = _numeric(config.host, config.air_gapped)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # the protocol is named: asyncio leaves Nagle's algorithm on where it is 0, and every answer takes 44 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((config.host, config.port))
+        listener.bind((host, config.port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise click.ClickException(
-            f"Can't listen on {config.host} port {config.port}: {error.strerror}. {_what_to_do(config, error)}"
-        ) from error
+        refusal = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(f"{refusal} {_who_has_it(config.port)}") from error
+        raise click.ClickException(f"{refusal} {_what_to_do(config, error)}") from error
     listener.setblocking(False)
     return listener
 
 
-def _what_to_do(config: Config, error: OSError) -> str:
-    if error.errno != errno.EADDRINUSE:
-        return "Choose an address of this machine with --host (127.0.0.1 is always one)."
-    from imgproc_local.storage.lock import current_owner
+def _numeric(host: str, air_gapped: bool) -> str:
+    """`host` without a lookup, where one can be told without."""
+    if host == "localhost":
+        return "127.0.0.1"
+    if air_gapped:
+        try:
+            ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:
+            raise SettingInvalid(
+                f"host must be an address where air_gapped is true, for a name has to be looked up; {host!r} came."
+            ) from None
+    return host
 
-    owner = current_owner(config.data_dir)
-    if owner is not None and owner.address is not None:
-        return f"It is already running: {owner.address} (process {owner.pid})."
-    return "Another program has it: choose another port with --port, or --port 0 for any free one."
+
+def _who_has_it(port: int) -> str:
+    from imgproc_local.cli.port_holder import port_holder
+
+    holder = port_holder(port) or "another program"
+    return f"It is held by {holder}: choose another port with --port, or --port 0 for any free one."
+
+
+def _what_to_do(config: Config, error: OSError) -> str:
+    if error.errno == errno.EACCES and config.port:
+        return "Ports below 1024 are often the administrator's: choose another with --port."
+    return "Choose an address of this machine with --host (127.0.0.1 is always one)."
 
 
 async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> int:
@@ -91,26 +154,20 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         from imgproc_local.cli.server import Server, server_config
         from imgproc_local.web import page
 
-        address = _address(config, listener)
+        address = _url(config.host, listener.getsockname()[1])
         _tell_owner(services, address)
         await _greet(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.signals.close)
         if open_browser:
-            _open_page(f"{address}/?token={services.page.new_ticket()}")
+            open_page(f"{address}/?token={services.page.new_ticket()}")
         await server.serve(sockets=[listener])
     return services.engine.abandoned_threads
 
 
-def _address(config: Config, listener: socket.socket) -> str:
-    port = listener.getsockname()[1]
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.host, config.host)  # noqa: S104
+def _url(host: str, port: int) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
-
-
-def _open_page(link: str) -> None:
-    """Open the page on a thread: some browsers are waited for, and this one waits for the server."""
-    threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True).start()
 
 
 def _tell_owner(services: Services, address: str) -> None:
@@ -125,6 +182,11 @@ async def _greet(services: Services, address: str) -> None:
     click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
     click.echo(f"Page: {address}/?token={services.page.token}")
     click.echo(f"Data: {services.config.data_dir}")
+    if services.config.air_gapped:
+        from imgproc_local.air_gap import kernel_gap
+
+        held = f"Python code only, for {kernel_gap()}" if kernel_gap() else "this program and every library in it"
+        click.echo(f"Air-gapped: no connection to anywhere is opened ({held}).")
     if not await services.store.keys.all():
         _, secret = await services.store.keys.create("first key")
         click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")

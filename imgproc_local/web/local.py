@@ -71,6 +71,16 @@ class KeysBody(Struct, frozen=True):
     data: list[Key]
 
 
+class Ticket(Struct, frozen=True):
+    """`ticket` stands for the token in a link to the page, once."""
+
+    ticket: str
+
+
+class TicketBody(Struct, frozen=True):
+    data: Ticket
+
+
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
     """`rate_limit` is requests per minute: None is the service's own setting, 0 is no limit."""
 
@@ -110,6 +120,12 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
 async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.keys.revoke(key_id)
+
+
+@post("/local/ticket", guards=[require_session, require_same_origin])
+async def create_ticket(request: Request[Any, Any, Any]) -> TicketBody:
+    services: Services = request.app.state.services
+    return TicketBody(Ticket(services.page.new_ticket()))
 
 
 def _described_by(config: Config) -> DescribedBy:
@@ -156,3 +172,6 @@ def _new_key(body: bytes) -> NewKey:
     if errors:
         raise InvalidRequest(errors)
     return NewKey(name, wanted.rate_limit)
+
+
+HANDLERS = [overview, list_keys, create_key, revoke_key, create_ticket]

@@ -105,7 +105,13 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[local.overview, local.list_keys, local.create_key, local.revoke_key],
+                route_handlers=[
+                    local.overview,
+                    local.list_keys,
+                    local.create_key,
+                    local.revoke_key,
+                    local.create_ticket,
+                ],
                 response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
             ),
         ],

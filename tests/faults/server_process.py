@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -40,12 +40,14 @@ def make_key(folder: Path, rate_limit: int = 0) -> str:
     return asyncio.run(create())
 
 
-def command_line(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def command_line(
+    *arguments: str, environment: Mapping[str, str] | None = None, **settings: object
+) -> subprocess.CompletedProcess[str]:
     """What a command of the program answers."""
     return subprocess.run(
         [sys.executable, "-m", "imgproc_local", *arguments],
         cwd=ROOT,
-        env=clean_environment(**settings),
+        env=clean_environment(**settings) | dict(environment or {}),
         capture_output=True,
         text=True,
         timeout=START_TIMEOUT_S,

@@ -133,17 +133,54 @@ def test_stop_that_a_stage_answers_to_does_not_count_as_an_attempt(folder: Path,
     assert stages in ([("pending", 0)], [("done", 1)])
 
 
-def test_second_server_on_a_folder_is_told_who_has_it_and_where(folder: Path, key: str) -> None:
+@pytest.mark.parametrize("arguments", [(), ("--port", "0"), ("--host", "127.0.0.1", "--browser")])
+def test_second_server_on_a_folder_is_told_where_the_first_is(
+    folder: Path, key: str, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o755)
     with serving(folder) as server:
         root = server.wait_ready()
-        second = command_line("serve", "--no-browser", "--port", "0", data_dir=folder)
-        assert second.returncode == 2
-        assert str(server.pid) in second.stderr
-        assert root in second.stderr
-        assert "Traceback" not in second.stderr
+        second = command_line("serve", *arguments, environment={"BROWSER": str(browser)}, data_dir=folder)
+        assert second.returncode == 0, second.stderr
+        assert str(server.pid) in second.stdout
+        assert f"{root}/api/v1" in second.stdout
         assert httpx.get(f"{root}/healthz").status_code == 200
         owner = json.loads((folder / "owner.json").read_bytes())
         assert (owner["pid"], owner["address"]) == (server.pid, root), "the second start took nothing over"
+        assert opened.exists() == ("--browser" in arguments)
+        if opened.exists():
+            link = opened.read_text().strip()
+            assert (folder / "page-token").read_text() not in link, "others can read a browser's command line"
+            assert httpx.get(link).status_code == 303
+            assert httpx.get(link).status_code == 403, "the link works once"
+
+
+def test_second_server_that_wants_an_address_of_its_own_is_refused(folder: Path, key: str) -> None:
+    with serving(folder) as server:
+        for arguments in (("--port", "9"), ("--host", "0.0.0.0")):
+            second = command_line("serve", *arguments, data_dir=folder)
+            assert second.returncode == 2
+            assert str(server.root) in second.stderr
+            assert str(server.pid) in second.stderr
+
+
+def test_servers_that_start_at_once_agree_on_one(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    servers = [ServerProcess(folder, port) for _ in range(3)]
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while sum(server.process.poll() is None for server in servers) > 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        ended = [server.process.poll() for server in servers if server.process.poll() is not None]
+        assert ended == [0, 0], servers[0].output()
+    finally:
+        for server in servers:
+            server.kill()
 
 
 def test_killed_server_does_not_keep_its_folder(folder: Path, key: str) -> None:
@@ -161,6 +198,8 @@ def test_taken_port_is_told_clearly(folder: Path, tmp_path: Path) -> None:
     assert refused.returncode != 0
     assert str(port) in refused.stderr
     assert "--port" in refused.stderr
+    if sys.platform == "linux":
+        assert f"(process {os.getpid()})" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 

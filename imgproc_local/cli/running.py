@@ -1,0 +1,65 @@
+"""The server that is already there: finding it by the data folder, and opening its page."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+import webbrowser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from imgproc_local.storage.lock import Owner, current_owner
+
+STARTING_S = 10.0
+"""How long a server that holds the folder may take until it has told its address."""
+POLL_S = 0.1
+ANSWER_TIMEOUT_S = 5.0
+BROWSER_TIMEOUT_S = 10.0
+
+
+def running_server(folder: Path) -> Owner | None:
+    """The server on this data folder with its address, waited for while it starts; None where none runs."""
+    deadline = time.monotonic() + STARTING_S
+    owner = current_owner(folder)
+    while owner is not None and owner.doing == "serve" and owner.address is None and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        owner = current_owner(folder)
+    return owner if owner is not None and owner.address is not None else None
+
+
+def open_page(link: str) -> threading.Thread:
+    """Open the page on a thread: some browsers are waited for."""
+    thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
+    thread.start()
+    return thread
+
+
+def open_page_of(address: str, folder: Path) -> str | None:
+    """Open the page of a server that runs. Returns why it could not be; None where it was."""
+    try:
+        ticket = _ticket(address, folder)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return str(error) or type(error).__name__
+    open_page(f"{address}/?token={ticket}").join(BROWSER_TIMEOUT_S)
+    return None
+
+
+def _ticket(address: str, folder: Path) -> str:
+    """A token that opens the page once: the command line of a browser can be read by others."""
+    from imgproc_local.web.session import PageSession, page_token
+
+    session = PageSession(page_token(folder))
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_TIMEOUT_S)
+    try:
+        headers = {"Cookie": f"{session.cookie_name}={session.token}", "Origin": address}
+        connection.request("POST", "/local/ticket", headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != http.client.CREATED:
+            raise ValueError(f"{address} answered with {answer.status}")
+        return str(msgspec.json.decode(body)["data"]["ticket"])
+    finally:
+        connection.close()

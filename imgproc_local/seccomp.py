@@ -1,0 +1,131 @@
+"""A filter in the Linux kernel that refuses new sockets to this process and to every process it starts.
+
+It sees what any library asks, in whatever language it is written: `socket` and `connect` fail with EACCES, for every
+family. What is open already goes on: a listening socket, the connections that it accepts, pipes. Once set, the filter
+can't be taken off.
+
+Invariant: no system call that gives a process a new socket, or an old one a new peer, is left open. Refused with
+`socket` and `connect` are therefore io_uring, which does both without them; the TCP flag that connects by sending; and
+the system calls of other architectures, which have numbers of their own. Socket pairs within the process stay.
+Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+
+from msgspec import Struct
+
+
+class _Architecture(Struct, frozen=True):
+    """Its name to the kernel's audit, and the numbers of its system calls."""
+
+    audit: int
+    seccomp: int
+    socket: int
+    socketpair: int
+    connect: int
+    sendto: int
+    sendmsg: int
+    sendmmsg: int
+    io_uring_setup: int = 425
+
+
+_ARCHITECTURES = {
+    "x86_64": _Architecture(0xC000003E, 317, 41, 53, 42, 44, 46, 307),
+    "aarch64": _Architecture(0xC00000B7, 277, 198, 199, 203, 206, 211, 269),
+}
+_FIRST_X32_CALL = 0x40000000
+"""x86-64 has the system calls of its 32-bit-pointer variant from here on, under the same architecture."""
+
+_PR_SET_NO_NEW_PRIVS = 38
+_SET_MODE_FILTER, _ALL_THREADS = 1, 1
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Offsets in what the filter is shown. Arguments have eight bytes each; the lower four come first here."""
+_AF_UNIX = 1
+_MSG_FASTOPEN = 0x20000000
+
+
+class SeccompUnavailable(Exception):
+    """The filter can't be set here; says why."""
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def refuse_sockets() -> None:
+    """Set the filter on every thread of this process. Raises: SeccompUnavailable."""
+    if sys.platform != "linux":
+        raise SeccompUnavailable(f"{platform.system()} has no such filter that a program can set for itself")
+    machine = platform.machine()
+    architecture = _ARCHITECTURES.get(machine)
+    if architecture is None or sys.maxsize < 2**32:
+        raise SeccompUnavailable(f"the filter is not known for {machine or 'this processor'}")
+    instructions = _filter(architecture)
+    program = _Program(len(instructions) // 8, instructions)
+    libc = ctypes.CDLL(None, use_errno=True)
+    # without it only the administrator may set a filter: no program started from here can gain rights
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise SeccompUnavailable(f"the kernel refused ({os.strerror(ctypes.get_errno())})")
+    libc.syscall.restype = ctypes.c_long
+    number = ctypes.c_long(architecture.seccomp)
+    outcome = libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(_ALL_THREADS), ctypes.byref(program))
+    if outcome != 0:
+        # a positive outcome is the thread that could not follow
+        reason = os.strerror(ctypes.get_errno()) if outcome < 0 else f"thread {outcome} has a filter of its own"
+        raise SeccompUnavailable(f"the kernel refused ({reason})")
+
+
+def _filter(calls: _Architecture) -> bytes:
+    fast_open = ((calls.sendto, 3), (calls.sendmsg, 2), (calls.sendmmsg, 3))
+    return b"".join(
+        [
+            _step(_LOAD, _ARCHITECTURE),
+            _step(_IF_EQUAL, calls.audit, otherwise=0, then=1),
+            _step(_RETURN, _REFUSE),
+            _step(_LOAD, _NUMBER),
+            _step(_IF_AT_LEAST, _FIRST_X32_CALL, otherwise=1),
+            _step(_RETURN, _REFUSE),
+            *(_when(call, _step(_RETURN, _REFUSE)) for call in (calls.socket, calls.connect, calls.io_uring_setup)),
+            _when(
+                calls.socketpair,
+                _argument(0),
+                _step(_IF_EQUAL, _AF_UNIX, otherwise=1),
+                _step(_RETURN, _ALLOW),
+                _step(_RETURN, _REFUSE),
+            ),
+            *(
+                _when(
+                    call,
+                    _argument(flags),
+                    _step(_IF_ANY_BIT, _MSG_FASTOPEN, otherwise=1),
+                    _step(_RETURN, _REFUSE),
+                    _step(_RETURN, _ALLOW),
+                )
+                for call, flags in fast_open
+            ),
+            _step(_RETURN, _ALLOW),
+        ]
+    )
+
+
+def _when(call: int, *steps: bytes) -> bytes:
+    """What is done at one system call; the steps end with a return."""
+    return _step(_IF_EQUAL, call, otherwise=len(steps)) + b"".join(steps)
+
+
+def _argument(index: int) -> bytes:
+    return _step(_LOAD, _ARGUMENTS + 8 * index)
+
+
+def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
+    """One instruction; `then` and `otherwise` are how many to pass over. Source: struct sock_filter."""
+    return struct.pack("=HBBI", code, then, otherwise, value)

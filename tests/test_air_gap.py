@@ -1,0 +1,215 @@
+"""Air-gapped mode: what is refused, to whom, and what goes on. In processes of their own: it can't be undone."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.server_process import ROOT, clean_environment, make_key, serving
+from tests.support import pictures
+
+FILTERED = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
+only_filtered = pytest.mark.skipif(not FILTERED, reason="only Linux has a filter that a program can set for itself")
+
+BEFORE = """
+import ctypes, errno, os, socket, subprocess, sys, threading
+from imgproc_local import air_gap
+
+def refused(attempt, *arguments):
+    try:
+        attempt(*arguments)
+    except PermissionError as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+
+def from_c(name, *arguments):
+    libc = ctypes.CDLL(None, use_errno=True)
+    outcome = getattr(libc, name)(*arguments)
+    assert outcome == -1 and ctypes.get_errno() == errno.EACCES, (name, arguments, outcome, ctypes.get_errno())
+
+listener = socket.create_server(("127.0.0.1", 0))
+tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
+"""
+
+
+def sealed(script: str, *, without_filter: bool = False) -> None:
+    """Run `script` in a process that is sealed; it has the names of `BEFORE`."""
+    unfiltered = "air_gap.refuse_sockets = lambda: None\n" if without_filter else ""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{BEFORE}{unfiltered}air_gap.seal()\n{script}"],
+        cwd=ROOT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "refused(tcp.connect, ('192.0.2.1', 443))",
+        "refused(tcp.connect_ex, ('192.0.2.1', 443))",
+        "refused(udp.sendto, b'x', ('192.0.2.1', 53))",
+        "refused(udp.sendmsg, [b'x'], [], 0, ('192.0.2.1', 53))",
+        "refused(udp.bind, ('0.0.0.0', 0))",
+        "refused(socket.create_connection, ('192.0.2.1', 443))",
+        "refused(socket.getaddrinfo, 'example.com', 443)",
+        "refused(socket.getaddrinfo, b'example.com', 443)",
+        "refused(socket.gethostbyname, 'example.com')",
+        "refused(socket.gethostbyaddr, '192.0.2.1')",
+        "refused(socket.getnameinfo, ('192.0.2.1', 443), 0)",
+    ],
+)
+def test_python_code_is_refused_the_outside_in_words_on_every_system(attempt: str) -> None:
+    sealed(f"assert 'air_gapped is true' in {attempt}", without_filter=True)
+
+
+def test_python_code_may_turn_to_this_machine_where_only_the_hook_holds_it() -> None:
+    sealed(
+        "tcp.connect(listener.getsockname())\nudp.bind(('127.0.0.1', 0))\nsocket.getaddrinfo('localhost', 80)\n",
+        without_filter=True,
+    )
+
+
+@only_filtered
+def test_no_library_gets_a_socket_or_a_connection() -> None:
+    sealed(
+        "for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, 16, 40):\n"
+        "    from_c('socket', family, socket.SOCK_STREAM, 0)\n"
+        "from_c('connect', tcp.fileno(), None, 0)\n"
+        "from_c('syscall', 425, 8, None)\n"  # io_uring
+        "from_c('socketpair', socket.AF_INET, socket.SOCK_STREAM, 0, None)\n"
+        "for fast_open in ('sendto', 'send'):\n"
+        "    from_c(fast_open, tcp.fileno(), b'x', 1, 0x20000000, None, 0)\n"
+        "from_c('sendmsg', tcp.fileno(), None, 0x20000000)\n"
+        "from_c('sendmmsg', tcp.fileno(), None, 1, 0x20000000)\n"
+    )
+
+
+@only_filtered
+def test_threads_that_were_there_before_and_children_are_held_too() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{BEFORE}\ngo, held = threading.Event(), []\n"
+            "def work():\n    go.wait()\n    held.append(ctypes.CDLL(None).socket(2, 1, 0))\n"
+            "thread = threading.Thread(target=work)\nthread.start()\nair_gap.seal()\ngo.set()\nthread.join()\n"
+            "assert held == [-1]\n"
+            "child = [sys.executable, '-c', 'import ctypes; print(ctypes.CDLL(None).socket(2, 1, 0))']\n"
+            "assert subprocess.run(child, capture_output=True, text=True).stdout.strip() == '-1'\n",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_listener_that_was_there_goes_on_and_so_do_loops_and_processes() -> None:
+    script = (
+        "import asyncio\n"
+        "client = subprocess.Popen([sys.executable, '-c', CLIENT, str(listener.getsockname()[1])], stdout=-1)\n"
+        "sys.stdin.readline\nair_gap.seal()\nlistener.settimeout(20)\nconnection, _ = listener.accept()\n"
+        "assert connection.recv(2) == b'hi'\nconnection.sendall(b'yo')\n"
+        "assert client.communicate(timeout=20)[0].strip() == b'yo'\n"
+        "asyncio.run(asyncio.sleep(0))\nassert socket.socketpair()\n"
+        "assert subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n"
+    )
+    client = (
+        "import socket, sys, time\ntime.sleep(0.5)\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=20)\n"
+        "s.sendall(b'hi')\nprint(s.recv(2).decode())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"CLIENT = {client!r}\n{BEFORE}{script}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_proof_tells_what_gets_out() -> None:
+    script = BEFORE + "air_gap.TRY_TIMEOUT_S = 0.2\nout = air_gap.ways_out()\nassert len(out) == 5, out\n"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=60)
+    sealed("assert air_gap.ways_out() == []")
+
+
+def address_of_this_machine() -> str:
+    """One that is not loopback, found without sending anything. Skips where there is none."""
+    with socket.socket(type=socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has loopback only")
+        return str(asking.getsockname()[0])
+
+
+def test_an_air_gapped_server_serves_the_network_that_it_was_told_to(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    key = make_key(folder)
+    with serving(folder, air_gapped=True, host="0.0.0.0") as server:
+        root = server.wait_ready()
+        if FILTERED:
+            assert "Seccomp:\t2\n" in Path(f"/proc/{server.pid}/status").read_text(), "it is under the filter"
+        there = root.replace("127.0.0.1", address_of_this_machine())
+        answer = httpx.post(
+            f"{there}/api/v1/images/process",
+            files={"image": ("a.jpg", pictures.jpeg())},
+            headers={"X-API-Key": key, "Prefer": "wait=60"},
+            timeout=90,
+        )
+        assert answer.json()["data"]["status"] == "completed", answer.text
+        assert "Air-gapped" in server.output()
+        assert server.terminate() == 0
+        assert "Traceback" not in server.output()
+
+
+def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "imgproc_local", "--air-gapped", "serve", "--host", "example.com"],
+        cwd=ROOT,
+        env=clean_environment(data_dir=tmp_path / "data"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "'example.com' came" in done.stderr
+
+
+def test_the_process_that_tries_a_model_is_sealed_as_its_parent_was() -> None:
+    script = (
+        f"{BEFORE}air_gap.refuse_sockets = lambda: None\n"
+        "from imgproc_local.vision import proof\n"
+        "proof.run_child = lambda model: proof.Finding(refused(socket.getaddrinfo, 'example.com', 443))\n"
+        "from imgproc_local.cli import main\n"
+        'main(["models", "prove-child", \'{"name": "a", "text_path": "t", "mmproj_path": "m"}\'])\n'
+    )
+    for air_gapped in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env=clean_environment(**({"air_gapped": "true"} if air_gapped else {})),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode == 0) == air_gapped, done.stderr
+        assert ("air_gapped is true" in done.stdout) == air_gapped
