@@ -1,0 +1,140 @@
+"""One user's way through the whole program, from source or frozen: a model is imported, pictures go through `process`
+and through the service, the results are downloaded, `doctor` looks, and the service is stopped.
+
+By hand, for a guard to watch:
+
+    python tests/support/journey.py --pictures FOLDER --work FOLDER [--model FILE…] -- PROGRAM [ARGUMENT…]
+
+It needs nothing but Python, and ends with an error where anything did not work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import Any
+
+COMMAND_TIMEOUT_S = 300
+ANSWER_TIMEOUT_S = 90
+START_TIMEOUT_S = 60
+ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
+
+
+class Journey:
+    def __init__(self, program: list[str], work: Path) -> None:
+        self.program = program
+        self.data = work / "data"
+        self.out = work / "out"
+        self.log = work / "serve.log"
+
+    def command(self, *arguments: str, expected: int = 0) -> str:
+        """What a command of the program prints."""
+        done = subprocess.run(
+            [*self.program, "--data-dir", str(self.data), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != expected:
+            raise SystemExit(f"{arguments[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def serve(self, pictures: list[Path]) -> set[str]:
+        """Send every picture through the service and fetch its results. Returns the sources of the texts."""
+        key = json.loads(self.command("keys", "create", "--name", "journey", "--rate-limit", "0", "--json"))["key"]
+        with self.log.open("wb") as log:
+            server = subprocess.Popen(
+                [*self.program, "--data-dir", str(self.data), "serve", "--no-browser", "--port", "0"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        try:
+            url = self._address(server)
+            sources: set[str] = set()
+            for picture in pictures:
+                sources |= self._process(url, key, picture)
+            server.send_signal(signal.SIGTERM)
+            if server.wait(START_TIMEOUT_S) != 0:
+                raise SystemExit(f"serve ended with {server.returncode}:\n{self.log.read_text()}")
+            return sources
+        finally:
+            server.kill()
+            server.wait()
+
+    def _address(self, server: subprocess.Popen[bytes]) -> str:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while server.poll() is None and time.monotonic() < deadline:
+            found = ADDRESS.search(self.log.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return f"{found[1]}/api/v1"
+            time.sleep(0.05)
+        raise SystemExit(f"serve did not start:\n{self.log.read_text()}")
+
+    def _process(self, url: str, key: str, picture: Path) -> set[str]:
+        border = uuid.uuid4().hex
+        name = picture.name.encode()
+        body = b'--%b\r\nContent-Disposition: form-data; name="image"; filename="%b"\r\n\r\n%b\r\n--%b--\r\n' % (
+            border.encode(),
+            name,
+            picture.read_bytes(),
+            border.encode(),
+        )
+        multipart = {"Content-Type": f"multipart/form-data; boundary={border}"}
+        job_id = json.loads(_fetch(f"{url}/images/process", key, body, multipart))["data"]["job_id"]
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            job: dict[str, Any] = json.loads(_fetch(f"{url}/jobs/{job_id}", key, headers={"Prefer": "wait=30"}))["data"]
+            if job["status"] == "completed":
+                break
+            if job["status"] == "failed" or time.monotonic() > deadline:
+                raise SystemExit(f"{picture.name}: {job}")
+        for result in ("optimized", "converted"):
+            if not _fetch(f"{url}/images/{job['image']['id']}/{result}", key):
+                raise SystemExit(f"{picture.name}: an empty {result} file")
+        return {translation["source"] for translation in job["image"]["translations"]}
+
+
+def _fetch(url: str, key: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+    request = urllib.request.Request(url, body, {"X-API-Key": key, **(headers or {})})
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=ANSWER_TIMEOUT_S) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="A new folder for all it writes.")
+    parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="FILE")
+    parser.add_argument("program", nargs="+", metavar="PROGRAM")
+    arguments = parser.parse_args()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    journey = Journey(arguments.program, arguments.work)
+    pictures = sorted(path for path in arguments.pictures.iterdir() if path.is_file())
+    if arguments.model:
+        print(journey.command("models", "import", *map(str, arguments.model), "--name", "journey").strip())
+    journey.command("process", str(arguments.pictures), "--out", str(journey.out), "--format", "avif")
+    print(f"process: {len(list(journey.out.iterdir()))} files of {len(pictures)} pictures")
+    print(f"service: texts from {', '.join(sorted(journey.serve(pictures)))}")
+    network = [
+        check for check in json.loads(journey.command("doctor", "--json"))["checks"] if check["name"] == "network"
+    ]
+    print(f"doctor: {network[0]['state']}: {network[0]['detail']}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The whole program under a guard that sees every connection: none leaves this machine, air-gapped or not.
+
+`GUARD_PICTURES=50` lets fifty pictures go through, half by `process` and half by the service.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.server_process import ROOT, clean_environment
+from tests.support import connect_guard, pictures, tiny
+
+UNAVAILABLE = connect_guard.unavailable()
+pytestmark = pytest.mark.skipif(UNAVAILABLE is not None, reason=str(UNAVAILABLE))
+
+PICTURES = int(os.environ.get("GUARD_PICTURES", "4"))
+TIMEOUT_S = 120 + 20 * PICTURES
+MAKERS = (pictures.jpeg, pictures.png, pictures.gif, pictures.webp)
+
+
+def python(script: str) -> connect_guard.Watched:
+    return connect_guard.watch([sys.executable, "-c", script], timeout_s=60)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "Bilder ä"
+    folder.mkdir()
+    for number in range(PICTURES):
+        maker = MAKERS[number % len(MAKERS)]
+        (folder / f"bild {number:02} ß.{maker.__name__}").write_bytes(maker())
+    return folder
+
+
+@pytest.mark.parametrize("mode", [(), ("--air-gapped",)], ids=["normal", "air-gapped"])
+def test_nothing_the_program_does_turns_to_the_outside(folder: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
+    model = ["--model", str(tiny.TEXT), str(tiny.MMPROJ)] if importlib.util.find_spec("llama_cpp") else []
+    journey = [sys.executable, "tests/support/journey.py", "--pictures", str(folder), "--work", str(tmp_path / "work")]
+    program = ["--", sys.executable, "-m", "imgproc_local", *mode]
+    environment = clean_environment() | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    watched = connect_guard.watch([*journey, *model, *program], timeout_s=TIMEOUT_S, env=environment, cwd=ROOT)
+    assert watched.returncode == 0, watched.output
+    assert watched.outside == []
+    assert f"process: {2 * PICTURES} files of {PICTURES} pictures" in watched.output
+    assert ("vision" in watched.output) == bool(model)
+    assert ("refused" in watched.output) == bool(mode), watched.output
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        "s.settimeout(0.1); s.connect_ex(('192.0.2.1', 9))",
+        "u.sendto(b'x', ('192.0.2.1', 9))",
+        "u.connect(('192.0.2.1', 53))",
+        "six.connect_ex(('2001:db8::1', 9))",
+        "six.connect_ex(('::ffff:192.0.2.1', 9))",
+    ],
+)
+def test_the_guard_sees_a_turn_to_the_outside_in_a_child_too(talk: str) -> None:
+    script = (
+        "import socket\ns, u = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)\n"
+        f"six = socket.socket(socket.AF_INET6)\nsix.settimeout(0.1)\ntry:\n    {talk}\nexcept OSError:\n    pass\n"
+    )
+    assert len(python(script).outside) == 1
+    assert len(python(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {script!r}])").outside) == 1
+
+
+def test_the_guard_lets_this_machine_be() -> None:
+    watched = python(
+        "import socket, tempfile, os\nlistener = socket.create_server(('127.0.0.1', 0))\n"
+        "socket.create_connection(listener.getsockname()).sendall(b'x')\n"
+        "path = os.path.join(tempfile.mkdtemp(), 's')\nserver = socket.socket(socket.AF_UNIX); server.bind(path)\n"
+        "server.listen()\nsocket.socket(socket.AF_UNIX).connect(path)\nprint('done')"
+    )
+    assert (watched.returncode, watched.output.strip(), watched.outside) == (0, "done", [])
+
+
+def test_the_guard_tells_how_the_command_ended() -> None:
+    assert python("raise SystemExit(7)").returncode == 7
