@@ -44,14 +44,17 @@ class Check:
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--report", "as_report", is_flag=True, help="Print a text to send with a question, without secrets.")
 @air_gapped_option
 @data_dir_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | None) -> None:
     """Check the installation and the data folder, and say what to do where something is wrong.
 
     Changes nothing, also beside a running server. Exit code: 0 all works, 1 there is a problem.
     """
+    if as_json and as_report:
+        raise click.UsageError("--json and --report print different things: use one of them.")
     checks = [*_installation(), *_data(ctx, data_dir)]
     healthy = all(check.state != "problem" for check in checks)
     if as_json:
@@ -59,26 +62,31 @@ def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
 
         fields = ("name", "state", "detail", "advice")
         echo_json({"ok": healthy, "checks": [{field: getattr(check, field) for field in fields} for check in checks]})
+    elif as_report:
+        from imgproc_local.cli.support_report import support_report
+
+        click.echo(support_report(_lines(checks), _loaded(ctx, data_dir)))
     else:
-        _show(checks)
+        for line in _lines(checks):
+            click.echo(line)
     ctx.exit(0 if healthy else EXIT_PROBLEM)
 
 
-def _show(checks: list[Check]) -> None:
+def _lines(checks: list[Check]) -> Iterator[str]:
     from imgproc_local.cli.output import plain
 
     width = max(len(check.name) for check in checks)
     for check in checks:
-        click.echo(f"{check.state:<8} {check.name:<{width}}  {plain(check.detail)}")
+        yield f"{check.state:<8} {check.name:<{width}}  {plain(check.detail)}"
         if check.advice:
-            click.echo(f"{'':<8} {'':<{width}}  -> {plain(check.advice)}")
-    click.echo("")
+            yield f"{'':<8} {'':<{width}}  -> {plain(check.advice)}"
+    yield ""
     for state in ("problem", "warning"):
         names = [check.name for check in checks if check.state == state]
         if names:
-            click.echo(f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}.")
+            yield f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}."
             return
-    click.echo("All is well.")
+    yield "All is well."
 
 
 # ---- what is installed ----
@@ -170,6 +178,15 @@ def _data(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
     yield _network(loaded.config)
     yield _compression(loaded.config)
     yield from _folder(loaded.config)
+
+
+def _loaded(ctx: click.Context, data_dir: str | None) -> Loaded | None:
+    from imgproc_local.domain.errors import SettingInvalid
+
+    try:
+        return load_settings(ctx, data_dir)
+    except SettingInvalid:  # told among the checks
+        return None
 
 
 def _settings(loaded: Loaded) -> Check:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
-import webbrowser
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import msgspec
 
 from imgproc_local.storage.lock import Owner, current_owner
 
@@ -32,6 +28,8 @@ def running_server(folder: Path) -> Owner | None:
 
 def open_page(link: str) -> threading.Thread:
     """Open the page on a thread: some browsers are waited for."""
+    import webbrowser
+
     thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
     thread.start()
     return thread
@@ -39,6 +37,8 @@ def open_page(link: str) -> threading.Thread:
 
 def open_page_of(address: str, folder: Path) -> str | None:
     """Open the page of a server that runs. Returns why it could not be; None where it was."""
+    import http.client
+
     try:
         ticket = _ticket(address, folder)
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -49,6 +49,10 @@ def open_page_of(address: str, folder: Path) -> str | None:
 
 def _ticket(address: str, folder: Path) -> str:
     """A token that opens the page once: the command line of a browser can be read by others."""
+    import http.client
+
+    import msgspec
+
     from imgproc_local.web.session import PageSession, page_token
 
     session = PageSession(page_token(folder))

@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 import click
 
+from imgproc_local import __version__
+from imgproc_local.cli.log_file import own as log_file
+from imgproc_local.cli.log_file import write_log_file
 from imgproc_local.cli.running import open_page, open_page_of, running_server
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
 from imgproc_local.config import Config
@@ -157,11 +160,18 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         address = _url(config.host, listener.getsockname()[1])
         _tell_owner(services, address)
         await _greet(services, address)
+        write_log_file(config.data_dir)
+        log_file.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.signals.close)
         if open_browser:
             open_page(f"{address}/?token={services.page.new_ticket()}")
-        await server.serve(sockets=[listener])
+        try:
+            await server.serve(sockets=[listener])
+            log_file.info("stopped")
+        except Exception:
+            log_file.exception("ended by an unforeseen error")
+            raise
     return services.engine.abandoned_threads
 
 

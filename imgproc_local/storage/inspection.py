@@ -15,6 +15,7 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, newest_schema
 
+MAX_NAMES = 20_000
 MAX_PROBLEMS = 5
 """Findings of SQLite's own check that are told."""
 
@@ -109,6 +110,16 @@ def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
 def _count(stages: list[Stage], counts: dict[str, int]) -> None:
     status = derive_status(stages).value
     counts[status] = counts.get(status, 0) + 1
+
+
+def picture_names(path: Path) -> frozenset[str]:
+    """What the newest pictures were called that came. Raises: StorageFailed where it can't be read."""
+    options = "?mode=ro" if Path(f"{path}-wal").exists() else "?mode=ro&immutable=1"
+    try:
+        with closing(_connect(path, options)) as connection:
+            return frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], {"limit": MAX_NAMES}))
+    except sqlite3.Error as error:
+        raise StorageFailed(f"The database can't be read ({error}).") from error
 
 
 def inspect_files(folder: Path) -> FilesReport:

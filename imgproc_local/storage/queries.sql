@@ -211,3 +211,6 @@ SELECT count(*) FROM keys WHERE revoked_at IS NULL;
 
 -- name: all_stages
 SELECT job_id, name, state, started_seq FROM stages ORDER BY job_id, id;
+
+-- name: newest_names
+SELECT DISTINCT original_filename FROM (SELECT original_filename FROM jobs ORDER BY id DESC LIMIT :limit);

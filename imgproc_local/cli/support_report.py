@@ -1,0 +1,64 @@
+"""The text of `doctor --report`: what helps to find a fault, and nothing that a stranger should not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from imgproc_local.cli.redaction import Redaction
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config, Loaded
+
+LOG_LINES = 200
+FAREWELL = "Keys, names of pictures, your name and your folders were taken out; look it through before you send it."
+
+
+def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
+    """The checks, the changed settings and the end of the log. `loaded` is None where the settings are refused."""
+    config = loaded.config if loaded else None
+    redacted = Redaction(config, _pictures(config) if config else ())
+    parts = ["imgproc-local doctor --report", *checks]
+    if loaded is not None:
+        parts += ["", "Settings that are not at their defaults:", *_changed(loaded)]
+        parts += ["", f"The last {LOG_LINES} lines of the log:", *_log(loaded.config)]
+    text = redacted("\n".join(parts))
+    return f"{text}\n\n{FAREWELL}"
+
+
+def _changed(loaded: Loaded) -> Iterator[str]:
+    import msgspec
+
+    from imgproc_local.cli.output import plain
+    from imgproc_local.config import SETTINGS
+
+    values = msgspec.to_builtins(loaded.config, enc_hook=str)
+    changed = [name for name in SETTINGS if loaded.origins[name] != "default"]
+    for name in changed:
+        yield f"{name} = {plain(msgspec.json.encode(values[name]).decode())}  ({loaded.origins[name]})"
+    if not changed:
+        yield "none"
+
+
+def _log(config: Config) -> Iterator[str]:
+    from imgproc_local.cli.log_file import last_lines
+    from imgproc_local.cli.output import plain
+
+    try:
+        lines = last_lines(config.data_dir, LOG_LINES)
+    except OSError as error:
+        yield f"It can't be read ({error.strerror})."
+        return
+    yield from map(plain, lines) if lines else ["There is none."]
+
+
+def _pictures(config: Config) -> frozenset[str]:
+    from imgproc_local.compose import DATABASE_FILE
+    from imgproc_local.domain.errors import StorageFailed
+    from imgproc_local.storage.inspection import picture_names
+
+    path = config.data_dir / DATABASE_FILE
+    try:
+        return picture_names(path) if path.is_file() else frozenset()
+    except StorageFailed:  # told among the checks
+        return frozenset()
