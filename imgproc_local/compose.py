@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,6 +30,7 @@ from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.keys import Keys
 from imgproc_local.storage.lock import FolderLock, Owner
+from imgproc_local.storage.migration import is_older
 from imgproc_local.vision.describer import Describer
 from imgproc_local.web.session import PageSession, page_token
 
@@ -117,14 +120,45 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
 
 @asynccontextmanager
 async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
-    """Keys and credits, whether a server owns the folder or not. Raises `StorageFailed`."""
+    """Keys and credits, whether a server owns the folder or not.
+
+    Raises: StorageFailed; DataFolderBusy where a server of an older version of the program is still running.
+    """
+    _make_folder(config.data_dir)
+    with _owned_while_older(config.data_dir, clock):
+        database = await open_database(config.data_dir / DATABASE_FILE)
+    async with _store(config, clock, database) as store:
+        yield store
+
+
+def _make_folder(folder: Path) -> None:
     try:
-        config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageFailed(
-            f"The data folder {config.data_dir} can't be made ({error.strerror}). Choose another with --data-dir."
+            f"The data folder {folder} can't be made ({error.strerror}). Choose another with --data-dir."
         ) from error
-    database = await open_database(config.data_dir / DATABASE_FILE)
+
+
+@contextmanager
+def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
+    """A database that has to be migrated may not be in use by the program that wrote it."""
+    try:
+        older = is_older(folder / DATABASE_FILE)
+    except sqlite3.Error:  # opening it will tell
+        older = False
+    if not older:
+        yield
+        return
+    lock = FolderLock(folder, Owner(os.getpid(), "the migration of the database", since=rfc3339(clock())))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@asynccontextmanager
+async def _store(config: Config, clock: Clock, database: Database) -> AsyncIterator[Store]:
     try:
         yield Store(
             database=database,
@@ -154,7 +188,8 @@ async def open_services(
     service = compression_service(config, clock)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
-        async with open_store(config, clock) as store:
+        database = await open_database(config.data_dir / DATABASE_FILE)
+        async with _store(config, clock, database) as store:
             jobs = Jobs(store.database, clock, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))

@@ -19,6 +19,7 @@ from typing import Any
 import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.migration import migrate
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
@@ -34,17 +35,6 @@ def _load_queries() -> dict[str, str]:
 
 QUERIES = _load_queries()
 """Every statement of the service by its name in queries.sql."""
-
-
-def _migrations() -> list[tuple[int, str]]:
-    folder = resources.files(__package__).joinpath("migrations")
-    found = [(int(entry.name[:4]), entry) for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return [(number, entry.read_text(encoding="utf-8")) for number, entry in sorted(found, key=lambda item: item[0])]
-
-
-def newest_schema() -> int:
-    """The `user_version` that this program migrates a database to."""
-    return _migrations()[-1][0]
 
 
 class Transaction:
@@ -163,14 +153,15 @@ async def open_database(path: Path) -> Database:
     """The database at `path`, created or migrated to the newest schema.
 
     Raises:
-        StorageFailed: the file can't be opened, is no database, or was written by a newer version of the program.
+        StorageFailed: the file can't be opened, is no database, was written by a newer version of the program, or can't
+            be brought to this one's schema.
     """
     with _told():
         # a file that can't be opened is told here: aiosqlite's thread would outlive the refusal
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
         writer = await _connect(path)
         try:
-            await _migrate(writer)
+            await migrate(writer, path)
             reader = await _connect(path)
             try:
                 await reader.execute_fetchall("PRAGMA query_only = ON")
@@ -181,41 +172,3 @@ async def open_database(path: Path) -> Database:
             await writer.close()
             raise
     return Database(writer, reader)
-
-
-async def _migrate(connection: aiosqlite.Connection) -> None:
-    """Bring the schema up to date. A step commits with its `user_version`: executescript() would commit before."""
-    migrations = _migrations()
-    newest = migrations[-1][0]
-    while True:
-        await connection.execute_fetchall("BEGIN IMMEDIATE")
-        try:
-            rows = list(await connection.execute_fetchall("PRAGMA user_version"))
-            version = int(rows[0][0])
-            if version > newest:
-                raise StorageFailed(
-                    f"The data folder was written by a newer version of the program (schema {version}, this one knows"
-                    f" {newest}). Use that version, or another folder with --data-dir."
-                )
-            step = next(((number, sql) for number, sql in migrations if number > version), None)
-            if step is not None:
-                for statement in _statements(step[1]):
-                    await connection.execute_fetchall(statement)
-                await connection.execute_fetchall(f"PRAGMA user_version = {step[0]}")
-            await connection.execute_fetchall("COMMIT")
-        except BaseException:
-            await connection.execute_fetchall("ROLLBACK")
-            raise
-        if step is None:
-            return
-
-
-def _statements(script: str) -> list[str]:
-    statements: list[str] = []
-    pending = ""
-    for line in script.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            statements.append(pending.strip())
-            pending = ""
-    return statements

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
-from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, newest_schema
+from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
+from imgproc_local.storage.migration import newest_schema
 
 MAX_NAMES = 20_000
 MAX_PROBLEMS = 5

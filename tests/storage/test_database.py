@@ -1,4 +1,4 @@
-"""Transactions, migrations, and the phrases for what SQLite refuses."""
+"""Transactions, and the phrases for what SQLite refuses."""
 
 from __future__ import annotations
 
@@ -76,34 +76,10 @@ async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> Non
         await database.close()
 
 
-async def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "d.db") as connection:
-        connection.execute("PRAGMA user_version = 999")
-    connection.close()
-    with pytest.raises(StorageFailed, match=r"newer version .*--data-dir"):
-        await open_database(tmp_path / "d.db")
-
-
 async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "d.db").write_bytes(b"this is not a database" * 100)
     with pytest.raises(StorageFailed, match="damaged"):
         await open_database(tmp_path / "d.db")
-
-
-async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    await (await open_database(tmp_path / "d.db")).close()
-    good = module._migrations()
-    broken = [*good, (good[-1][0] + 1, "CREATE TABLE extra (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);")]
-    monkeypatch.setattr(module, "_migrations", lambda: broken)
-    with pytest.raises(StorageFailed):
-        await open_database(tmp_path / "d.db")
-    monkeypatch.setattr(module, "_migrations", lambda: good)
-    database = await open_database(tmp_path / "d.db")
-    await database.close()
-    with sqlite3.connect(tmp_path / "d.db") as connection:
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    connection.close()
-    assert "extra" not in tables
 
 
 async def test_every_named_statement_is_valid(tmp_path: Path) -> None:

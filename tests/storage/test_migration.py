@@ -1,0 +1,178 @@
+"""A database of another version: a newer one is refused, an older one is brought up, on a copy first."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.compose import DATABASE_FILE, open_store
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
+from imgproc_local.storage import migration
+from imgproc_local.storage.database import open_database
+from imgproc_local.storage.lock import FolderLock, Owner
+
+OLD = migration.newest_schema()
+SECOND = """
+CREATE TABLE extra (account_id TEXT NOT NULL REFERENCES accounts (id), note TEXT NOT NULL) STRICT;
+INSERT INTO extra SELECT id, 'brought over' FROM accounts;
+"""
+THIRD = "CREATE TABLE third (x INTEGER) STRICT;"
+
+Newer = Callable[..., None]
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> Newer:
+    """Makes this program a newer one, with these steps more."""
+    known = migration.migrations()
+
+    def with_steps(*scripts: str) -> None:
+        steps = [(OLD + number, script) for number, script in enumerate(scripts, 1)]
+        monkeypatch.setattr(migration, "migrations", lambda: [*known, *steps])
+
+    return with_steps
+
+
+@pytest.fixture
+async def old(tmp_path: Path) -> Path:
+    """A database of this program with a key in it, as a killed server leaves it: partly in its log."""
+    async with open_store(Config(data_dir=tmp_path)) as store:
+        await store.keys.create("an old key")
+    return tmp_path / DATABASE_FILE
+
+
+def dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [f"user_version {connection.execute('PRAGMA user_version').fetchone()[0]}", *connection.iterdump()]
+
+
+def copies(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.parent.iterdir() if ".schema-" in entry.name)
+
+
+async def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "d.db") as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    with pytest.raises(StorageFailed, match=r"newer version .*--data-dir"):
+        await open_database(tmp_path / "d.db")
+
+
+async def test_an_older_database_is_brought_up_and_kept_as_it_was(old: Path, newer: Newer) -> None:
+    before = dump(old)
+    newer(SECOND, THIRD)
+    await (await open_database(old)).close()
+    after = dump(old)
+    assert after[0] == f"user_version {OLD + 2}"
+    assert any("brought over" in line for line in after)
+    assert set(before[1:]) <= set(after)
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
+    copy = old.with_name(copies(old)[0])
+    assert dump(copy) == before
+    if sys.platform != "win32":
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+async def test_the_copy_works_with_the_older_program(old: Path, newer: Newer, tmp_path: Path) -> None:
+    newer(SECOND)
+    await (await open_database(old)).close()
+    newer()
+    with pytest.raises(StorageFailed, match="newer version"):
+        await open_database(old)
+    old.with_name(copies(old)[0]).replace(old)
+    async with open_store(Config(data_dir=tmp_path)) as store:
+        assert [key.name for key in await store.keys.all()] == ["an old key"]
+
+
+async def test_only_the_last_copy_is_kept_and_a_start_without_steps_makes_none(old: Path, newer: Newer) -> None:
+    await (await open_database(old)).close()
+    assert copies(old) == []
+    newer(SECOND)
+    await (await open_database(old)).close()
+    newer(SECOND, THIRD)
+    await (await open_database(old)).close()
+    await (await open_database(old)).close()
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD + 1}"]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "told"),
+    [
+        ((SECOND, "CREATE TABLE more (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);"), "no such table: nowhere"),
+        (("DELETE FROM accounts;",), "FOREIGN KEY"),
+        (("PRAGMA defer_foreign_keys = ON;\nDELETE FROM accounts;",), "lost what they name"),
+    ],
+)
+async def test_a_migration_that_fails_leaves_everything_as_it_was_and_says_so(
+    old: Path, newer: Newer, scripts: tuple[str, ...], told: str
+) -> None:
+    before = dump(old)
+    newer(*scripts)
+    for _ in range(2):
+        with pytest.raises(StorageFailed, match=r"as it was") as refused:
+            await open_database(old)
+        assert told in refused.value.message
+    assert dump(old) == before
+    assert copies(old) == []
+    newer()
+    await (await open_database(old)).close()
+
+
+async def test_a_copy_that_finds_no_room_is_told_and_nothing_is_changed(
+    old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dump(old)
+    newer(SECOND)
+
+    def full(_path: Path, part: Path) -> None:
+        part.write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(migration, "_copy", full)
+    with pytest.raises(StorageFailed, match=r"No space left.*needs 1 MB.*Nothing was changed"):
+        await open_database(old)
+    assert dump(old) == before
+    assert copies(old) == []
+
+
+async def test_a_step_that_works_on_the_copy_and_then_fails_changes_nothing(
+    old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dump(old)
+    newer(SECOND, "INSERT INTO nowhere VALUES (1);")
+    monkeypatch.setattr(migration, "_take", lambda connection, steps: None)
+    with pytest.raises(StorageFailed):
+        await open_database(old)
+    assert dump(old) == before
+
+
+async def test_two_that_start_at_once_migrate_once(old: Path, newer: Newer) -> None:
+    newer(SECOND)
+    for database in await asyncio.gather(*(open_database(old) for _ in range(3))):
+        await database.close()
+    assert sum("'brought over'" in line for line in dump(old)) == 1
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
+
+
+async def test_a_command_beside_a_server_of_the_older_program_is_refused(
+    old: Path, newer: Newer, tmp_path: Path
+) -> None:
+    before = dump(old)
+    lock = FolderLock(tmp_path, Owner(4711, "serve", address="http://127.0.0.1:8484"))
+    newer(SECOND)
+    with pytest.raises(DataFolderBusy, match="4711"):
+        async with open_store(Config(data_dir=tmp_path)):
+            pass
+    assert dump(old) == before
+    lock.release()
+    async with open_store(Config(data_dir=tmp_path)) as store:
+        assert len(await store.keys.all()) == 1
+    assert not (tmp_path / "owner.json").exists()
