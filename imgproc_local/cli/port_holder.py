@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from msgspec import Struct
 
 PROC = Path("/proc")
 _LISTENING = "0A"
 
 
-def port_holder(port: int, proc: Path = PROC) -> str | None:
-    """The program that listens on `port`, in words; None where that can't be seen. Source: proc_net_tcp(5)."""
+class Holder(Struct, frozen=True):
+    """`words` name the program; `may_be_this_program` where it is called as this one, or can't be seen."""
+
+    words: str = "another program"
+    may_be_this_program: bool = True
+
+
+def port_holder(port: int, proc: Path = PROC) -> Holder:
+    """The program that listens on `port`. Source: proc_net_tcp(5)."""
     sockets = dict(_listening(port, proc))
     if not sockets:
-        return None
+        return Holder()
     for process in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
         if not sockets.keys().isdisjoint(_sockets_of(process, proc)):
-            return f"{_name(process, proc)} (process {process})"
-    return f"a program of {_user(next(iter(sockets.values())))}"
+            name = _name(process, proc)
+            return Holder(f"{name} (process {process})", name == _name(os.getpid(), proc))
+    # of another user, whose processes can't be looked into; this user's own would have been found
+    return Holder(f"a program of {_user(next(iter(sockets.values())))}", may_be_this_program=False)
 
 
 def _listening(port: int, proc: Path) -> Iterator[tuple[str, int]]:
@@ -35,12 +48,14 @@ def _listening(port: int, proc: Path) -> Iterator[tuple[str, int]]:
 
 def _sockets_of(process: int, proc: Path) -> Iterator[str]:
     try:
-        links = [str(entry.readlink()) for entry in (proc / str(process) / "fd").iterdir()]
+        descriptors = list((proc / str(process) / "fd").iterdir())
     except OSError:  # another user's, or it has just ended
         return
-    for link in links:
-        if link.startswith("socket:["):
-            yield link[len("socket:[") : -1]
+    for descriptor in descriptors:
+        with suppress(OSError):  # closed meanwhile
+            link = str(descriptor.readlink())
+            if link.startswith("socket:["):
+                yield link[len("socket:[") : -1]
 
 
 def _name(process: int, proc: Path) -> str:

@@ -11,19 +11,27 @@ from imgproc_local.storage.lock import Owner, current_owner
 
 STARTING_S = 10.0
 """How long a server that holds the folder may take until it has told its address."""
+APPEARING_S = 5.0
+"""How long one may take that listens already until it holds the folder."""
 POLL_S = 0.1
 ANSWER_TIMEOUT_S = 5.0
 BROWSER_TIMEOUT_S = 10.0
 
 
-def running_server(folder: Path) -> Owner | None:
-    """The server on this data folder with its address, waited for while it starts; None where none runs."""
-    deadline = time.monotonic() + STARTING_S
-    owner = current_owner(folder)
-    while owner is not None and owner.doing == "serve" and owner.address is None and time.monotonic() < deadline:
-        time.sleep(POLL_S)
+def running_server(folder: Path, appears_s: float = 0.0) -> Owner | None:
+    """The server on this data folder with its address, waited for while it starts; None where none runs.
+
+    `appears_s` is how long one is waited for that has not taken the folder yet.
+    """
+    began = time.monotonic()
+    while True:
         owner = current_owner(folder)
-    return owner if owner is not None and owner.address is not None else None
+        if owner is not None and owner.address is not None:
+            return owner
+        starts = owner is not None and owner.doing == "serve"
+        if time.monotonic() - began >= (STARTING_S if starts else appears_s):
+            return None
+        time.sleep(POLL_S)
 
 
 def open_page(link: str) -> threading.Thread:

@@ -20,7 +20,8 @@ import click
 from imgproc_local import __version__
 from imgproc_local.cli.log_file import own as log_file
 from imgproc_local.cli.log_file import write_log_file
-from imgproc_local.cli.running import open_page, open_page_of, running_server
+from imgproc_local.cli.port_holder import Holder, port_holder
+from imgproc_local.cli.running import APPEARING_S, open_page, open_page_of, running_server
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, SettingInvalid
@@ -58,9 +59,10 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
     if running is None:
         try:
             abandoned = _listen_and_serve(config, open_browser)
-        except (PortTaken, DataFolderBusy):
+        except (PortTaken, DataFolderBusy) as refusal:
             # perhaps by a second start at the same moment
-            running = running_server(config.data_dir)
+            appears_s = APPEARING_S if isinstance(refusal, PortTaken) and refusal.may_be_this_program else 0
+            running = running_server(config.data_dir, appears_s)
             if running is None:
                 raise
     if running is not None:
@@ -73,6 +75,12 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
 
 class PortTaken(click.ClickException):
     """Somebody else listens there."""
+
+    def __init__(self, refusal: str, holder: Holder) -> None:
+        super().__init__(
+            f"{refusal} It is held by {holder.words}: choose another port with --port, or --port 0 for any free one."
+        )
+        self.may_be_this_program = holder.may_be_this_program
 
 
 def _tell_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
@@ -115,7 +123,7 @@ def _listen(config: Config) -> socket.socket:
         listener.close()
         refusal = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(f"{refusal} {_who_has_it(config.port)}") from error
+            raise PortTaken(refusal, port_holder(config.port)) from error
         raise click.ClickException(f"{refusal} {_what_to_do(config, error)}") from error
     listener.setblocking(False)
     return listener
@@ -133,13 +141,6 @@ def _numeric(host: str, air_gapped: bool) -> str:
                 f"host must be an address where air_gapped is true, for a name has to be looked up; {host!r} came."
             ) from None
     return host
-
-
-def _who_has_it(port: int) -> str:
-    from imgproc_local.cli.port_holder import port_holder
-
-    holder = port_holder(port) or "another program"
-    return f"It is held by {holder}: choose another port with --port, or --port 0 for any free one."
 
 
 def _what_to_do(config: Config, error: OSError) -> str:
