@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from imgproc_local.config import Config, refuse_contradictions
 from imgproc_local.domain.credits import Prices
-from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.limits import RollingWindow
 from imgproc_local.domain.quality import target_score
 from imgproc_local.engine.analyze import Analyze
@@ -29,7 +28,7 @@ from imgproc_local.storage.credits import Credits
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.keys import Keys
-from imgproc_local.storage.lock import FolderLock, Owner
+from imgproc_local.storage.lock import FolderLock, Owner, make_folder
 from imgproc_local.storage.migration import is_older
 from imgproc_local.vision.describer import Describer
 from imgproc_local.web.session import PageSession, page_token
@@ -124,20 +123,11 @@ async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[St
 
     Raises: StorageFailed; DataFolderBusy where a server of an older version of the program is still running.
     """
-    _make_folder(config.data_dir)
+    make_folder(config.data_dir)
     with _owned_while_older(config.data_dir, clock):
         database = await open_database(config.data_dir / DATABASE_FILE)
     async with _store(config, clock, database) as store:
         yield store
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StorageFailed(
-            f"The data folder {folder} can't be made ({error.strerror}). Choose another with --data-dir."
-        ) from error
 
 
 @contextmanager
@@ -145,7 +135,7 @@ def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
     """A database that has to be migrated may not be in use by the program that wrote it."""
     try:
         older = is_older(folder / DATABASE_FILE)
-    except sqlite3.Error:  # opening it will tell
+    except (sqlite3.Error, OSError):  # opening it will tell
         older = False
     if not older:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -34,6 +35,16 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
         except ServiceError as error:
             raise Refused(error.message) from error
+        except OSError as error:
+            # what no room of the house has words for: the surroundings are at fault, not the program
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                _give_up_output_that_fails()
+                what = error.filename or "something, perhaps what is printed,"
+                raise click.ClickException(f"The disk is full: {what} could not be written.") from error
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
+                advice = "Give yourself the right to it, or choose another folder."
+                raise Refused(f"{error.filename} can't be used ({error.strerror}). {advice}") from error
+            raise
 
 
 class Refused(click.ClickException):
@@ -69,3 +80,11 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _give_up_output_that_fails() -> None:
+    """Else the interpreter would try to write the rest again at its end, and say so in words of its own."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

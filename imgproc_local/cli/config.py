@@ -24,20 +24,20 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """
     import msgspec
 
-    from imgproc_local.cli.output import echo_json, plain
+    from imgproc_local.cli.output import echo_json, plain, whole_text
     from imgproc_local.config import CONFIG_VARIABLE, SETTINGS, default_config_path, setting_meta
 
     loaded = load_settings(ctx, data_dir)
-    values = msgspec.to_builtins(loaded.config, enc_hook=str)
+    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: whole_text(str(value)))
     if as_json:
         echo_json(
             {
-                "file": None if loaded.file is None else str(loaded.file),
+                "file": None if loaded.file is None else whole_text(str(loaded.file)),
                 "settings": [
                     {
                         "name": name,
                         "value": values[name],
-                        "source": loaded.origins[name],
+                        "source": whole_text(loaded.origins[name]),
                         "description": setting_meta(name).description,
                     }
                     for name in SETTINGS

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from imgproc_local.cli.output import whole_text
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_settings
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ EXIT_PROBLEM = 1
 OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
 LOW_DISK_BYTES = 1024**3
+FULL_DISK_BYTES = 1024**2
+"""With less, a sound database can't even be read."""
 
 
 class Check:
@@ -38,7 +41,7 @@ class Check:
     def __init__(self, name: str, state: State, detail: str, advice: str | None = None) -> None:
         self.name = name
         self.state = state
-        self.detail = detail
+        self.detail = whole_text(detail)
         self.advice = advice
 
 
@@ -272,7 +275,8 @@ def _folder(config: Config) -> Iterator[Check]:
     folder = config.data_dir
     yield _writable(folder)
     yield _disk(folder)
-    if not folder.is_dir():
+    yield _temporary(folder)
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return
     owner = current_owner(folder)
     yield _owner(owner)
@@ -292,7 +296,9 @@ def _writable(folder: Path) -> Check:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        return Check("data folder", "problem", f"{folder} can't be written: {error.strerror}", advice)
+        from imgproc_local.storage.lock import whose
+
+        return Check("data folder", "problem", f"{folder} can't be written: {error.strerror}{whose(folder)}", advice)
     return Check("data folder", "ok", f"{folder}, can be written")
 
 
@@ -307,6 +313,17 @@ def _disk(folder: Path) -> Check:
     if free < LOW_DISK_BYTES:
         return Check("disk", "warning", f"only {size_text(free)} free", "Make room before you process much.")
     return Check("disk", "ok", f"{size_text(free)} free")
+
+
+def _temporary(folder: Path) -> Check:
+    from imgproc_local.cli.temporary import temporary_folder
+
+    used = temporary_folder(folder)
+    named = os.environ.get("TMPDIR")
+    if named and used != Path(named).absolute():
+        detail = f"{named} (TMPDIR) can't be written; {used} is used for large pictures"
+        return Check("temporary", "warning", detail, "Make room there, or let TMPDIR name another folder.")
+    return Check("temporary", "ok", f"{used}, can be written")
 
 
 def _owner(owner: Owner | None) -> Check:
@@ -334,7 +351,9 @@ def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
         # files after rows: a file is there before its row, and a row goes before its file
         files = inspect_files(folder)
     except StorageFailed as error:
-        yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", _REPAIR)
+        full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
+        advice = "Make room on the disk and look again." if full else _REPAIR
+        yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", advice)
         return
     yield _integrity(report, size)
     if report.problems or report.schema != report.newest_schema:

@@ -22,14 +22,21 @@ MAX_BYTES = 1_000_000
 OLDER_FILES = 4
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-own = logging.getLogger(f"{__name__}.own")
+own = logging.getLogger("imgproc_local.life")
 """For lines that only the file gets: starts and stops."""
 own.propagate = False
 own.setLevel(logging.INFO)
 
 
+def log_to_console() -> None:
+    logging.basicConfig(level=logging.INFO, format=FORMAT)
+    for chatty in ("uvicorn", "pyvips", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
 def write_log_file(data_dir: Path) -> None:
     """From here on, the log goes to the file too. Only for the owner of the data folder."""
+    log_to_console()  # first: it does nothing where there is a handler already
     path = data_dir / FOLDER / FILE
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)

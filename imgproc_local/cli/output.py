@@ -6,6 +6,7 @@ What comes from files and metadata is shown without control characters: a file n
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +25,11 @@ def echo_json(document: Any) -> None:
 def path_text(path: Path) -> str:
     """The path as text that can be encoded: bytes that are no UTF-8 are written as `\\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def whole_text(text: str) -> str:
+    """`text` that can be encoded: what stands for bytes that are no UTF-8, as in names of files, as `\\xNN`."""
+    return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
 
 
 def plain(text: str) -> str:

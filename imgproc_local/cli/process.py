@@ -154,6 +154,7 @@ class _Run:
     async def all(self) -> None:
         """Work on every picture found. Raises `ServiceError`; nothing was done then."""
         from imgproc_local.cli import Refused
+        from imgproc_local.cli.temporary import use_temporary_folder
         from imgproc_local.compose import open_services
         from imgproc_local.domain.errors import DataFolderBusy
 
@@ -161,6 +162,7 @@ class _Run:
             return
         try:
             async with open_services(self.config, "process") as services:
+                use_temporary_folder(self.config.data_dir)
                 await self._on(services)
             self.abandoned_threads = services.engine.abandoned_threads
         except DataFolderBusy as error:

@@ -63,8 +63,10 @@ def _of_machine() -> Iterator[tuple[str, str]]:
 
 
 def _places(config: Config) -> Iterator[tuple[str, str]]:
-    yield str(config.data_dir), "DATA"
-    yield str(config.models_folder), "MODELS"
+    from imgproc_local.cli.output import path_text
+
+    yield path_text(config.data_dir), "DATA"
+    yield path_text(config.models_folder), "MODELS"
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, str]]:

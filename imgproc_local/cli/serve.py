@@ -20,9 +20,11 @@ import click
 from imgproc_local import __version__
 from imgproc_local.cli.log_file import own as log_file
 from imgproc_local.cli.log_file import write_log_file
+from imgproc_local.cli.output import path_text
 from imgproc_local.cli.port_holder import Holder, port_holder
 from imgproc_local.cli.running import APPEARING_S, open_page, open_page_of, running_server
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
+from imgproc_local.cli.temporary import use_temporary_folder
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, SettingInvalid
 
@@ -160,9 +162,10 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
 
         address = _url(config.host, listener.getsockname()[1])
         _tell_owner(services, address)
-        await _greet(services, address)
         write_log_file(config.data_dir)
+        use_temporary_folder(config.data_dir)
         log_file.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
+        await _greet(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.signals.close)
         if open_browser:
@@ -189,10 +192,17 @@ def _tell_owner(services: Services, address: str) -> None:
 
 
 async def _greet(services: Services, address: str) -> None:
-    """Say where the service is; on an empty folder, make a key and show it once."""
+    """Say where the service is; on an empty folder, make a key and show it once. Serving does not depend on it."""
+    try:
+        await _say(services, address)
+    except OSError as error:
+        log_file.warning("what the start tells could not be printed (%s)", error.strerror)
+
+
+async def _say(services: Services, address: str) -> None:
     click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
     click.echo(f"Page: {address}/?token={services.page.token}")
-    click.echo(f"Data: {services.config.data_dir}")
+    click.echo(f"Data: {path_text(services.config.data_dir)}")
     if services.config.air_gapped:
         from imgproc_local.air_gap import kernel_gap
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+
+from imgproc_local.cli.log_file import log_to_console
 
 
 class Server(uvicorn.Server):
@@ -31,9 +32,7 @@ class Server(uvicorn.Server):
 
 
 def server_config(app: Any, shutdown_s: int) -> uvicorn.Config:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("uvicorn", "pyvips", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log_to_console()
     return uvicorn.Config(
         app,
         log_config=None,

@@ -29,13 +29,16 @@ def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
 def _changed(loaded: Loaded) -> Iterator[str]:
     import msgspec
 
-    from imgproc_local.cli.output import plain
+    from imgproc_local.cli.output import plain, whole_text
     from imgproc_local.config import SETTINGS
 
-    values = msgspec.to_builtins(loaded.config, enc_hook=str)
+    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: whole_text(str(value)))
     changed = [name for name in SETTINGS if loaded.origins[name] != "default"]
     for name in changed:
-        yield f"{name} = {plain(msgspec.json.encode(values[name]).decode())}  ({loaded.origins[name]})"
+        value = values[name]
+        # not as JSON, whose escapes would hide a folder from the redaction
+        told = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        yield f"{name} = {plain(told)}  ({loaded.origins[name]})"
     if not changed:
         yield "none"
 
@@ -60,5 +63,5 @@ def _pictures(config: Config) -> frozenset[str]:
     path = config.data_dir / DATABASE_FILE
     try:
         return picture_names(path) if path.is_file() else frozenset()
-    except StorageFailed:  # told among the checks
+    except (StorageFailed, OSError):  # told among the checks
         return frozenset()

@@ -38,6 +38,7 @@ _DECODER_ERRORS = (
     zlib.error,
 )
 _VIPS_RESOURCE_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
+_VIPS_TEMPORARY_WORDS = "VipsImage: unable to write to"
 
 
 def at_border(task: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -69,6 +70,8 @@ def translate(error: Exception, task: str) -> ServiceError | None:
     if isinstance(error, MemoryError):
         return StageFailed(f"{task}: there is not enough memory.")
     if _is_from("pyvips", "Error", error):
+        if _VIPS_TEMPORARY_WORDS in str(error):
+            return StageFailed(f"{task}: its temporary file can't be written; the variable TMPDIR names the folder.")
         if any(word in str(error).lower() for word in _VIPS_RESOURCE_WORDS):
             return StageFailed(f"{task}: memory or disk space ran out.")
         return BrokenImage(f"{task}: its data is damaged or incomplete.")

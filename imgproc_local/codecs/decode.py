@@ -9,6 +9,7 @@ then keeps on disk above 100 MB.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -118,7 +119,7 @@ def open_upright(
         options["n"] = -1
     if info.format is Format.JPEG and shrink > 1:
         options["shrink"] = shrink
-    image = _LOADERS[info.format](str(path), **options)
+    image = _LOADERS[info.format](os.fsencode(path), **options)  # pyvips refuses names that are no text
     if info.format is Format.AVIF:
         return image  # libheif turns the picture itself
     if info.orientation != 1 and not all_frames:

@@ -124,7 +124,8 @@ def _told() -> Iterator[None]:
 
 def _phrase(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
-    if name.startswith("SQLITE_FULL"):
+    # its shared memory is a file beside it
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
         return "The disk that holds the data folder is full; nothing was stored."
     if name.startswith("SQLITE_READONLY") or name.startswith("SQLITE_CANTOPEN"):
         return "The data folder can't be written; nothing was stored."

@@ -65,7 +65,7 @@ def inspect_database(path: Path) -> DatabaseReport:
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
-    address = f"file:{quote(str(path))}{options}"
+    address = f"file:{quote(os.fsencode(path))}{options}"
     connection = sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.row_factory = sqlite3.Row
     return connection

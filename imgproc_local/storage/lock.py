@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import IO
@@ -25,18 +28,57 @@ class Owner(Struct, frozen=True):
     since: str = ""
 
 
+def make_folder(folder: Path) -> None:
+    """Make the data folder where it is new, and see that it can be written. Raises: StorageFailed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise StorageFailed(_unusable(folder, error)) from error
+
+
+def whose(folder: Path) -> str:
+    """ ", it belongs to …", where it is another user's than the one who asks; else empty."""
+    if sys.platform == "win32":
+        return ""
+    import pwd
+
+    try:
+        owner = folder.stat().st_uid
+    except OSError:
+        return ""
+    if owner == os.geteuid():
+        return ""
+
+    def name(user: int) -> str:
+        try:
+            return pwd.getpwuid(user).pw_name
+        except KeyError:
+            return f"number {user}"
+
+    return f"; it belongs to the user {name(owner)}, and this is {name(os.geteuid())}"
+
+
+def _unusable(folder: Path, error: OSError) -> str:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "Make room on its disk" if full else "Give yourself the right to it"
+    return (
+        f"The data folder {folder} can't be written ({error.strerror}{whose(folder)})."
+        f" {advice}, or choose another with --data-dir."
+    )
+
+
 class FolderLock:
     """Holds `folder` from construction to `release`. Raises `DataFolderBusy`, naming the owner."""
 
     def __init__(self, folder: Path, owner: Owner) -> None:
+        make_folder(folder)
         self._info = folder / "owner.json"
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file: IO[bytes] = (folder / "owner.lock").open("ab")
         except OSError as error:
-            raise StorageFailed(
-                f"The data folder {folder} can't be written ({error.strerror}). Choose another with --data-dir."
-            ) from error
+            raise StorageFailed(_unusable(folder, error)) from error
         try:
             if not _lock_soon(self._file):
                 raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
@@ -52,7 +94,8 @@ class FolderLock:
             whole.write_bytes(msgspec.json.encode(owner))
             whole.replace(self._info)
         except OSError as error:
-            raise StorageFailed(f"The data folder {whole.parent} can't be written ({error.strerror}).") from error
+            whole.unlink(missing_ok=True)
+            raise StorageFailed(_unusable(whole.parent, error)) from error
 
     def release(self) -> None:
         self._info.unlink(missing_ok=True)

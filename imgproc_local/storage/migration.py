@@ -138,7 +138,7 @@ def _no_copy(path: Path, reason: str) -> str:
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    return sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
 
 
 def _statements(steps: list[Step]) -> list[str]:

@@ -332,7 +332,7 @@ def check_room(folder: Path, needed_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
         raise StorageFailed(
-            f"The disk that holds {folder} has {free / 1e9:.1f} GB free, and {needed_bytes / 1e9:.1f} GB are needed."
+            f"The disk that holds {folder} has {free / 1e6:,.0f} MB free, and {needed_bytes / 1e6:,.0f} MB are needed."
             " Make room there, or choose another folder with models_dir."
         )
 

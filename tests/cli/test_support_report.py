@@ -48,7 +48,7 @@ def test_planted_secrets_do_not_appear(program: Program) -> None:
     for secret in (key, SERVICE_KEY, token, PICTURE, "Strand", "Oma", str(home), "a drive of mine", "\x1b"):
         assert secret not in told, told
     assert "a line with imgp_… and KEY, PICTURE, TOKEN, /?token=…" in told
-    assert 'compression_service = "tinify"' in told
+    assert "compression_service = tinify" in told
     assert "serves http://127.0.0.1" in told
     assert "libvips" in told
     assert "look it through" in told

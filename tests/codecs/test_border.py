@@ -135,3 +135,15 @@ def test_data_that_nests_deeper_than_calls_may_is_broken() -> None:
     told = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
     assert isinstance(told, BrokenImage)
     assert "recursion" not in told.message
+
+
+def test_a_temporary_file_that_can_not_be_written_is_no_fault_of_the_picture() -> None:
+    import pyvips
+
+    for said in (
+        'VipsImage: unable to write to "/nowhere/vips-0-1.v"\nsystem error: No such file or directory',
+        "wbuffer_write: write failed\nsystem error: No space left on device",
+    ):
+        error = translate(pyvips.Error("unable to call VipsForeignSaveJpegTarget", said), "It failed")
+        assert isinstance(error, StageFailed)
+        assert "nowhere" not in error.message

@@ -328,6 +328,6 @@ def test_a_model_that_can_not_fit_is_refused_before_it_is_copied(
     pair = write_pair(tmp_path / "came")
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=100)
     monkeypatch.setattr("imgproc_local.vision.store.shutil.disk_usage", lambda _: usage)
-    with pytest.raises(StorageFailed, match="GB free"):
+    with pytest.raises(StorageFailed, match="MB free"):
         take(models, *pair, name="a")
     check_folder(models, [])
