@@ -25,11 +25,22 @@ CONFIG_VARIABLE = "IMGPROC_CONFIG"
 
 
 def default_data_dir() -> Path:
-    return Path(platformdirs.user_data_dir("imgproc-local", appauthor=False))
+    """Raises: SettingInvalid, for a user without a home, as services and containers have them."""
+    try:
+        return Path(platformdirs.user_data_dir("imgproc-local", appauthor=False))
+    except RuntimeError as error:
+        raise SettingInvalid(
+            "This user has no home folder to keep data in: name a folder with --data-dir or IMGPROC_DATA_DIR, or set"
+            " HOME."
+        ) from error
 
 
-def default_config_path() -> Path:
-    return Path(platformdirs.user_config_dir("imgproc-local", appauthor=False)) / "config.toml"
+def default_config_path() -> Path | None:
+    """None for a user without a home."""
+    try:
+        return Path(platformdirs.user_config_dir("imgproc-local", appauthor=False)) / "config.toml"
+    except RuntimeError:
+        return None
 
 
 class Secret:
@@ -166,11 +177,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     values: dict[str, Any] = {}
     origins = dict.fromkeys(SETTINGS, "default")
 
-    named = environ.get(CONFIG_VARIABLE)
-    file = Path(named) if named else default_config_path()
-    if named and not file.is_file():
-        raise SettingInvalid(f"{CONFIG_VARIABLE} names {named}, and there is no such file.")
-    if file.is_file():
+    file = _settings_file(environ)
+    if file is not None:
         for name, value in _read_toml(file).items():
             values[name], origins[name] = value, str(file)
     for name in SETTINGS:
@@ -185,9 +193,23 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     for name, value in values.items():
         _check(name, value, origins[name])
     config = msgspec.convert(values, Config, strict=False, dec_hook=_to_type)
-    config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
+    try:
+        config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
+        _ = config.models_folder
+    except RuntimeError as error:
+        raise SettingInvalid(f"A folder begins with ~, but whose home is meant can't be told ({error}).") from error
     refuse_contradictions(config)
-    return Loaded(config=config, origins=origins, file=file if file.is_file() else None)
+    return Loaded(config=config, origins=origins, file=file)
+
+
+def _settings_file(environ: Mapping[str, str]) -> Path | None:
+    named = environ.get(CONFIG_VARIABLE)
+    file = Path(named) if named else default_config_path()
+    if file is not None and file.is_file():
+        return file
+    if named:
+        raise SettingInvalid(f"{CONFIG_VARIABLE} names {named}, and there is no such file.")
+    return None
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -116,3 +116,19 @@ def test_a_key_of_another_type_is_not_shown(file: Path) -> None:
     with pytest.raises(SettingInvalid, match="compression_key") as caught:
         load({}, {})
     assert "4711" not in caught.value.message
+
+
+def test_a_user_without_a_home_needs_a_data_folder_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def homeless(*_: object, **__: object) -> str:
+        raise RuntimeError("could not determine the home directory")
+
+    for name in ("user_data_dir", "user_config_dir"):
+        monkeypatch.setattr(config.platformdirs, name, homeless)
+    monkeypatch.setattr(Path, "expanduser", lambda path: homeless() if str(path).startswith("~") else path)
+    with pytest.raises(SettingInvalid, match="--data-dir"):
+        config.load({}, {})
+    loaded = config.load({"data_dir": str(tmp_path)}, {})
+    assert (loaded.config.data_dir, loaded.file) == (tmp_path, None)
+    for settings in ({"data_dir": "~/data"}, {"data_dir": str(tmp_path), "models_dir": "~/models"}):
+        with pytest.raises(SettingInvalid, match="begins with ~"):
+            config.load(settings, {})

@@ -48,7 +48,9 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     if loaded.file is not None:
         click.echo(f"Settings file: {loaded.file}\n")
     else:
-        click.echo(f"Settings file: none; {default_config_path()} or the one that {CONFIG_VARIABLE} names.\n")
+        usual = default_config_path()
+        expected = f"{usual} or the one" if usual else "the one"
+        click.echo(f"Settings file: none; {expected} that {CONFIG_VARIABLE} names.\n")
     for name in SETTINGS:
         value = msgspec.json.encode(values[name]).decode()
         click.echo(f"{name} = {plain(value)}  ({loaded.origins[name]})")

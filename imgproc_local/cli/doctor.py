@@ -196,7 +196,9 @@ def _settings(loaded: Loaded) -> Check:
     from imgproc_local.config import default_config_path
 
     changed = sum(origin != "default" for origin in loaded.origins.values())
-    where = str(loaded.file) if loaded.file else f"no file ({default_config_path()} would be read)"
+    usual = default_config_path()
+    expected = f"{usual} would be read" if usual else "there is no home folder to look in"
+    where = str(loaded.file) if loaded.file else f"no file ({expected})"
     return Check("settings", "ok", f"{where}; {changed} not at their defaults, see `imgproc-local config show`")
 
 

@@ -19,7 +19,7 @@ def temporary_folder(data_dir: Path) -> Path:
     """The system's where it can be written, else the data folder."""
     try:
         folder = Path(tempfile.gettempdir())
+        # the last place that Python looks for is whatever folder the program was started in
+        return data_dir if folder == Path.cwd() else folder
     except FileNotFoundError:
         return data_dir
-    # the last place that Python looks for is whatever folder the program was started in
-    return data_dir if folder == Path.cwd() else folder
