@@ -1,6 +1,6 @@
 """The whole program under a guard that sees every connection: none leaves this machine, air-gapped or not.
 
-`GUARD_PICTURES=50` lets fifty pictures go through, half by `process` and half by the service.
+`GUARD_PICTURES=50` lets fifty pictures go through, by `process` and by the service.
 """
 
 from __future__ import annotations
