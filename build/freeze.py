@@ -1,0 +1,251 @@
+"""Makes one program of the service: `python build/freeze.py [--one-file] [--out DIR]`, with any Python from 3.11 on.
+
+It needs nothing installed but that Python with its `venv`, a C and C++ compiler, and on the first run a network. What it
+leaves in DIR (`dist/`):
+
+    imgproc-local/imgproc-local     the one-folder program; its parts lie in imgproc-local/_internal/
+    imgproc-local-onefile           or, with --one-file, the program as a single file that unpacks itself when started
+    NAME.cdx.json                   what is inside and under which licence, as a CycloneDX bill of materials
+    NAME-licences/                  the licences themselves
+    NAME.SHA256SUMS                 of every file of the above; check with `sha256sum -c` in DIR
+
+NAME is `imgproc-local` or `imgproc-local-onefile`. What is needed to get there lies in a work folder outside of the
+repository (--work, by default below the user's cache folder): one virtual environment per lock and interpreter, which
+later runs use again.
+
+The same commit gives the same bytes wherever interpreter, system libraries, compiler and llama.cpp's wheel are the
+same: times come from the commit, names and hashes have a fixed order, and compiled code holds no path of the build.
+llama.cpp is compiled on the machine, once; pip keeps the wheel. `build/compare.py` tells what differs between two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+LOCK = ROOT / "requirements-build.lock"
+ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
+OLDEST_PYTHON = (3, 11)
+EARLIEST_TIME = 315532800
+"""1980, the first year that a zip file can tell."""
+SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
+"""What the program itself is built from."""
+
+
+class Unbuildable(Exception):
+    """Told to the user without a traceback."""
+
+
+def main() -> None:
+    arguments = _arguments()
+    try:
+        freeze(arguments.out.resolve(), arguments.work.resolve(), one_file=arguments.one_file)
+    except Unbuildable as error:
+        raise SystemExit(f"freeze: {error}") from None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--one-file", action="store_true", help="a single file instead of a folder")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where the program goes  [dist/]")
+    parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
+    return parser.parse_args()
+
+
+def _work_folder() -> Path:
+    if sys.platform == "win32":
+        caches = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        caches = Path.home() / "Library" / "Caches"
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "imgproc-local-freeze"
+
+
+def freeze(out: Path, work: Path, *, one_file: bool) -> Path:
+    """Builds the program and what is told about it into `out`; the path of the program. Raises: Unbuildable."""
+    _check_interpreter()
+    for folder in (out, work):
+        folder.mkdir(parents=True, exist_ok=True)
+    print(f"Work folder: {work}", flush=True)
+    python = _environment(work)
+    name = ONE_FILE if one_file else ONE_FOLDER
+    with _scratch(work) as scratch:
+        site = _own_package(python, scratch)
+        made = _pyinstaller(python, scratch, site, one_file=one_file)
+        _describe(python, scratch, site, made, name)
+        program = _hand_over(made, out, name)
+    _tell_sizes(out, name)
+    return program
+
+
+def _check_interpreter() -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        raise Unbuildable(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}.")
+    if os.name == "posix" and sys.platform != "darwin" and not sysconfig.get_config_var("Py_ENABLE_SHARED"):
+        raise Unbuildable(f"{sys.executable} has no shared libpython, which a frozen program takes along.")
+
+
+# ---- what is installed ----
+
+
+def _environment(work: Path) -> Path:
+    """The interpreter of a virtual environment with everything that the lock names, made where there is none."""
+    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode())
+    folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    whole = folder / "whole"
+    if not whole.exists():
+        print("Installing what the lock names; where llama.cpp is compiled this takes some minutes", flush=True)
+        with _scratch(work) as scratch:
+            _run([sys.executable, "-m", "venv", scratch / "venv"])
+            new = scratch / "venv" / python.relative_to(folder)
+            # the interpreter's own pip may be too old to read the lock's build settings
+            (scratch / "pip.lock").write_text(_locked("pip"), encoding="utf-8")
+            for lock in (scratch / "pip.lock", LOCK):
+                _pip(new, "install", "--require-hashes", "-r", lock)
+            (scratch / "venv" / "whole").touch()
+            if not whole.exists():  # or another build was faster
+                shutil.rmtree(folder, ignore_errors=True)
+                # scripts in it name the old place, so everything is started as a module
+                (scratch / "venv").rename(folder)
+    return python
+
+
+def _locked(project: str) -> str:
+    """The lines of one project in the lock."""
+    lines = LOCK.read_text(encoding="utf-8").splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"{project}=="))
+    end = next((n for n in range(start + 1, len(lines)) if not lines[n].startswith(" ")), len(lines))
+    return "\n".join(lines[start:end]) + "\n"
+
+
+def _own_package(python: Path, scratch: Path) -> Path:
+    """A folder with this project as it is installed, compiled without the paths of this machine."""
+    source, site = scratch / "source", scratch / "site"
+    source.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.pyd"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    flags = "" if os.name == "nt" else f"-ffile-prefix-map={source}=. -g0"
+    _pip(
+        python,
+        *("install", "--no-deps", "--no-build-isolation", "--no-compile", "--target", site, source),
+        CFLAGS=flags,
+    )
+    if not [*(site / "imgproc_local" / "codecs").glob("_ssimulacra2.*[od]")]:
+        raise Unbuildable("the C extension was not compiled; a C compiler and Python's headers are needed.")
+    return site
+
+
+# ---- the program ----
+
+
+def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> Path:
+    """The folder in which PyInstaller left the program."""
+    made = scratch / "made"
+    _run(
+        [
+            *(python, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"),
+            *("--distpath", made, "--workpath", scratch / "pyinstaller", BUILD / "imgproc-local.spec"),
+        ],
+        PYINSTALLER_CONFIG_DIR=str(scratch / "pyinstaller-cache"),
+        IMGPROC_FREEZE_SITE=str(site),
+        IMGPROC_FREEZE_ONE_FILE="1" if one_file else "",
+        IMGPROC_FREEZE_SCRATCH=str(scratch),
+    )
+    return made
+
+
+def _describe(python: Path, scratch: Path, site: Path, made: Path, name: str) -> None:
+    """Bill of materials and licences, beside the program."""
+    _run([python, BUILD / "bill.py", scratch / "contents.json", site, made, name])
+
+
+def _hand_over(made: Path, out: Path, name: str) -> Path:
+    """Moves the results to where they are wanted, and writes their sums."""
+    results = sorted(made.iterdir())
+    for result in results:
+        there = out / result.name
+        if there.is_dir() and not there.is_symlink():
+            shutil.rmtree(there)
+        else:
+            there.unlink(missing_ok=True)
+        shutil.move(result, there)
+    sums = []
+    for result in results:
+        there = out / result.name
+        files = sorted(there.rglob("*")) if there.is_dir() else [there]
+        sums += [f"{_sha256(file)}  {file.relative_to(out).as_posix()}\n" for file in files if file.is_file()]
+    (out / f"{name}.SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+    program = out / name / ONE_FOLDER if name == ONE_FOLDER else out / name
+    return program.with_suffix(".exe") if os.name == "nt" else program
+
+
+def _tell_sizes(out: Path, name: str) -> None:
+    for result in (out / name, out / f"{name}.exe"):
+        if result.exists():
+            files = [result] if result.is_file() else [*result.rglob("*")]
+            size_bytes = sum(file.stat().st_size for file in files if file.is_file() and not file.is_symlink())
+            print(f"{result}: {size_bytes / 1e6:.1f} MB")
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# ---- running things ----
+
+
+@contextmanager
+def _scratch(work: Path) -> Iterator[Path]:
+    """A folder of this run's own, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="run-", dir=work) as name:
+        yield Path(name)
+
+
+def _pip(python: Path, *arguments: str | Path, **environment: str) -> None:
+    _run([python, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"], **environment)
+
+
+def _run(command: list[str | Path], **environment: str) -> None:
+    """Runs a command in surroundings that make the same bytes each time. Raises: Unbuildable."""
+    fixed = {
+        "SOURCE_DATE_EPOCH": str(_commit_time()),
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("IMGPROC_", "PYTHON"))}
+    ended = subprocess.run([str(part) for part in command], cwd=ROOT, env=inherited | fixed | environment, check=False)
+    if ended.returncode:
+        raise Unbuildable(f"this ended with {ended.returncode}: {' '.join(map(str, command))}")
+
+
+def _commit_time() -> int:
+    """When the commit was made, in seconds since 1970; without git, or with SOURCE_DATE_EPOCH, what that says."""
+    told = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not told and (git := shutil.which("git")):
+        asked = [git, "log", "-1", "--format=%ct"]
+        told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return int(told) if told.isdigit() else EARLIEST_TIME
+
+
+if __name__ == "__main__":
+    main()
