@@ -1,0 +1,158 @@
+"""What ELF objects say of themselves: their segments, and the versions of glibc's symbols that they need.
+
+Only little-endian 64-bit objects, which is every Linux that the program is built for. Source: System V ABI, gABI 4.1,
+chapters 4 and 5; LSB 5.0, section 10.7 (symbol versioning).
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+MAGIC = b"\x7fELF\x02\x01"
+PT_LOAD, PT_DYNAMIC = 1, 2
+DT_NULL, DT_STRTAB, DT_VERNEED, DT_VERNEEDNUM = 0, 5, 0x6FFFFFFE, 0x6FFFFFFF
+LARGEST_PAGE_BYTES = {62: 4096}  # EM_X86_64
+"""By machine; 64 KiB on others. What is aligned to more than a page only leaves holes in the file."""
+HEADER_BYTES = 64
+
+
+class Segment(NamedTuple):
+    """One program header."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_bytes: int
+    memory_bytes: int
+    align: int
+
+
+class Elf:
+    """An object, read from the disk piece by piece."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            self.data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        start, size, count = (*struct.unpack_from("<Q", self.data, 32), *struct.unpack_from("<HH", self.data, 54))
+        machine = struct.unpack_from("<H", self.data, 18)[0]
+        self.page_bytes = LARGEST_PAGE_BYTES.get(machine, 65536)
+        self.headers = ((0, HEADER_BYTES), (start, start + size * count))
+        self.segments = []
+        for number in range(count):
+            kind, flags, offset, address, _, file_bytes, memory_bytes, align = struct.unpack_from(
+                "<IIQQQQQQ", self.data, start + number * size
+            )
+            self.segments.append(Segment(kind, flags, offset, address, file_bytes, memory_bytes, align))
+
+    def loaded(self) -> list[Segment]:
+        return [segment for segment in self.segments if segment.kind == PT_LOAD]
+
+    def glibc_versions(self) -> set[tuple[int, ...]]:
+        """The versions of glibc whose symbols are needed: {(2, 2, 5), (2, 34)}."""
+        dynamic = next((segment for segment in self.segments if segment.kind == PT_DYNAMIC), None)
+        if dynamic is None:
+            return set()
+        places = {}
+        for place in range(dynamic.offset, dynamic.offset + dynamic.file_bytes, 16):
+            tag, value = struct.unpack_from("<QQ", self.data, place)
+            if tag == DT_NULL:
+                break
+            places[tag] = value
+        if DT_VERNEED not in places:
+            return set()
+        names = self._place(places[DT_STRTAB])
+        found = set()
+        file = self._place(places[DT_VERNEED])
+        for _ in range(places[DT_VERNEEDNUM]):
+            _, count, _, first, following = struct.unpack_from("<HHIII", self.data, file)
+            version = file + first
+            for _ in range(count):
+                _, _, _, name, later = struct.unpack_from("<IHHII", self.data, version)
+                text = self.data[names + name : self.data.find(b"\0", names + name)].decode()
+                if matched := re.fullmatch(r"GLIBC_([\d.]+)", text):
+                    found.add(tuple(map(int, matched[1].split("."))))
+                version += later
+            file += following
+        return found
+
+    def _place(self, address: int) -> int:
+        """Where in the file lies what is loaded at `address`."""
+        for segment in self.loaded():
+            if segment.address <= address < segment.address + segment.file_bytes:
+                return segment.offset + address - segment.address
+        raise ValueError(f"no segment is loaded at {address:#x}")
+
+
+def is_elf(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+def write_compact(source: Path, target: Path) -> None:
+    """Writes the object with nothing in it but what is loaded: without symbols for debuggers and section headers.
+
+    The segments move together in the file and keep their addresses. `strip` can't do that to libraries of wheels, whose
+    segments were moved behind their sections when they were made to carry their dependencies: it writes into them.
+
+    Raises: ValueError where the object is not laid out like one that is loaded.
+    """
+    elf = Elf(source)
+    moved, content = {}, bytearray()
+    for load in sorted(elf.loaded(), key=lambda load: load.offset):
+        place = len(content) + (load.address - len(content)) % elf.page_bytes
+        content += bytes(place - len(content)) + elf.data[load.offset : load.offset + load.file_bytes]
+        moved[load] = place
+
+    def new_place(start: int, end: int) -> int:
+        for load, place in moved.items():
+            if load.offset <= start and end <= load.offset + load.file_bytes:
+                return place + start - load.offset
+        raise ValueError(f"{source.name}: what lies from {start:#x} to {end:#x} is not loaded")
+
+    header, table = (new_place(*part) for part in elf.headers)
+    if header != 0:
+        raise ValueError(f"{source.name}: its header is not loaded first")
+    size = struct.unpack_from("<H", content, 54)[0]
+    for number, segment in enumerate(elf.segments):
+        if segment.file_bytes:
+            place = new_place(segment.offset, segment.offset + segment.file_bytes)
+            struct.pack_into("<Q", content, table + number * size + 8, place)
+        if segment.kind == PT_LOAD:
+            struct.pack_into("<Q", content, table + number * size + 48, elf.page_bytes)
+    struct.pack_into("<QQ", content, 32, table, 0)  # no section headers any more
+    struct.pack_into("<HH", content, 60, 0, 0)
+    target.write_bytes(content)
+    if not loads_the_same(source, target):
+        raise ValueError(f"{source.name}: it would load otherwise")
+
+
+def loads_the_same(one: Path, other: Path) -> bool:
+    """Whether a process sees the same bytes at the same addresses, whichever of the two objects it loads."""
+    a, b = Elf(one), Elf(other)
+    if len(a.segments) != len(b.segments):
+        return False
+    for left, right in zip(a.segments, b.segments, strict=True):
+        if (left.kind, left.flags, left.address) != (right.kind, right.flags, right.address):
+            return False
+        if left.kind != PT_LOAD:
+            continue
+        if right.align < b.page_bytes or (right.offset - right.address) % right.align:
+            return False
+        size = max(left.memory_bytes, right.memory_bytes)
+        if _in_memory(a, left, size) != _in_memory(b, right, size):
+            return False
+    return True
+
+
+def _in_memory(elf: Elf, segment: Segment, size: int) -> bytes:
+    """The segment as it is loaded, the headers blanked: they tell of places in the file."""
+    content = bytearray(elf.data[segment.offset : segment.offset + segment.file_bytes].ljust(size, b"\0"))
+    for start, end in elf.headers:
+        first, last = max(0, start - segment.offset), max(0, end - segment.offset)
+        content[first:last] = bytes(len(content[first:last]))
+    return bytes(content)
