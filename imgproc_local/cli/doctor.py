@@ -104,6 +104,7 @@ def _installation() -> Iterator[Check]:
     yield _libvips()
     yield _pillow()
     yield _scoring()
+    yield _processor()
 
 
 def _sqlite() -> Check:
@@ -163,6 +164,16 @@ def _scoring() -> Check:
         return Check("scoring", "ok", "SSIMULACRA 2.1 by the C extension")
     advice = "Install a C compiler and Python's headers, then install the program again."
     return Check("scoring", "warning", "SSIMULACRA 2.1 by libvips, ten times slower", advice)
+
+
+def _processor() -> Check:
+    """Whether vision models can run here."""
+    from imgproc_local.vision.processor import processor_problem
+
+    problem = processor_problem()
+    if problem is not None:
+        return Check("processor", "warning", problem, "Without one, texts tell what files say for certain.")
+    return Check("processor", "ok", f"{platform.machine()}, can run vision models")
 
 
 # ---- where the data lies ----

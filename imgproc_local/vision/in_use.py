@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.processor import processor_problem
 from imgproc_local.vision.proof import NOT_INSTALLED, known_problem, llama_is_installed, proved
 from imgproc_local.vision.store import NO_MODEL, Models
 
@@ -35,4 +36,6 @@ def in_use(models: Models, setting: str) -> InUse:
         return InUse(name, error.message)
     if not llama_is_installed():
         return InUse(name, NOT_INSTALLED)
+    if problem := processor_problem():
+        return InUse(name, problem)
     return InUse(name, known_problem(model), proved(model), models.grades(name))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import platform
 import sys
 from collections import deque
 from functools import cache
@@ -14,9 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.processor import processor_problem
 
-NEEDED_FLAGS = ("avx2", "fma", "f16c", "bmi2")
-"""What the portable build needs of an x86-64 processor: Haswell (2013) and newer."""
 SPINS = "1000"
 """How often a thread looks whether the others are done before it sleeps: some microseconds."""
 ERROR_LEVEL = 4
@@ -32,11 +30,8 @@ class Library:
             raise ModelUnusable(
                 "llama-cpp-python is not installed: install imgproc-local[vision], see the README, A vision model."
             )
-        missing = _missing_flags()
-        if missing:
-            raise ModelUnusable(
-                f"A vision model needs a processor with AVX2, FMA, F16C and BMI2; this one lacks {', '.join(missing)}."
-            )
+        if problem := processor_problem():
+            raise ModelUnusable(problem)
         # read by libgomp when it is loaded. Threads that spin while they wait for one another starve where other work,
         # our own codecs for instance, takes a core: 30 s instead of 0.3 s were seen
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
@@ -81,13 +76,6 @@ class Library:
 def library() -> Library:
     """The one library of this process. Raises `ModelUnusable` where it is not installed or can't run here."""
     return Library()
-
-
-def _missing_flags() -> list[str]:
-    if platform.machine().lower() not in ("x86_64", "amd64") or not Path("/proc/cpuinfo").exists():
-        return []
-    line = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
-    return [flag for flag in NEEDED_FLAGS if flag not in line.split()]
 
 
 def physical_cores() -> int:

@@ -26,6 +26,7 @@ from msgspec import Struct
 import imgproc_local
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.vision.model import VisionModel
+from imgproc_local.vision.processor import processor_problem
 from imgproc_local.vision.store import MANIFEST_FILE, Manifest, read_json, write_json
 
 log = logging.getLogger(__name__)
@@ -90,10 +91,12 @@ def ensure_proved(
     """
     if not llama_is_installed():
         raise ModelUnusable(NOT_INSTALLED)
+    if problem := processor_problem():
+        raise ModelUnusable(problem)  # told at once and not kept: another processor may have the folder next
     proof = _kept(model)
     if proof is None or (proof.problem is not None and (again or time.time() - proof.at > FAILURE_KEPT_S)):
-        problem = _ask_child(model, own_command() if command is None else command, timeout_s, check_stop)
-        proof = Proof(problem, time.time())
+        found = _ask_child(model, own_command() if command is None else command, timeout_s, check_stop)
+        proof = Proof(found, time.time())
         _keep(model, proof)
     if proof.problem is not None:
         raise ModelUnusable(f"The model {model.name!r} does not work here: {proof.problem}")
