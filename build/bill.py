@@ -1,1 +1,190 @@
-print("bill: later")
+"""Writes what is inside a frozen program: a CycloneDX bill of materials, and a folder with the licences.
+
+`bill.py CONTENTS SITE FOLDER NAME` is run by `freeze.py` with the interpreter of the build's environment. CONTENTS is
+what PyInstaller collected and from where, SITE this project as installed; NAME.cdx.json and NAME-licences/ go into
+FOLDER. Every file belongs to exactly one of: a wheel, the interpreter, a library of the system, this project. What can
+be put nowhere, or has no licence, ends the build.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+
+BUILD = Path(__file__).parent
+INSIDE = tomllib.loads((BUILD / "inside.toml").read_text(encoding="utf-8"))
+LICENCE_FILE = re.compile(r"(^|/)(licen[sc]es?/|licen[sc]e|copying|notice|copyright)[^/]*", re.IGNORECASE)
+SPDX = re.compile(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*")
+CLASSIFIERS = {
+    "License :: OSI Approved :: MIT License": "MIT",
+    "License :: OSI Approved :: BSD License": "BSD-3-Clause",
+    "License :: OSI Approved :: Apache Software License": "Apache-2.0",
+    "License :: OSI Approved :: ISC License (ISCL)": "ISC",
+}
+BOOTLOADER = "pyinstaller"
+"""Its bootloader is the program itself, which PyInstaller does not list among the contents."""
+
+Component = dict[str, Any]
+
+
+def main(contents: Path, site: Path, folder: Path, name: str) -> None:
+    entries = [entry for kind in json.loads(contents.read_text()).values() for entry in kind]
+    sources = [Path(source) for _, source, kind in entries if kind != "SYMLINK"]
+    licences = folder / f"{name}-licences"
+    components = sorted(_components(sources, site, licences), key=lambda component: component["name"].lower())
+    own = next(iter(distributions(path=[str(site)])))
+    _copy_licences(own, licences)
+    bill = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "timestamp": datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC).isoformat(),
+            "component": {"type": "application", **_of_distribution(own)},
+        },
+        "components": components,
+    }
+    (folder / f"{name}.cdx.json").write_text(json.dumps(bill, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{name}: {len(components)} components, {sum(len(c.get('components', ())) for c in components)} inside them")
+
+
+def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Component]:
+    wheels, owners = {}, {}
+    for distribution in distributions():
+        wheels[_name(distribution)] = distribution
+        for file in distribution.files or ():
+            owners[Path(str(distribution.locate_file(file))).resolve()] = _name(distribution)
+    found = {BOOTLOADER}
+    system: dict[Path, None] = {}
+    interpreter = [Path(sys.base_prefix, "lib").resolve(), *_standard_library()]
+    made_by_the_build = [site.resolve().parent, BUILD]
+    for source in sources:
+        real = source.resolve()
+        if real in owners:
+            found.add(owners[real])
+        elif source.name.startswith(("libpython", "python3")) or _is_below(real, interpreter):
+            continue
+        elif not _is_below(real, made_by_the_build) and str(source) != "-":
+            system[real] = None
+    for name in found:
+        _copy_licences(wheels[name], licences, *INSIDE["wheels"].get(name, {}).get("texts", ()))
+        inside = INSIDE["wheels"].get(name, {}).get("libraries", {})
+        nested = [{"type": "library", "name": part, **_licence(terms)} for part, terms in inside.items()]
+        yield {"type": "library", **_of_distribution(wheels[name]), **({"components": nested} if nested else {})}
+    yield _interpreter(licences)
+    for file in system:
+        yield _of_system(file, licences)
+
+
+def _name(distribution: Distribution) -> str:
+    return re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+
+
+def _is_below(path: Path, folders: list[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _standard_library() -> list[Path]:
+    import sysconfig
+
+    return [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
+
+
+# ---- one component ----
+
+
+def _of_distribution(distribution: Distribution) -> Component:
+    name, version = distribution.metadata["Name"], distribution.version
+    terms = distribution.metadata["License-Expression"] or distribution.metadata["License"]
+    if not terms or not SPDX.fullmatch(terms):
+        told = [CLASSIFIERS[each] for each in distribution.metadata.get_all("Classifier") or () if each in CLASSIFIERS]
+        terms = " AND ".join(told) or terms
+    if not terms:
+        raise SystemExit(f"bill: {name} {version} names no licence")
+    purl = f"pkg:pypi/{_name(distribution)}@{version}"
+    return {"bom-ref": purl, "name": name, "version": version, "purl": purl, **_licence(terms)}
+
+
+def _licence(terms: str) -> Component:
+    """SPDX terms as they are, others by their first line."""
+    if SPDX.fullmatch(terms):
+        return {"licenses": [{"expression": terms}]}
+    return {"licenses": [{"license": {"name": terms.strip().splitlines()[0][:100]}}]}
+
+
+def _copy_licences(distribution: Distribution, licences: Path, *texts: str) -> None:
+    folder = licences / _name(distribution)
+    folder.mkdir(parents=True)
+    for file in sorted(distribution.files or (), key=str):
+        _, metadata, told = file.as_posix().rpartition(".dist-info/")
+        if metadata and LICENCE_FILE.match(told):
+            name = told.removeprefix("licenses/").replace("/", "-")
+            shutil.copyfile(str(distribution.locate_file(file)), folder / name)
+    for text in texts:
+        shutil.copyfile(BUILD / "licences" / f"{text}.txt", folder / f"{text}.txt")
+    if not any(folder.iterdir()):
+        # some wheels only name their licence
+        (folder / "METADATA").write_text(distribution.read_text("METADATA") or "", encoding="utf-8")
+
+
+def _interpreter(licences: Path) -> Component:
+    version = platform.python_version()
+    folders = [*_standard_library(), Path(f"/usr/share/doc/python{version.rpartition('.')[0]}")]
+    texts = [folder / name for folder in folders for name in ("LICENSE.txt", "LICENSE", "copyright")]
+    _copy_text(next((text for text in texts if text.exists()), None), licences / "python", "Python")
+    return {"type": "platform", "bom-ref": f"cpython@{version}", "name": "CPython", "version": version} | _licence(
+        "Python-2.0.1"
+    )
+
+
+def _of_system(file: Path, licences: Path) -> Component:
+    """A library of the system, with its package's version and licence where the system tells them."""
+    terms = next((INSIDE["system"][key] for key in INSIDE["system"] if file.name.startswith(f"{key}.")), None)
+    if terms is None:
+        raise SystemExit(f"bill: {file} is of no wheel, and inside.toml has no licence for it")
+    package, version = _package(file)
+    texts = [Path(f"/usr/share/doc/{package}/copyright"), *sorted(Path(f"/usr/share/licenses/{package}").glob("*"))]
+    text = next((text for text in texts if text.exists()), None)
+    _copy_text(text, licences / file.name.partition(".so")[0], file.name)
+    facts = {"name": file.name, "version": version, **_licence(terms)}
+    return {"type": "library", "bom-ref": f"system/{file.name}", **facts, "description": f"of the package {package}"}
+
+
+def _package(file: Path) -> tuple[str, str]:
+    """The system's package of a file and its version; empty where no package manager knows."""
+    questions = {
+        "dpkg-query": (["-S", f"*/{file.name}"], ["-W", "-f", "${Version}"]),
+        "rpm": (["-qf", "--qf", "%{NAME}:\n", str(file)], ["-q", "--qf", "%{VERSION}-%{RELEASE}"]),
+    }
+    for tool, (whose, version) in questions.items():
+        if not shutil.which(tool):
+            continue
+        owner = subprocess.run([tool, *whose], capture_output=True, text=True, check=False)
+        if owner.returncode == 0:
+            package = owner.stdout.splitlines()[0].rpartition(": ")[0].split(",")[0] or owner.stdout.split(":")[0]
+            told = subprocess.run([tool, *version, package], capture_output=True, text=True, check=False)
+            return package.partition(":")[0], told.stdout.strip()
+    return "", ""
+
+
+def _copy_text(text: Path | None, folder: Path, of: str) -> None:
+    if text is None:
+        print(f"bill: no licence text of {of} found on this machine, only its name is told", file=sys.stderr)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(text, folder / text.name)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:4]), sys.argv[4])

@@ -1,6 +1,6 @@
 """Makes one program of the service: `python build/freeze.py [--one-file] [--out DIR]`, with any Python from 3.11 on.
 
-It needs nothing installed but that Python with its `venv`, a C and C++ compiler, and on the first run a network. What it
+It needs nothing installed but that Python with its `venv`, a C and C++ compiler, and on the first run a network. It
 leaves in DIR (`dist/`):
 
     imgproc-local/imgproc-local     the one-folder program; its parts lie in imgproc-local/_internal/
@@ -58,7 +58,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--one-file", action="store_true", help="a single file instead of a folder")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where the program goes  [dist/]")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where it goes  [dist/]")
     parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
     return parser.parse_args()
 
@@ -228,6 +228,7 @@ def _run(command: list[str | Path], **environment: str) -> None:
         "SOURCE_DATE_EPOCH": str(_commit_time()),
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",  # the package comes from where it was installed, not from the tree around
         "PYTHONDONTWRITEBYTECODE": "1",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from babel import localedata
 from babel.core import get_global
-from imgproc_local.domain.languages import LANGUAGES
 from PyInstaller.utils.hooks import collect_data_files
+
+from imgproc_local.domain.languages import LANGUAGES
 
 hiddenimports = ["babel.dates", "babel.plural"]  # named in the pickled data
 
@@ -21,16 +22,14 @@ TABLES = {
 }
 UNIT = "duration-second"
 
-needed = {"root"}
-for code in LANGUAGES:
-    needed.add(code)
-    while code != "root":
-        code = get_global("parent_exceptions").get(code) or code.rpartition("_")[0] or "root"
-        needed.add(code)
+needed = set(LANGUAGES)
+parents = get_global("parent_exceptions")
+while ancestors := {parents.get(code) or code.rpartition("_")[0] or "root" for code in needed} - needed:
+    needed |= ancestors
 
 folder = Path(os.environ["IMGPROC_FREEZE_SCRATCH"]) / "locale-data"
 folder.mkdir()
-for code in needed:
+for code in sorted(needed):
     whole = pickle.loads((Path(localedata.__file__).parent / "locale-data" / f"{code}.dat").read_bytes())
     kept = {name: whole[name] for name in whole if name in TABLES}
     if "unit_patterns" in kept:

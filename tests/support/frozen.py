@@ -11,7 +11,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".build"
-INGREDIENTS = ("imgproc_local", "build", "pyproject.toml", "setup.py", "requirements-build.lock", "LICENSE", "README.md")
+INGREDIENTS = (
+    "imgproc_local",
+    "build",
+    "pyproject.toml",
+    "setup.py",
+    "requirements-build.lock",
+    "LICENSE",
+    "README.md",
+)
 BUILD_TIMEOUT_S = 1200
 """With nothing cached llama.cpp is compiled on the way, which takes four minutes of two cores."""
 
