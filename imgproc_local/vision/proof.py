@@ -225,9 +225,12 @@ def _llama_build() -> list[object]:
         version = importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError:  # in a frozen program
         version = ""
-    found = importlib.util.find_spec("llama_cpp")
-    libraries = sorted((Path(found.origin).parent / "lib").glob("*")) if found and found.origin else []
-    stats = [(library.name, library.stat()) for library in libraries]
+    if getattr(sys, "frozen", False):  # a single file unpacks its libraries anew at every start
+        parts = [Path(sys.executable)]
+    else:
+        found = importlib.util.find_spec("llama_cpp")
+        parts = sorted((Path(found.origin).parent / "lib").glob("*")) if found and found.origin else []
+    stats = [(part.name, part.stat()) for part in parts]
     return [version, [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]]
 
 

@@ -19,6 +19,7 @@ from imgproc_local.compose import open_store
 from imgproc_local.config import ENV_PREFIX, Config
 
 ROOT = Path(__file__).parents[2]
+SOURCE = (sys.executable, "-m", "imgproc_local")
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
@@ -56,16 +57,18 @@ def command_line(
 
 
 class ServerProcess:
-    """`serve` on `folder`. What it writes goes to `log`, beside the folder."""
+    """`serve` on `folder`, by `program`. What it writes goes to `log`, beside the folder."""
 
-    def __init__(self, folder: Path, port: int = 0, **settings: object) -> None:
+    def __init__(
+        self, folder: Path, port: int = 0, *, program: tuple[str | Path, ...] = SOURCE, **settings: object
+    ) -> None:
         self.folder = folder
         self.log = folder.parent / f"{folder.name}.log"
         self._begins_at = self.log.stat().st_size if self.log.exists() else 0
         settings = {"codec_threads": 2, **settings, "data_dir": folder}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "imgproc_local", "serve", "--no-browser", "--port", str(port)],
+                [*program, "serve", "--no-browser", "--port", str(port)],
                 cwd=ROOT,
                 env=clean_environment(**settings) | {"PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
@@ -127,9 +130,11 @@ def reset_peak(pid: int) -> None:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, port: int = 0, **settings: object) -> Iterator[ServerProcess]:
+def serving(
+    folder: Path, port: int = 0, *, program: tuple[str | Path, ...] = SOURCE, **settings: object
+) -> Iterator[ServerProcess]:
     """A server that is ready, and not there any more after the block."""
-    server = ServerProcess(folder, port, **settings)
+    server = ServerProcess(folder, port, program=program, **settings)
     try:
         server.wait_ready()
         yield server

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".build"
@@ -69,3 +71,13 @@ def _tree() -> str:
             if file.is_file() and file.suffix not in (".so", ".pyd", ".pyc"):
                 whole.update(f"{file.relative_to(ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
     return whole.hexdigest()[:16]
+
+
+def build_module(name: str) -> ModuleType:
+    """One of the scripts in build/, which is a folder of scripts and no package."""
+    spec = importlib.util.spec_from_file_location(f"build_{name}", ROOT / "build" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

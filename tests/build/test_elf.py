@@ -1,0 +1,79 @@
+"""Objects lose only what is never loaded, and whoever writes into what is loaded is found out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.frozen import build_module
+
+elf = build_module("elf")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has ELF objects")
+
+
+def wheels_objects() -> list[Path]:
+    """Pillow's: their segments were moved behind debug sections when the wheel was made to carry its libraries."""
+    import PIL
+
+    return sorted(Path(PIL.__file__).parent.glob("_imaging*.so"))
+
+
+@pytest.fixture
+def source() -> Path:
+    return next(path for path in wheels_objects() if path.name.startswith("_imaging."))
+
+
+def test_a_compact_object_loads_the_same_and_works(source: Path, tmp_path: Path) -> None:
+    compact = tmp_path / source.name
+    elf.write_compact(source, compact)
+    assert compact.stat().st_size <= source.stat().st_size
+    assert elf.loads_the_same(source, compact)
+    assert elf.Elf(compact).glibc_versions() == elf.Elf(source).glibc_versions()
+    # in a process of its own: its libraries are where the wheel's are
+    script = (
+        "import importlib.machinery, importlib.util, sys, PIL\n"
+        "loader = importlib.machinery.ExtensionFileLoader('PIL._imaging', sys.argv[1])\n"
+        "spec = importlib.util.spec_from_loader('PIL._imaging', loader)\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "loader.exec_module(module)\n"
+        "print(module.new('L', (2, 3)).size)\n"
+    )
+    libraries = {"LD_LIBRARY_PATH": str(source.parents[1] / "pillow.libs")}
+    ran = subprocess.run(
+        [sys.executable, "-c", script, compact], env=libraries, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "(2, 3)"
+
+
+def test_one_byte_of_code_makes_another_object(source: Path, tmp_path: Path) -> None:
+    code = next(segment for segment in elf.Elf(source).loaded() if segment.flags & 1)
+    content = bytearray(source.read_bytes())
+    content[code.offset + code.file_bytes // 2] ^= 1
+    changed = tmp_path / "changed.so"
+    changed.write_bytes(content)
+    assert not elf.loads_the_same(source, changed)
+
+
+def test_a_segment_elsewhere_in_memory_makes_another_object(source: Path, tmp_path: Path) -> None:
+    compact = tmp_path / "compact.so"
+    elf.write_compact(source, compact)
+    content = bytearray(compact.read_bytes())
+    start = elf.Elf(compact).headers[1][0]
+    last = max(n for n, segment in enumerate(elf.Elf(compact).segments) if segment.kind == elf.PT_LOAD)
+    content[start + last * 56 + 16 + 2] ^= 1  # its address
+    compact.write_bytes(content)
+    assert not elf.loads_the_same(source, compact)
+
+
+def test_the_interpreter_needs_some_glibc() -> None:
+    versions = elf.Elf(Path(sys.executable).resolve()).glibc_versions()
+    assert (2, 2, 5) in versions or max(versions) >= (2, 17)
+
+
+def test_text_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("#!/bin/sh\n")
+    assert not elf.is_elf(tmp_path / "text")

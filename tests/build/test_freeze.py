@@ -1,0 +1,62 @@
+"""freeze.py says what it lacks, and takes pip's own hashes from the lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.frozen import ROOT, build_module
+
+freeze = build_module("freeze")
+compare = build_module("compare")
+
+
+def test_pip_comes_from_the_lock_with_its_hashes() -> None:
+    lines = freeze._locked("pip").splitlines()
+    assert lines[0].startswith("pip==")
+    assert all(line.strip().startswith("--hash=sha256:") for line in lines[1:])
+    assert len(lines) > 1
+
+
+def test_the_lock_builds_llama_cpp_for_every_processor() -> None:
+    assert "-DGGML_NATIVE=OFF" in freeze._locked("llama-cpp-python")
+
+
+def test_an_older_python_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 10, 9))
+    with pytest.raises(freeze.Unbuildable, match=r"3\.11 or newer"):
+        freeze._check_interpreter()
+
+
+def test_a_python_without_a_shared_library_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(freeze.sysconfig, "get_config_var", lambda name: 0)
+    with pytest.raises(freeze.Unbuildable, match="shared libpython"):
+        freeze._check_interpreter()
+
+
+def test_a_step_that_fails_is_named() -> None:
+    with pytest.raises(freeze.Unbuildable, match="ended with 3"):
+        freeze._run([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_it_needs_nothing_but_the_standard_library() -> None:
+    script = ROOT / "build" / "freeze.py"
+    told = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
+    assert "--one-file" in told
+
+
+def test_two_folders_are_compared_by_content_mode_and_link(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "same").write_text("same")
+        (tmp_path / name / "sub" / "content").write_text(name)
+        (tmp_path / name / "mode").write_text("x")
+        (tmp_path / name / "link").symlink_to(name)
+    (tmp_path / "one" / "mode").chmod(0o755)
+    (tmp_path / "one" / "alone").touch()
+    assert compare.differences(tmp_path / "one", tmp_path / "other") == ["alone", "link", "mode", "sub/content"]
+    assert compare.differences(tmp_path / "one", tmp_path / "one") == []

@@ -1,0 +1,271 @@
+"""The one-folder program: what is in it and what is not, and that it does everything that the source does."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image, ImageDraw
+
+from imgproc_local.domain.languages import LANGUAGES
+from tests.faults.server_process import SOURCE, clean_environment, make_key, serving
+from tests.support.frozen import build_module, freeze, one_file, one_folder
+from tests.support.tiny import MMPROJ, TEXT
+
+TIMEOUT_S = 120
+LARGEST_BYTES, LARGEST_FILE_BYTES = 75_000_000, 35_000_000
+MODEL = "the model tiny"
+EMULATED_TIMEOUT_S = 300
+
+needs_emulator = pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="qemu-user is not installed")
+
+
+def program() -> Path:
+    return one_folder() / "imgproc-local"
+
+
+def picture(kind: str = "JPEG") -> bytes:
+    """A red circle left of a blue square, which the tiny model knows."""
+    image = Image.new("RGB", (320, 240), "grey")
+    draw = ImageDraw.Draw(image)
+    draw.ellipse((40, 60, 140, 160), fill="red")
+    draw.rectangle((190, 60, 290, 160), fill="blue")
+    with io.BytesIO() as file:
+        image.save(file, kind)
+        return file.getvalue()
+
+
+def run(command: Sequence[str | Path], folder: Path, *arguments: str | Path, timeout_s: float = TIMEOUT_S) -> str:
+    """What a command prints that works on `folder`, started elsewhere and with nothing in its environment."""
+    ended = subprocess.run(
+        [*command, "--data-dir", folder / "data", *arguments],
+        cwd=folder,
+        env={} if command != SOURCE else clean_environment() | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def answers(root: str, key: str, operations: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """The finished job of each operation on one picture."""
+    done = {}
+    with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=timeout_s) as client:
+        for operation in operations:
+            taken = client.post(f"/images/{operation}", files={"image": ("DSC_1.png", picture("PNG"))})
+            assert taken.status_code == 202, taken.text
+            path = f"/jobs/{taken.json()['data']['job_id']}"
+            job = client.get(path, headers={"Prefer": "wait=60"}).json()["data"]
+            while job["status"] not in ("completed", "failed"):  # emulated, it takes longer than one wait
+                job = client.get(path, headers={"Prefer": "wait=60"}).json()["data"]
+            done[operation] = job
+    return done
+
+
+# ---- what is in it ----
+
+
+def test_it_is_small() -> None:
+    files = [path for path in one_folder().rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
+
+
+def test_nothing_is_in_it_twice() -> None:
+    contents: dict[str, list[str]] = {}
+    for path in one_folder().rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.stat().st_size > 4096:
+            contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), []).append(path.name)
+    assert not [names for names in contents.values() if len(names) > 1]
+
+
+def test_neither_a_model_nor_numpy_is_in_it() -> None:
+    names = [path.name.lower() for path in one_folder().rglob("*")]
+    assert not [name for name in names if name.endswith(".gguf") or "numpy" in name or "openblas" in name]
+
+
+def test_libvips_is_a_file_that_can_be_replaced() -> None:
+    found = [path for path in (one_folder() / "_internal").rglob("libvips*.so*") if not path.is_symlink()]
+    assert len(found) == 1
+
+
+def test_the_bill_names_what_is_inside_and_its_licences_lie_beside_it() -> None:
+    beside = one_folder().parent
+    bill = json.loads((beside / "imgproc-local.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    components = {component["name"]: component for component in bill["components"]}
+    assert components.keys() >= {"CPython", "litestar", "pillow", "pyvips-binary", "llama_cpp_python", "pyinstaller"}
+    assert not components.keys() & {"numpy", "pip", "setuptools", "Faker", "hf-xet"}
+    assert all(component["licenses"] and component["version"] for component in components.values())
+    inside = {part["name"]: part["licenses"][0]["expression"] for part in components["pyvips-binary"]["components"]}
+    assert inside["libvips"] == "LGPL-2.1-or-later"
+    assert inside["libheif"] == "LGPL-3.0-or-later"
+    folders = {path.name for path in (beside / "imgproc-local-licences").iterdir() if any(path.iterdir())}
+    assert folders >= {"imgproc-local", "python", "pillow", "pyvips-binary", "llama-cpp-python", "pyinstaller"}
+    assert (beside / "imgproc-local-licences" / "pyvips-binary" / "LGPL-3.0.txt").exists()
+
+
+def test_the_sums_are_of_every_file() -> None:
+    beside = one_folder().parent
+    lines = (beside / "imgproc-local.SHA256SUMS").read_text().splitlines()
+    told = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    files = {path.relative_to(beside).as_posix() for path in beside.rglob("*") if path.is_file()}
+    assert told.keys() == files - {"imgproc-local.SHA256SUMS"}
+    assert told["imgproc-local/imgproc-local"] == hashlib.sha256(program().read_bytes()).hexdigest()
+
+
+def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
+    freeze(tmp_path / "again")
+    assert not build_module("compare").differences(one_folder().parent, tmp_path / "again")
+
+
+# ---- what it does ----
+
+
+def test_it_serves_what_is_asked(tmp_path: Path) -> None:
+    key = make_key(tmp_path / "data")
+    with serving(tmp_path / "data", program=(program(),)) as server:
+        root = server.wait_ready()
+        jobs = answers(root, key, ("analyze", "optimize", "convert", "process"))
+        assert [job["status"] for job in jobs.values()] == ["completed"] * 4
+        page = httpx.get(f"{root}/static/app.js", timeout=10)
+        assert page.status_code == 200
+        document = httpx.get(f"{root}/api/v1/openapi.json", timeout=10)
+        assert document.json()["openapi"].startswith("3.1")
+        assert server.terminate() == 0
+
+
+def test_it_says_in_every_language_what_the_source_says(tmp_path: Path) -> None:
+    file = tmp_path / "holiday at the sea.jpg"
+    image = Image.open(io.BytesIO(picture()))
+    exif = Image.Exif()
+    exif[0x8769] = {0x9003: "2024:05:17 12:00:00"}
+    image.save(file, exif=exif)
+    frames = [image.convert("P"), Image.new("P", image.size)]
+    frames[0].save(tmp_path / "moving.gif", save_all=True, append_images=frames[1:], duration=2700)
+    codes = list(LANGUAGES)
+    for start in range(0, len(codes), 10):
+        asked = ("process", file, tmp_path / "moving.gif", "--json", "--languages", ",".join(codes[start : start + 10]))
+        told = []
+        for name, command in (("frozen", (program(),)), ("source", SOURCE)):
+            results = json.loads(run(command, tmp_path, *asked, "--out", tmp_path / f"{name}-{start}"))
+            told.append([result["translations"] for result in results])
+        assert told[0] == told[1]
+        assert len(told[0][0]) == len(codes[start : start + 10])
+
+
+def test_a_model_is_proved_in_a_child_of_its_own_and_describes(tmp_path: Path) -> None:
+    run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
+    assert f"{MODEL}, works here" in run((program(),), tmp_path, "doctor")
+    (tmp_path / "a.jpg").write_bytes(picture())
+    results = json.loads(run((program(),), tmp_path, "process", tmp_path / "a.jpg", "--json", "--out", tmp_path / "o"))
+    text = results[0]["translations"][0]
+    assert text["source"] == "vision"
+    assert "red circle" in text["seo_alt_text"]
+
+
+def test_every_command_is_there(tmp_path: Path) -> None:
+    from imgproc_local.cli import COMMANDS
+
+    for name in COMMANDS:
+        assert "Usage:" in run((program(),), tmp_path, name, "--help")
+    assert "smolvlm2-256m" in run((program(),), tmp_path, "models", "list")
+    assert "C extension" in run((program(),), tmp_path, "doctor")
+
+
+def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> None:
+    """A browser would not start with the libraries that this program carries."""
+    told = tmp_path / "told"
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!/bin/sh\nenv > {told}.part && mv {told}.part {told}\n")
+    browser.chmod(0o755)
+    import pty
+
+    master, slave = pty.openpty()
+    environment = {"BROWSER": f"{browser} %s", "PATH": os.environ["PATH"], "LD_LIBRARY_PATH": "/opt/own"}
+    server = subprocess.Popen(
+        [program(), "--data-dir", tmp_path / "data", "serve", "--port", "0"],
+        env=environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        close_fds=True,
+    )
+    os.close(slave)
+    try:
+        for _ in range(200):
+            if told.exists():
+                break
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.wait(0.05)
+    finally:
+        server.kill()
+        server.wait()
+        os.close(master)
+    assert "LD_LIBRARY_PATH=/opt/own" in told.read_text().splitlines()
+
+
+# ---- on other processors ----
+
+
+def emulated(processor: str) -> tuple[str | Path, ...]:
+    """The program on an emulated processor.
+
+    The bootloader starts itself again with where its libraries are, and the kernel would start that on the processor
+    that is there: it is told that this was done.
+    """
+    told = {
+        "_PYI_ARCHIVE_FILE": program(),
+        "_PYI_PARENT_PROCESS_LEVEL": "-1",
+        "LD_LIBRARY_PATH": one_folder() / "_internal",
+    }
+    settings = [part for name, value in told.items() for part in ("-E", f"{name}={value}")]
+    return ("qemu-x86_64", *settings, "-cpu", processor, program())
+
+
+@needs_emulator
+@pytest.mark.parametrize(("processor", "source"), [("Haswell", "vision"), ("Nehalem", "facts")])
+def test_it_does_everything_on_an_old_processor(tmp_path: Path, processor: str, source: str) -> None:
+    """Haswell is the oldest with all that llama.cpp is built for; on a Nehalem a model is refused in words."""
+    run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
+    key = make_key(tmp_path / "data")
+    with serving(tmp_path / "data", program=emulated(processor)) as server:
+        jobs = answers(server.wait_ready(), key, ("analyze", "optimize", "convert", "process"), EMULATED_TIMEOUT_S)
+        assert [job["status"] for job in jobs.values()] == ["completed"] * 4
+        assert jobs["analyze"]["image"]["translations"][0]["source"] == source
+        told = "needs a processor with AVX2" in server.output()
+        assert told == (source == "facts")
+        assert server.terminate() == 0
+
+
+@needs_emulator
+def test_doctor_tells_that_a_processor_can_run_no_model(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    told = run(emulated("Nehalem"), tmp_path, "doctor", timeout_s=EMULATED_TIMEOUT_S)
+    assert "warning  processor" in told
+    assert "lacks avx2, fma, f16c, bmi2" in told
+
+
+# ---- as a single file ----
+
+
+def test_the_single_file_is_small_and_describes(tmp_path: Path) -> None:
+    """Its child, which proves the model, lives in the folder that the parent unpacked."""
+    assert one_file().stat().st_size <= LARGEST_FILE_BYTES
+    run((one_file(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
+    proofs = [*(tmp_path / "data" / "models" / "tiny").glob("proof-*")]
+    (tmp_path / "a.png").write_bytes(picture("PNG"))
+    results = json.loads(run((one_file(),), tmp_path, "process", tmp_path / "a.png", "--json", "--out", tmp_path / "o"))
+    assert results[0]["translations"][0]["source"] == "vision"
+    assert [*(tmp_path / "data" / "models" / "tiny").glob("proof-*")] == proofs, "a second start proved it again"
