@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from tests.bench.load import MIB, Connection, png_of_noise, print_table, verdict
-from tests.faults.server_process import ServerProcess, make_key, memory_bytes, reset_peak, serving
+from tests.faults.server_process import SOURCE, ServerProcess, make_key, memory_bytes, reset_peak, serving
 
 UPLOADS = 8
 UPLOAD_SIDE_PX = 2890  # three bytes a pixel: 23.9 MiB
@@ -29,12 +29,12 @@ PIECE_PAUSE_S = 0.02
 LAST_BYTES = 64 * 1024
 
 
-def start_seconds(folder: Path) -> float:
+def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> float:
     """From the start of the process to its first 200."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     began = time.perf_counter()
-    server = ServerProcess(folder, port)
+    server = ServerProcess(folder, port, program=program)
     try:
         while True:
             with contextlib.suppress(OSError, http.client.HTTPException):

@@ -1,0 +1,196 @@
+"""A frozen program beside the source it was made from: size, start, memory, requests and pictures. Linux only.
+
+Both take turns, several rounds of each, and the medians are compared, so that a machine that slows down slows both.
+`cold` is after the kernel has dropped its caches, which takes root. Run it where little else runs.
+
+`python -m tests.bench.frozen BINARY [--rounds 5] [--seconds 4] [--pictures 24]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.load import MIB, Connection, dispatch, jpeg_of_bytes, jpegs, wait_final, with_comment
+from tests.bench.memory import start_seconds
+from tests.faults.server_process import SOURCE, make_key, serving
+
+CONNECTIONS = 8
+STARTS = 5
+POSTS = 10
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+Program = tuple[str | Path, ...]
+
+
+def size_bytes(binary: Path) -> int:
+    """Of the single file, or of the folder around the program."""
+    if not (binary.parent / "_internal").is_dir():
+        return binary.stat().st_size
+    files = (path for path in binary.parent.rglob("*") if path.is_file() and not path.is_symlink())
+    return sum(path.stat().st_size for path in files)
+
+
+def cold_start_seconds(folder: Path, program: Program) -> float:
+    os.sync()
+    DROP_CACHES.write_text("3")
+    return start_seconds(folder, program)
+
+
+async def polls_per_second(root: str, key: str, job_id: str, seconds: float) -> float:
+    """`GET /jobs/{id}`, `CONNECTIONS` at a time, with nothing else to do."""
+    count = 0
+    ends_at = time.perf_counter() + seconds
+
+    async def one() -> None:
+        nonlocal count
+        connection = await Connection.open(root, key)
+        while time.perf_counter() < ends_at:
+            status, _ = await connection.get(f"/api/v1/jobs/{job_id}")
+            if status != 200:
+                raise SystemExit(f"a poll got {status}")
+            count += 1
+        connection.close()
+
+    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+    return count / seconds
+
+
+async def post_milliseconds(root: str, key: str) -> float:
+    """The median from the first byte of a 3 MB upload to its 202."""
+    picture = jpeg_of_bytes(3 * MIB)
+    connection = await Connection.open(root, key)
+    times_ms = []
+    for number in range(POSTS):
+        another = with_comment(picture, f"{number} of {time.time_ns()}")
+        began = time.perf_counter()
+        job_id = await dispatch(connection, "analyze", another)
+        times_ms.append((time.perf_counter() - began) * 1000)
+        await wait_final(connection, job_id)
+    connection.close()
+    return statistics.median(times_ms)
+
+
+async def picture_milliseconds(root: str, key: str, pictures: list[bytes]) -> float:
+    """The time of one picture of many that wait together for `process`."""
+    connection = await Connection.open(root, key)
+    began = time.perf_counter()
+    ids = [await dispatch(connection, "process", with_comment(each, f"{time.time_ns()}")) for each in pictures]
+    for job_id in ids:
+        if await wait_final(connection, job_id) != "completed":
+            raise SystemExit(json.dumps(await connection.get(f"/api/v1/jobs/{job_id}")))
+    connection.close()
+    return (time.perf_counter() - began) * 1000 / len(pictures)
+
+
+def measure_serving(program: Program, place: Path, pictures: list[bytes], seconds: float) -> dict[str, float]:
+    """What one server does in its life: idle, then asked, then at work."""
+    folder = place / "data"
+    key = make_key(folder)
+    with serving(folder, program=program) as server:
+        root = server.wait_ready()
+        time.sleep(1)
+        idle_mb = server.rss_bytes() / 1e6
+        asyncio.run(picture_milliseconds(root, key, pictures[:2]))  # libraries are loaded
+
+        async def first() -> str:
+            connection = await Connection.open(root, key)
+            job_id = await dispatch(connection, "analyze", pictures[0])
+            await wait_final(connection, job_id)
+            connection.close()
+            return job_id
+
+        return {
+            "idle memory, MB": idle_mb,
+            "GET /jobs/{id}, per second": asyncio.run(polls_per_second(root, key, asyncio.run(first()), seconds)),
+            "POST of 3 MB to its 202, ms": asyncio.run(post_milliseconds(root, key)),
+            "process of a 1.4-megapixel JPEG, ms": asyncio.run(picture_milliseconds(root, key, pictures)),
+        }
+
+
+def measure(
+    binary: Path, rounds: int, seconds: float, picture_count: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Each value of the source and of the frozen program."""
+    values: dict[str, tuple[list[float], list[float]]] = {}
+    programs: tuple[Program, Program] = (SOURCE, (binary.resolve(),))
+
+    def note(name: str, which: int, value: float) -> None:
+        values.setdefault(name, ([], []))[which].append(value)
+
+    def starts(name: str, start: Callable[[Path, Program], float], folder: Path) -> None:
+        for _ in range(STARTS):
+            for which, program in enumerate(programs):
+                note(name, which, start(folder, program))
+
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        files = [file.read_bytes() for file in jpegs(place, 6)]
+        pictures = [files[number % len(files)] for number in range(picture_count)]
+        starts("start to the first 200, warm, s", start_seconds, place / "starts")
+        if os.access(DROP_CACHES, os.W_OK):
+            starts("start to the first 200, cold, s", cold_start_seconds, place / "starts")
+        for number in range(rounds):
+            for which, program in enumerate(programs):
+                here = place / f"{number}-{which}"
+                here.mkdir()
+                for name, value in measure_serving(program, here, pictures, seconds).items():
+                    note(name, which, value)
+    return values
+
+
+BARS = {
+    "start to the first 200, warm, s": 0.6,
+    "start to the first 200, cold, s": 1.5,
+    "idle memory, MB": 60.0,
+}
+FASTER_IS_MORE = "GET /jobs/{id}, per second"
+ALLOWED = 0.05
+"""By how much the frozen program may be slower than the source."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--pictures", type=int, default=24)
+    arguments = parser.parse_args()
+    values = measure(arguments.binary, arguments.rounds, arguments.seconds, arguments.pictures)
+    folder_form = (arguments.binary.parent / "_internal").is_dir()
+    bar_mb = 75 if folder_form else 35
+    size_mb = size_bytes(arguments.binary) / 1e6
+    rows = [("size, MB", "", f"{size_mb:.1f}", "", f"≤ {bar_mb}: {_held(size_mb <= bar_mb)}")]
+    for name, (source, frozen) in values.items():
+        before, after = statistics.median(source), statistics.median(frozen)
+        if name in BARS:
+            bar = f"≤ {BARS[name]}: {_held(after <= BARS[name])}" if folder_form else ""
+        else:
+            slower = before / after if name == FASTER_IS_MORE else after / before
+            bar = f"at most {ALLOWED:.0%} slower: {_held(slower <= 1 + ALLOWED)}"
+        rows.append((name, _text(source), _text(frozen), f"{after / before:.3f}", bar))
+    print(f"\n{arguments.binary}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}); median (least to most)\n")
+    heads = ("what", "source", "frozen", "ratio", "bar")
+    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
+    for row in (heads, tuple("-" * width for width in widths), *rows):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
+
+
+def _held(held: bool) -> str:
+    return "held" if held else "MISSED"
+
+
+def _text(values: list[float]) -> str:
+    digits = 3 if max(values) < 10 else 1
+    middle, least, most = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
+    return f"{middle} ({least} to {most})"
+
+
+if __name__ == "__main__":
+    main()
