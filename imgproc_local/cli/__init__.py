@@ -15,6 +15,7 @@ from imgproc_local.cli.settings import air_gapped_option
 from imgproc_local.domain.errors import ServiceError
 
 COMMANDS = ("serve", "process", "keys", "credits", "models", "doctor", "config")
+HIDDEN = ("rescan-jpeg",)
 EXIT_REFUSED = 2
 
 
@@ -25,9 +26,10 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS + HIDDEN:
             return None
-        command: click.Command = importlib.import_module(f"imgproc_local.cli.{cmd_name}").command
+        module = importlib.import_module(f"imgproc_local.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -1,4 +1,4 @@
-"""JPEG made smaller: encoded anew at the lowest quality that still looks as asked, else the same scans without ballast.
+"""JPEG made smaller: encoded anew at the lowest quality that still looks as asked, else the same pixels packed better.
 
 Which quality that is differs from picture to picture, from 40 to 95, and is searched for each. Re-encoding costs
 quality each time, so it must earn its place: it is dropped where it saves less than `WORTH_IT`, and a file whose
@@ -27,6 +27,7 @@ from imgproc_local.codecs.decode import (
 )
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.jpeg_encoders import HIGHEST, LOWEST, Encoder, encoders, for_calm_pictures, is_ours
+from imgproc_local.codecs.jpeg_rescan import rescanned
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, lowest_quality
 from imgproc_local.domain.image import Format, ImageInfo
@@ -52,6 +53,9 @@ MIN_RISE, MAX_STEP = 0.3, 6
 
 CALM_BITS_PER_PIXEL = 0.2
 
+THIN_BITS_PER_PIXEL, RARELY_PACKED_TO = 0.7, 0.5
+"""Codes for pictures in general, not for this one, cost up to half of a file with so little in it."""
+
 
 @at_border("The JPEG can't be optimised")
 def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
@@ -75,7 +79,8 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
                 gain_map=True,
             )
             _decode_through(path, info, check_stop)
-            return clean if len(clean) < len(data) else None
+            best = _rescanned_with_gain_map(clean, info, check_stop) or clean
+            return best if len(best) < len(data) else None
         clean = metadata.cleaned(
             data,
             blocks,
@@ -90,7 +95,32 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             most = int(WORTH_IT * len(clean))
             encoded = whole_or_error(path, info, lambda it: _encoded(path, info, blocks, target, most, check_stop, it))
             best = encoded or clean
+            if encoded is None or _may_be_packed_better(clean, info, encoded):
+                best = min(best, _rescanned(clean, info, check_stop) or best, key=len)
         return best if len(best) < len(data) else None
+
+
+def _may_be_packed_better(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
+    """Whether packing the scans anew may save more than a loss of quality did: where codes were not made for them."""
+    thin = 8 * len(clean) < THIN_BITS_PER_PIXEL * info.pixels
+    return thin and len(encoded) > RARELY_PACKED_TO * len(clean) and not container.is_progressive(clean)
+
+
+def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    """The same picture in fewer bytes, None where there is none."""
+    if info.pixels >= LARGE_FROM_PIXELS:
+        return None
+    packed = rescanned(clean, check_stop)
+    return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
+
+
+def _rescanned_with_gain_map(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    end = container.gain_map_offset(clean)
+    packed = _rescanned(clean[:end], info, check_stop) if end else None
+    if packed is None:
+        return None
+    blocks = container.read_blocks(packed)
+    return container.with_blocks_and_gain_map(packed + clean[end:], blocks, len(packed))
 
 
 def _encoded(

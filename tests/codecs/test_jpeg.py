@@ -258,6 +258,18 @@ def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
     assert optimized(tmp_path, out) is None
 
 
+def test_a_picture_with_a_gain_map_is_packed_anew_with_every_pixel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mozjpeg_lossless_optimization")
+    source, gain_map = _ultra_hdr()
+    out = whole(optimized(tmp_path, source))
+    assert out.endswith(gain_map)
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+    monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
+    assert len(out) < 0.97 * len(whole(optimized(tmp_path, source)))
+
+
 def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
     source = pictures.saved(pictures.scene(), "JPEG", quality=95)
     at = source.index(b"\xff\xdb")

@@ -16,6 +16,7 @@ from imgproc_local.domain.image import Format, ImageInfo
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
@@ -90,6 +91,10 @@ def components(data: Data) -> int:
         if segment.marker in FRAMES:
             return unpack(">BHHB", data, segment.payload, "frame header")[3]
     raise BrokenImage("The JPEG has no frame header that says its size.")
+
+
+def is_progressive(data: Data) -> bool:
+    return any(segment.marker in PROGRESSIVE for segment in segments(data))
 
 
 def read_blocks(data: Data) -> Blocks:
