@@ -29,7 +29,7 @@ from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.jpeg_encoders import HIGHEST, LOWEST, Encoder, encoders, for_calm_pictures, is_ours
 from imgproc_local.codecs.jpeg_rescan import rescanned
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, lowest_quality
+from imgproc_local.codecs.search import TARGET_SCORE, WHOLE, Sample, lowest_quality, rise_of
 from imgproc_local.domain.image import Format, ImageInfo
 
 WORTH_IT = 0.95
@@ -49,7 +49,7 @@ UNCHECKED = 0.3
 TOO_LOW, TOO_HIGH, CHECKS = 0.4, 1.3, 3
 """So far from the target, a picture scored whole gets another quality, so many times."""
 
-MIN_RISE, MAX_STEP = 0.3, 6
+MAX_STEP = 6
 
 CALM_BITS_PER_PIXEL = 0.2
 
@@ -190,7 +190,7 @@ def _smallest(
             missing = target - scores[quality]
             if -TOO_HIGH <= missing <= TOO_LOW:
                 break
-            step = round(missing / _rise(scores, found.rise)) or (1 if missing > 0 else -1)
+            step = round(missing / rise_of(scores, found.rise)) or (1 if missing > 0 else -1)
             quality = min(HIGHEST, max(LOWEST, quality + min(MAX_STEP, max(-MAX_STEP, step))))
             draft = found.encoder.draft(image, quality, check_stop)
     return found.encoder.final(image, quality, check_stop)
@@ -212,14 +212,8 @@ def _search(encoders: list[Encoder], sample: Sample, target: float, check_stop: 
         quality = lowest_quality(partial(scored, encoder), target, lowest=LOWEST, highest=HIGHEST, start=USUAL)
         if quality is not None:
             final = encoder.final(sample.image, quality, check_stop)
-            return _Found(encoder, quality, _rise(scores), drafts.get(quality, final), final)
+            return _Found(encoder, quality, rise_of(scores), drafts.get(quality, final), final)
     return None
-
-
-def _rise(scores: dict[int, float], usual: float = USUAL_RISE) -> float:
-    """Score per step of quality over all that were asked."""
-    low, high = min(scores), max(scores)
-    return max(MIN_RISE, (scores[high] - scores[low]) / (high - low)) if high > low else usual
 
 
 def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pyvips
 from msgspec import Struct
 
+from imgproc_local.codecs.decode import in_srgb
+
 Counts = list[list[int]]
 
 
@@ -18,6 +20,12 @@ class Indexed(Struct, frozen=True):
     height_px: int
     indices: bytes
     colours: tuple[bytes, ...]
+
+    def shown(self, profile: bytes | None = None) -> pyvips.Image:
+        """The picture as RGBA, in sRGB where a profile says what its colours mean."""
+        stored = b"".join(self.colours).ljust(1024, b"\0")
+        colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
+        return self.rows().maplut(in_srgb(colours, profile)).copy(interpretation="srgb")
 
     def rows(self) -> pyvips.Image:
         return pyvips.Image.new_from_memory(self.indices, self.width_px, self.height_px, 1, "uchar")

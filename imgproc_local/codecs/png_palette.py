@@ -15,7 +15,7 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.decode import CheckStop, finish, in_srgb
+from imgproc_local.codecs.decode import CheckStop, finish
 from imgproc_local.codecs.png_order import Indexed
 from imgproc_local.codecs.png_packing import quick_bytes, read_indexed
 from imgproc_local.codecs.search import Sample, lowest_quality, score
@@ -85,7 +85,7 @@ def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_sto
         if key not in probes:
             picture = _quantised(sample.image, kept, *key, check_stop)
             size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
-            probes[key] = _Probe(*key, picture, sample.score_shown(_shown(picture, profile)), size_bytes)
+            probes[key] = _Probe(*key, picture, sample.score_shown(picture.shown(profile)), size_bytes)
         return probes[key].score
 
     glimpse = probe(DITHERS[-1], 100, GLIMPSE_EFFORT)
@@ -109,19 +109,12 @@ def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_sto
         for more in MORE_COLOURS:
             quality = min(100, passing[0].quality + more)
             picture = _quantised(image, kept, passing[0].dither, quality, passing[0].effort, check_stop)
-            if score(image, _shown(picture, None), profile) >= target:
+            if score(image, picture.shown(), profile) >= target:
                 best = picture
                 break
     if best is None:
         return None
-    return Reduced(best, bool((_rgba(image) - _shown(best, None)).abs().max() == 0))
-
-
-def _shown(picture: Indexed, profile: bytes | None) -> pyvips.Image:
-    """The picture as RGBA, in sRGB where a profile says what its colours mean."""
-    stored = b"".join(picture.colours).ljust(1024, b"\0")
-    colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
-    return picture.rows().maplut(in_srgb(colours, profile)).copy(interpretation="srgb")
+    return Reduced(best, bool((_rgba(image) - best.shown()).abs().max() == 0))
 
 
 def _quantised(

@@ -19,11 +19,6 @@ from imgproc_local.domain.quality import TARGETS
 TARGET_SCORE = TARGETS["web"]
 """SSIMULACRA2 of a result against what came, where nothing else is asked for."""
 
-CONCESSIONS = (0.0, 5.0, 10.0, 20.0)
-"""A coarsely stored original spends its bytes on artefacts. Where keeping them all in another format would take more
-bytes than the original has, so much less is aimed at.
-"""
-
 TILE_PX = 192
 TILES = 12
 """Together 0.44 megapixels: what one probe encodes, decodes and scores."""
@@ -38,7 +33,7 @@ SCALE_PX = 256
 """Scores look at a picture down to 1:32; less than this many rows would have fewer scales."""
 
 MAX_PROBES = 7
-USUAL_RISE = 0.7
+USUAL_RISE, MIN_RISE = 0.7, 0.3
 CLOSE_ENOUGH = 0.35
 """A score this much above the target ends the search: one step of quality is worth more."""
 
@@ -120,36 +115,6 @@ def _tiles(image: pyvips.Image, count: int) -> list[tuple[int, int]]:
     return [(index % across * TILE_PX, index // across * TILE_PX) for index in sorted(chosen)]
 
 
-def quality_for_conversion(
-    picture: pyvips.Image,
-    size_bytes: int,
-    encoded: Callable[[pyvips.Image, int], bytes],
-    decoded: Callable[[bytes], pyvips.Image],
-    target: float,
-    *,
-    lowest: int,
-    highest: int,
-    start: int,
-) -> int:
-    """The quality at which `encoded` gives a picture in memory, stored in `size_bytes` now, in another format."""
-    sample = Sample(picture)
-    probes: dict[int, tuple[float, int]] = {}
-
-    def scored(quality: int) -> float:
-        if quality not in probes:
-            probe = encoded(sample.image, quality)
-            probes[quality] = sample.score(decoded(probe)), len(probe)
-        return probes[quality][0]
-
-    quality = highest
-    for concession in CONCESSIONS:
-        found = lowest_quality(scored, target - concession, lowest=lowest, highest=highest, start=min(start, quality))
-        quality = highest if found is None else found
-        if quality in probes and probes[quality][1] <= sample.share * size_bytes:
-            break
-    return quality
-
-
 def lowest_quality(
     scored: Callable[[int], float], target: float, *, lowest: int, highest: int, start: int
 ) -> int | None:
@@ -181,3 +146,9 @@ def _rise(known: dict[int, float]) -> float:
         return USUAL_RISE
     (one, one_score), (other, other_score) = list(known.items())[-2:]
     return min(max((other_score - one_score) / (other - one), 0.1), 5.0)
+
+
+def rise_of(scores: dict[int, float], usual: float = USUAL_RISE) -> float:
+    """Score per step of quality over all that were asked."""
+    low, high = min(scores), max(scores)
+    return max(MIN_RISE, (scores[high] - scores[low]) / (high - low)) if high > low else usual

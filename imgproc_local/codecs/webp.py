@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyvips
 
-from imgproc_local.codecs import animation, metadata
+from imgproc_local.codecs import animation, metadata, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, whole_or_error
+from imgproc_local.codecs.conversion import Form, smallest
+from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, quality_for_conversion
+from imgproc_local.codecs.search import TARGET_SCORE, Sample, score
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -22,14 +25,27 @@ QUALITY = 80
 """Of pictures whose quality is not searched: large ones."""
 
 LOWEST, HIGHEST = 20, 98
-EFFORT = 4
+USUAL = 88
+DRAFT_EFFORT, EFFORT, BEST_EFFORT = 2, 4, 6
+GAIN = 1.1
+"""So much more than a draft scores the same quality with the best effort."""
+
+BYTES_PER_POINT = 0.045
+"""The logarithm of the bytes that a point of score is worth."""
+
 ANIMATION_QUALITY = 75
 WORTH_IT = 0.85
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this is taken for a graphic, whose sharp edges lossless WebP often stores smaller than lossy."""
 
-CLEAN_EDGES_WORTH = 1.3
-"""So many times the bytes of lossy may a lossless graphic have: lossy softens its edges."""
+PALETTE_FROM, PALETTE_SCORE = 1.4, 3.0
+"""Where the first 256 colours at hand take no more than so many times the bytes of lossy, and score no more than so
+much less than asked, well chosen ones may take fewest.
+"""
+
+NEAR_LOSSLESS = (20, 40, 60)
+NEAR_LOSSLESS_FROM = 0.6
+"""Where the best that lossy can do takes less than this part of the bytes there are, near-lossless is tried."""
 
 LARGE_FROM_PIXELS = 24_000_000
 """With more pixels, all frames counted, less effort is made: a third of the time, a tenth more bytes."""
@@ -55,7 +71,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
         )
         lossless = container.is_lossless(data)
         image = open_upright(path, info, all_frames=info.frames > 1)
-        encoded = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, lossless=lossless))
+        encoded = _saved(image, check_stop, **_options(info, lossless=lossless))
         # the frames of an animation are not turned
         orientation = info.orientation if info.frames > 1 else 1
         kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, orientation=orientation)
@@ -88,7 +104,10 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
             image, profile = for_display(source, blocks.icc, eight_bit=True)
-            return _smallest(info, image, graphic, size_bytes, target, check_stop), profile
+            if info.frames > 1 or info.pixels >= LARGE_FROM_PIXELS:
+                return _saved(image, check_stop, **_options(info)), profile
+            image, profile = srgb_where_it_fits(finish(image, check_stop, "copy_memory"), profile)
+            return _smallest(image, profile, graphic, size_bytes, target, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
     kept = metadata.kept(blocks, info.format, Format.WEBP)
@@ -96,35 +115,90 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
 
 
 def _smallest(
-    info: ImageInfo, image: Any, graphic: bool, size_bytes: int, target: float, check_stop: CheckStop
+    image: pyvips.Image, profile: bytes | None, graphic: bool, size_bytes: int, target: float, check_stop: CheckStop
 ) -> bytes:
-    if info.frames > 1 or info.pixels >= LARGE_FROM_PIXELS:
-        return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info)))
-    image = finish(image, check_stop, "copy_memory")
-    quality = quality_for_conversion(
-        image,
-        size_bytes,
-        lambda part, quality: finish(part, check_stop, "webpsave_buffer", keep="none", **_options(info, quality)),
-        pyvips.Image.webpload_buffer,
-        target,
-        lowest=LOWEST,
-        highest=HIGHEST,
-        start=QUALITY,
+    """The smallest file of a still picture in memory that looks as asked."""
+    sample = Sample(image, profile=profile)
+    lossy = smallest(image, profile, _form(sample, check_stop), size_bytes, target, sample)
+    # lossy WebP has half the colours' resolution: what lives by them it may not reach at any quality
+    beyond_lossy = not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes
+    if not graphic and not beyond_lossy:
+        return lossy.encoded
+    exact = [_saved(image, check_stop, lossless=True, effort=EFFORT)]
+    if beyond_lossy:
+        exact += _near_lossless(image, profile, target, check_stop)
+    if _few_colours_may_do(sample, len(lossy.encoded), target, check_stop):
+        found = png_palette.reduced(image, profile, target, check_stop)
+        if found:
+            exact.append(_saved(found.picture.shown(), check_stop, lossless=True, effort=EFFORT))
+    best = min(exact, key=len)
+    if lossy.reaches(target) or len(best) > size_bytes:
+        best = min(best, lossy.encoded, key=len)
+    return best
+
+
+def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
+    """The smallest of the few forms between lossy and lossless that looks as asked, if one does."""
+    for level in NEAR_LOSSLESS:
+        encoded = _saved(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=EFFORT)
+        if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
+            yield encoded
+            break
+
+
+def _few_colours_may_do(sample: Sample, lossy_bytes: int, target: float, check_stop: CheckStop) -> bool:
+    """A glimpse at whether a palette, stored lossless, may take less than lossy."""
+    few = finish(
+        sample.image,
+        check_stop,
+        "pngsave_buffer",
+        Q=100,
+        palette=True,
+        dither=0.5,
+        effort=1,
+        compression=1,
+        keep="none",
     )
-    lossy = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, quality))
-    if not graphic:
-        return bytes(lossy)
-    lossless = finish(image, check_stop, "webpsave_buffer", keep="none", **_options(info, lossless=True))
-    return bytes(lossless if len(lossless) <= CLEAN_EDGES_WORTH * len(lossy) else lossy)
+    shown = pyvips.Image.pngload_buffer(few).copy_memory()
+    stored = _saved(shown, check_stop, lossless=True, effort=DRAFT_EFFORT)
+    return len(stored) < PALETTE_FROM * sample.share * lossy_bytes and sample.score(shown) > target - PALETTE_SCORE
 
 
-def _options(info: ImageInfo, quality: int = QUALITY, *, lossless: bool = False) -> dict[str, Any]:
-    if lossless:
-        return {"lossless": True, "effort": EFFORT if info.pixels < LARGE_FROM_PIXELS else 2}
-    if info.frames > 1:
-        return {"Q": ANIMATION_QUALITY, "mixed": True, "effort": EFFORT if info.pixels < LARGE_FROM_PIXELS else 2}
+def _form(sample: Sample, check_stop: CheckStop) -> Form:
+    """Lossy WebP, its colours sampled as pays: sharply they score more and take more."""
+
+    def draft(part: pyvips.Image, quality: int, *, sharp: bool = False) -> bytes:
+        return _saved(part, check_stop, Q=quality, effort=DRAFT_EFFORT, smart_subsample=sharp)
+
+    # the slowest effort takes fifty times as long for an alpha channel
+    effort = EFFORT if sample.image.hasalpha() else BEST_EFFORT
+    decoded = pyvips.Image.webpload_buffer
+    plain, sharp = (draft(sample.image, USUAL, sharp=each) for each in (False, True))
+    more = sample.score(decoded(sharp)) - sample.score(decoded(plain))
+    is_sharp = math.log(len(sharp) / len(plain)) < BYTES_PER_POINT * more
+    return Form(
+        draft,
+        lambda part, quality: _saved(part, check_stop, Q=quality, effort=effort, smart_subsample=is_sharp),
+        decoded,
+        LOWEST,
+        USUAL,
+        HIGHEST,
+        GAIN + (more if is_sharp else 0.0),
+    )
+
+
+def _saved(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
+    return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **options))
+
+
+def _options(info: ImageInfo, *, lossless: bool = False) -> dict[str, Any]:
+    """For pictures whose quality is not searched."""
     large = info.pixels >= LARGE_FROM_PIXELS
-    return {"Q": quality, "effort": 2 if large else EFFORT, "smart_subsample": not large}
+    if lossless:
+        return {"lossless": True, "effort": 2 if large else EFFORT}
+    if info.frames > 1:
+        return {"Q": ANIMATION_QUALITY, "mixed": True, "effort": 2 if large else EFFORT}
+    return {"Q": QUALITY, "effort": 2 if large else EFFORT, "smart_subsample": not large}
 
 
 def require_side(info: ImageInfo) -> None:

@@ -1,0 +1,97 @@
+"""Conversion looks as asked, in no more bytes than the original has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+
+from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs.conversion import CONCESSION, Form, smallest
+from imgproc_local.codecs.decode import to_srgb
+from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.search import WHOLE, Sample
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+CONVERT = {"webp": webp.convert, "avif": avif.convert}
+
+
+def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:
+    """The result and what it scores as shown."""
+    path = pictures.write(folder, data)
+    out = CONVERT[format](path, probe(path, MANY), never_stop, target)
+    before, after = (to_srgb(pyvips.Image.new_from_buffer(each, "")).copy_memory() for each in (data, out))
+    return out, Sample(before, WHOLE).score(after)
+
+
+@pytest.mark.parametrize("target", [75.0, 85.0])
+@pytest.mark.parametrize("format", ["webp", "avif"])
+@pytest.mark.parametrize("size", [(333, 251), (1500, 1100)])
+def test_a_picture_scores_near_the_target(tmp_path: Path, size: tuple[int, int], format: str, target: float) -> None:
+    _, score = converted(tmp_path, pictures.saved(softened(*size), "PNG"), format, target)
+    # a step of WebP's quality may be four points
+    assert target - 1.5 <= score <= target + (4 if format == "webp" else 2)
+
+
+def test_colours_that_lossy_webp_cannot_show_are_not_given_up(tmp_path: Path) -> None:
+    lines = np.zeros((200, 300, 3), np.uint8)
+    lines[:, ::2] = (255, 0, 0)
+    lines[:, 1::2] = (0, 0, 255)
+    noisy = np.clip(lines.astype(int) + np.random.default_rng(1).integers(-9, 10, lines.shape), 0, 255).astype(np.uint8)
+    source = pictures.saved(noisy, "PNG")
+    out, score = converted(tmp_path, source, "webp")
+    assert score >= 84
+    assert len(out) < 0.8 * len(source)
+
+
+@pytest.mark.parametrize("format", ["webp", "avif"])
+def test_a_coarse_picture_is_conceded_what_keeps_it_small(tmp_path: Path, format: str) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=60, optimize=True)
+    fine = pictures.saved(pictures.opened(source).convert("RGB"), "PNG")
+    out, score = converted(tmp_path, source, format)
+    in_full, reached = converted(tmp_path, fine, format)
+    assert len(out) <= 1.03 * len(source) or score < 85 - CONCESSION + 2
+    assert score <= reached + 0.5
+    assert len(out) <= len(in_full)
+
+
+def softened(width: int, height: int) -> np.ndarray:
+    """A scene without the grain of colours that no lossy WebP keeps."""
+    image = pyvips.Image.new_from_array(pictures.scene(width, height), interpretation="srgb")
+    return np.asarray(image.gaussblur(1.2).cast("uchar").numpy())
+
+
+def steps(scored: Callable[[int], float]) -> tuple[Form, list[int]]:
+    """A form whose quality is the level of grey that it writes, and the qualities whose final encoding was asked."""
+    asked: list[int] = []
+
+    def final(part: pyvips.Image, quality: int) -> bytes:
+        asked.append(quality)
+        return draft(part, quality)
+
+    def draft(part: pyvips.Image, quality: int) -> bytes:
+        return bytes(part.webpsave_buffer(Q=quality, effort=0))
+
+    return Form(draft, final, pyvips.Image.webpload_buffer, 5, 88, 98, scored(0)), asked
+
+
+def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are() -> None:
+    image = pyvips.Image.new_from_array(softened(1500, 1100), interpretation="srgb")
+    for gain in (-8.0, 0.0, 8.0):
+        form, asked = steps(lambda _, gain=gain: gain)  # type: ignore[misc]
+        sample = Sample(image)
+        found = smallest(image, None, form, 10**9, 85.0, sample)
+        assert 83.5 <= found.score <= 89
+        assert len(asked) <= 8
+
+
+def test_no_floor_is_undercut_to_save_bytes() -> None:
+    image = pyvips.Image.new_from_array(pictures.scene(500, 400), interpretation="srgb")
+    form, _ = steps(lambda _: 0.0)
+    found = smallest(image, None, form, 100, 85.0, Sample(image))
+    assert 85 - CONCESSION - 2 <= found.score <= 85 - CONCESSION + 6
