@@ -1,0 +1,401 @@
+"""Real work on the built program, as the machine of a stranger would do it.
+
+    python packaging/smoke.py [--corpus DIR] BINARY
+
+BINARY is the program of a one-folder build (its `_internal` beside it) or a one-file build; it is copied below a folder
+with a non-ASCII name first. A bare name is a command on PATH and several words are a command line; these run where they
+are. Everything runs with an empty environment, in a network namespace that has loopback and nothing else, on a data
+folder with a non-ASCII name. A line per check tells how long it took; the first that fails ends the test with 1, and
+what the program wrote follows. Only the standard library is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import smoke_pictures as pictures
+from smoke_program import WINDOWS, Client, Program, serving
+
+ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = ROOT / "tests" / "sample" / "IMG_4711.jpg"
+MODEL = ROOT / "models" / "tiny"
+FOREIGN_NAME = "Prüfung – 写真 ☃"
+LANGUAGES = list(pictures.SCENE_TEXTS)
+FACT_LANGUAGES = ["en", "de", "fr", "es", "it", "pl", "ru", "ja", "ar", "zh"]
+OPERATIONS = ("analyze", "optimize", "convert", "process")
+KILLS = 2
+WAIT_S = 30
+CORPUS_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
+BAD_FOLDER = "bad"
+"""Pictures in a corpus's folder of this name may be refused, or fail."""
+MAX_SURPRISES_SHARE = 0.05
+
+Note = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def check(what: str) -> Iterator[Note]:
+    """Tell how the block went and how long it took; it may add a note."""
+    notes: list[str] = []
+    begun = time.monotonic()
+    try:
+        yield notes.append
+    except BaseException:
+        print(f"FAILED {time.monotonic() - begun:7.2f} s  {what}", flush=True)
+        raise
+    print(f"ok     {time.monotonic() - begun:7.2f} s  {what}{': ' if notes else ''}{'; '.join(notes)}", flush=True)
+
+
+def expect(held: object, told: object) -> None:
+    if not held:
+        raise AssertionError(told)
+
+
+class Smoke:
+    """The checks in their order, on one program and one data folder below `folder`."""
+
+    def __init__(self, program: Program, folder: Path, corpus: Path | None) -> None:
+        self._program, self._folder, self._corpus = program, folder, corpus
+        self._data, self.log = folder / "Datenordner ü 画像", folder / "server.log"
+        self._sample = SAMPLE.read_bytes()
+        self._png, self._gif = pictures.scene_png(), pictures.scene_gif()
+
+    def run(self) -> None:
+        self._commands()
+        key = json.loads(self._on_data("keys", "create", "--name", "smoke", "--rate-limit", "0", "--json"))["key"]
+        with self._serving() as server:
+            with check("start to the first 200"):
+                client = Client(server.wait_ready(), key)
+            self._faces(client, server.page_link())
+            self._operations(client)
+            if self._corpus is not None:
+                self._photographs(client, self._corpus)
+            self._double_start(client)
+            with check("SIGTERM at rest"):
+                server.stop()
+        if not WINDOWS:
+            self._sigterm_in_mid_upload(key)
+        self._sigkill_in_work(key)
+        with check("doctor on what is left"):
+            self._on_data("doctor")
+
+    def _on_data(self, *arguments: str) -> str:
+        return self._program.run("--data-dir", str(self._data), *arguments).stdout
+
+    def _serving(self) -> contextlib.AbstractContextManager[Any]:
+        return serving(self._program, self._data, self.log)
+
+    def _commands(self) -> None:
+        with check("--version") as note:
+            note(self._program.run("--version").stdout.strip())
+        with check("no settings but the defaults"):
+            settings = json.loads(self._program.run("config", "show", "--json").stdout)
+            expect(settings["file"] is None, f"{settings['file']} is in force; move it away for the test")
+        with check("process on the command line, without a model, in ten languages") as note:
+            note(self._process_without_a_model())
+        with check("the tiny model imported"):
+            model = [str(MODEL / name) for name in ("tiny-text.gguf", "tiny-mmproj.gguf")]
+            self._on_data("models", "import", *model, "--name", "tiny")
+            installed = json.loads(self._on_data("models", "list", "--json"))[0]
+            expect(installed["in_use"] and not installed["problem"], installed)
+
+    def _process_without_a_model(self) -> str:
+        out = self._folder / "Ergebnisse ü"
+        languages = ["--languages", ",".join(FACT_LANGUAGES), "--format", "avif", "--json"]
+        data = ["--data-dir", str(self._folder / "leer ü")]
+        done = self._program.run(*data, "process", str(SAMPLE), "--out", str(out), *languages)
+        (entry,) = json.loads(done.stdout)
+        expect(entry["status"] == "completed", entry)
+        expect([text["language_code"] for text in entry["translations"]] == FACT_LANGUAGES, entry)
+        expect(all(text["seo_alt_text"] and text["source"] != "vision" for text in entry["translations"]), entry)
+        for field, kind in (("optimized_file", "jpeg"), ("converted_file", "avif")):
+            self._expect_picture(Path(entry[field]).read_bytes(), kind, self._sample)
+        return f"{len(self._sample)} → {entry['optimized_size']} and {entry['converted_size']} bytes"
+
+    def _faces(self, client: Client, link: str) -> None:
+        with check("languages, OpenAPI document and page"):
+            expect(len(client.get("/api/v1/languages").data()) >= 30, "fewer than 30 languages")
+            paths = json.loads(client.get("/api/v1/openapi.json").body)["paths"]
+            expect(all(f"/images/{operation}" in paths for operation in OPERATIONS), list(paths))
+            opened = client.send("GET", link)
+            page = client.send("GET", "/", Cookie=opened.headers.get("set-cookie", "").partition(";")[0])
+            expect(page.status == 200 and b"app.js" in page.body, f"the page is answered with {page.status}")
+            client.get("/static/app.js")
+        with check("a missing key is refused, and what is no picture"):
+            expect(Client(client.address).send("GET", "/api/v1/jobs").status == 401, "no 401")
+            expect(client.upload("process", "a.jpg", b"no picture").status == 422, "no 422")
+
+    def _operations(self, client: Client) -> None:
+        """All four on every type that they take; WebP and AVIF are made by the program itself, which it then reads."""
+        webp, avif = (self._convert(client, form) for form in ("webp", "avif"))
+        scenes = {"png": self._png, "gif": self._gif, "webp": pictures.padded_webp(webp)}
+        with check("process JPEG"):
+            job_id = client.dispatch("process", "IMG_4711.jpg", self._sample, languages=LANGUAGES, format=["avif"])
+            self._expect_results(client, job_id, self._sample, "avif", LANGUAGES)
+        for kind, picture in scenes.items():
+            with check(f"analyze {kind.upper()}, described by the model to the letter") as note:
+                job = client.final(client.dispatch("analyze", f"scene.{kind}", picture, languages=LANGUAGES))
+                note(self._expect_scene(job))
+            with check(f"process {kind.upper()}"):
+                job_id = client.dispatch("process", f"scene.{kind}", picture, languages=LANGUAGES, format=["webp"])
+                self._expect_scene(self._expect_results(client, job_id, picture, "webp", LANGUAGES))
+        for kind, picture in {"jpg": self._sample, "avif": pictures.padded_avif(avif), **scenes}.items():
+            with check(f"optimize {kind.upper()}") as note:
+                job_id = client.dispatch("optimize", f"scene.{kind}", picture)
+                image = self._expect_results(client, job_id, picture)["image"]
+                note(f"{image['original_size']} → {image['optimized_size']} bytes")
+        with check("analyze JPEG"):
+            job = client.final(client.dispatch("analyze", "IMG_4711.jpg", self._sample, languages=["en"]))
+            self._expect_texts(job, ["en"])
+        with check("convert JPEG"):
+            job_id = client.dispatch("convert", "IMG_4711.jpg", self._sample, format=["webp"])
+            self._expect_results(client, job_id, self._sample, "webp")
+
+    def _convert(self, client: Client, wanted: str) -> bytes:
+        with check(f"convert PNG to {wanted.upper()}"):
+            job_id = client.dispatch("convert", "scene.png", self._png, format=[wanted])
+            image = self._expect_results(client, job_id, self._png, wanted)["image"]
+            return client.get(f"/api/v1/images/{image['id']}/converted").body
+
+    def _photographs(self, client: Client, corpus: Path) -> None:
+        """Every picture of a corpus, all at once; few outside of its folder of bad ones may be refused, or fail."""
+        files = sorted(file for file in corpus.rglob("*") if file.suffix.lower() in CORPUS_KINDS)
+        with check(f"{len(files)} pictures of the corpus") as note:
+            jobs: dict[str, Path] = {}
+            refused = []
+            for at, file in enumerate(files):
+                operation = "optimize" if file.suffix.lower() == ".avif" else "process"
+                wanted = {"languages": ["en", "de"], "format": [("webp", "avif")[at % 2]]}
+                fields = wanted if operation == "process" else {}
+                answer = client.upload(operation, f"{at}{file.suffix}", file.read_bytes(), **fields)
+                expect(answer.status in (202, 413, 422), (file, answer.status, answer.body[:500]))
+                if answer.status == 202:
+                    jobs[answer.data()["job_id"]] = file
+                else:
+                    refused.append(file)
+            failed, saved = [], 0
+            for job_id, file in jobs.items():
+                if client.final(job_id)["status"] == "failed":
+                    failed.append(file)
+                    continue
+                image = self._expect_results(client, job_id, file.read_bytes(), smaller=False)["image"]
+                saved += image["original_size"] - image["optimized_size"]
+            surprises = [file.name for file in (*refused, *failed) if BAD_FOLDER not in file.parts]
+            expect(len(surprises) <= MAX_SURPRISES_SHARE * len(files), surprises)
+            note(f"{len(jobs) - len(failed)} completed, {saved} bytes saved")
+            note(f"{len(refused)} refused, {len(failed)} failed")
+            note(f"outside of {BAD_FOLDER}/: {', '.join(surprises) or 'none'}")
+
+    def _double_start(self, client: Client) -> None:
+        with check("second start on the same data folder") as note:
+            second = self._program.run(
+                "--data-dir", str(self._data), "serve", "--no-browser", "--port", "0", expect=None
+            )
+            told = second.stdout + second.stderr
+            expect(f"{client.address[0]}:{client.address[1]}" in told, f"it does not say where the first is: {told}")
+            client.get("/healthz")
+            note(f"ended with {second.returncode} and told the first one's address")
+
+    def _sigterm_in_mid_upload(self, key: str) -> None:
+        incoming = self._data / "incoming"
+        with self._serving() as server:
+            client = Client(server.wait_ready(), key)
+            before = client.get("/api/v1/jobs?limit=100").body
+            with check("SIGTERM in mid-upload: an orderly end, no half job"):
+                with client.half_an_upload("IMG_4711.jpg", self._sample):
+                    _wait(lambda: len(list(incoming.iterdir())) == 1, "half of the upload is on the disk")
+                    server.stop(quietly=False)
+                expect(not list(incoming.iterdir()), f"half a file is left in {incoming}")
+                with self._serving() as again:
+                    client = Client(again.wait_ready(), key)
+                    expect(client.get("/api/v1/jobs?limit=100").body == before, "the list of jobs is another")
+                    again.stop()
+
+    def _sigkill_in_work(self, key: str) -> None:
+        accepted: dict[str, tuple[bytes, str]] = {}
+        with check("SIGKILL with jobs in work, nothing lost") as note:
+            for _ in range(KILLS):
+                with self._serving() as server:
+                    client = Client(server.wait_ready(), key)
+                    for picture, wanted in ((self._sample, "avif"), (self._png, "webp"), (self._gif, "avif")):
+                        job_id = client.dispatch("process", "a.jpg", picture, languages=LANGUAGES, format=[wanted])
+                        accepted[job_id] = picture, wanted
+                    _wait_for_work(client, list(accepted))
+                    server.kill()
+            with self._serving() as server:
+                client = Client(server.wait_ready(), key)
+                for job_id, (picture, wanted) in accepted.items():
+                    self._expect_results(client, job_id, picture, wanted, LANGUAGES)
+                server.stop()
+            note(f"{len(accepted)} of {len(accepted)} jobs completed after {KILLS} kills")
+
+    def _expect_results(
+        self,
+        client: Client,
+        job_id: str,
+        original: bytes,
+        converted: str | None = None,
+        languages: list[str] | None = None,
+        *,
+        smaller: bool = True,
+    ) -> Any:
+        """The final job, after its files and texts were looked at."""
+        job = client.final(job_id)
+        expect(job["status"] == "completed", job)
+        image = job["image"]
+        header = pictures.read_header(original)
+        if image["optimized_size"] is not None:
+            optimized = client.get(f"/api/v1/images/{image['id']}/optimized")
+            self._expect_picture(optimized.body, header.kind, original)
+            expect(len(optimized.body) == image["optimized_size"], "the size told is not the file's")
+            saved = len(original) - len(optimized.body)
+            expect(saved > 0 or (saved == 0 and not smaller), f"{len(original)} → {len(optimized.body)} bytes")
+            expect(optimized.headers["content-disposition"].startswith("attachment; filename="), optimized.headers)
+        if converted is not None:
+            body = client.get(f"/api/v1/images/{image['id']}/converted").body
+            self._expect_picture(body, converted, original)
+            expect(len(body) < len(original), f"{len(original)} → {len(body)} bytes")
+        if languages is not None:
+            self._expect_texts(job, languages)
+        return job
+
+    def _expect_picture(self, data: bytes, kind: str, original: bytes) -> None:
+        """`data` is a whole picture of that kind with as many pixels as `original`, which may have lain on its side."""
+        header, came = pictures.read_header(data), pictures.read_header(original)
+        expect(header.kind == kind, f"expected {kind}; {header.kind} came")
+        sides = {header.width_px, header.height_px}
+        expect(sides == {came.width_px, came.height_px}, f"expected the size of {came}; {header} came")
+        pictures.check_whole(data)
+
+    def _expect_texts(self, job: Any, languages: list[str]) -> None:
+        texts = job["image"]["translations"]
+        expect([text["language_code"] for text in texts] == languages, texts)
+        for text in texts:
+            expect(text["seo_filename"] and text["seo_alt_text"] and text["source"] == "vision", text)
+
+    def _expect_scene(self, job: Any) -> str:
+        """The English text, after all were found right. A name taken in this project got a number."""
+        self._expect_texts(job, LANGUAGES)
+        for text in job["image"]["translations"]:
+            name, alt_text = pictures.SCENE_TEXTS[text["language_code"]]
+            expect(text["seo_alt_text"] == alt_text and text["seo_filename"].startswith(name), text)
+        return str(job["image"]["translations"][0]["seo_alt_text"])
+
+
+def _wait(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        expect(time.monotonic() < deadline, f"waited {WAIT_S} s in vain until {what}")
+        time.sleep(0.01)
+
+
+def _wait_for_work(client: Client, job_ids: list[str]) -> None:
+    def in_work() -> bool:
+        states = [client.get(f"/api/v1/jobs/{job_id}").data()["status"] for job_id in job_ids]
+        return any(state not in ("pending", "completed", "failed") for state in states)
+
+    _wait(in_work, "a job is in work")
+
+
+def place(words: list[str], folder: Path) -> Program:
+    """The program to test, copied below `folder` where it is a file. Raises `SystemExit` where there is none."""
+    if len(words) > 1:
+        return Program((shutil.which(words[0]) or words[0], *words[1:]), Path.cwd())
+    binary = Path(words[0])
+    if binary.name == words[0]:
+        found = shutil.which(words[0])
+        if found is None:
+            raise SystemExit(f"expected a command on PATH, to be tested; {words[0]} came")
+        return Program((found,), folder)
+    if not binary.is_file():
+        raise SystemExit(f"expected a built program, to be tested; {binary} came, and there is no such file")
+    target = folder / "Programm ü"
+    if (binary.parent / "_internal").is_dir():
+        shutil.copytree(binary.parent, target, symlinks=True)
+    else:
+        target.mkdir()
+        shutil.copy2(binary, target)
+    return Program((str(target / binary.name),), folder)
+
+
+def namespace_command() -> list[str]:
+    """What runs a command in a network namespace of its own. Raises `SystemExit` where none can be made."""
+    tried = []
+    for command in (["unshare", "-n"], ["unshare", "-r", "-n"]):
+        try:
+            done = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=WAIT_S, check=False)
+        except OSError as error:
+            raise SystemExit(f"expected unshare (util-linux), to be without a network: {error.strerror}") from error
+        if done.returncode == 0:
+            return command
+        tried.append(done.stderr.strip())
+    raise SystemExit(f"no network namespace can be made here ({'; '.join(tried)}): be root, or give --with-network")
+
+
+def raise_loopback() -> None:
+    """Bring up this namespace's loopback, and make sure that there is nothing else. Source: netdevice(7)."""
+    import fcntl
+
+    get_flags, set_flags, up = 0x8913, 0x8914, 0x1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sH14x", b"lo", 0)
+        flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, get_flags, request))[1]
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", b"lo", flags | up))
+    with check("loopback only") as note:
+        interfaces = [name for _, name in socket.if_nameindex()]
+        expect("eth0" not in interfaces, interfaces)
+        try:
+            socket.create_connection(("192.0.2.1", 80), timeout=5).close()
+        except OSError as error:
+            note(f"another address is told: {error.strerror}")
+        else:
+            raise AssertionError("a connection to 192.0.2.1 could be opened")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Real work on the built program.")
+    parser.add_argument("--corpus", type=Path, metavar="DIR", help="folder of pictures to be processed as well")
+    parser.add_argument("--with-network", action="store_true", help="don't ask for a network namespace")
+    parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("program", nargs="+", metavar="BINARY", help="the program, or after -- a command line")
+    asked = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if asked.in_namespace:
+        raise_loopback()
+    elif not asked.with_network and sys.platform == "linux":
+        again = [sys.executable, __file__, "--in-namespace", *sys.argv[1:]]
+        return subprocess.run([*namespace_command(), *again], check=False).returncode
+    else:
+        print("not checked: that it works without a network")
+    if asked.corpus is not None and not asked.corpus.is_dir():
+        parser.error(f"expected a folder of pictures; {asked.corpus} came")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as scratch:
+        folder = Path(scratch) / FOREIGN_NAME
+        folder.mkdir()
+        smoke = Smoke(place(asked.program, folder), folder, asked.corpus)
+        try:
+            smoke.run()
+        except Exception as error:  # whatever it is, the program's log is wanted with it
+            print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
+            if smoke.log.exists():
+                print(f"\nWhat the server wrote:\n{smoke.log.read_text(errors='replace')[-20_000:]}", file=sys.stderr)
+            return 1
+    print(f"All is well, in {time.monotonic() - begun:.1f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""The program under the smoke test: its commands, its server in a session of its own, and a client of its API.
+
+Everything is run with an empty environment, and every wait has an end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+COMMAND_TIMEOUT_S = 120
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 90
+JOB_TIMEOUT_S = 300
+ADDRESS = re.compile(r"serves http://([\d.]+):(\d+)/api/v1")
+PAGE = re.compile(r"Page: http://[^/]+(/\S+)")
+UNPACKED = re.compile(r"/\S*/_MEI\w+/")
+"""Where a one-file program unpacks itself."""
+BOUNDARY = "boundary-of-the-smoke-test"
+WINDOWS = sys.platform == "win32"
+ENVIRONMENT = {"SYSTEMROOT": os.environ.get("SYSTEMROOT", r"C:\Windows")} if WINDOWS else {}
+"""Empty; Windows opens no socket without the one variable."""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def data(self) -> Any:
+        return json.loads(self.body)["data"]
+
+
+class Program(NamedTuple):
+    """What is tested: the words that start it, and where it runs."""
+
+    words: tuple[str, ...]
+    folder: Path
+
+    def run(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
+        """What a command answers. Raises `AssertionError` where it ends with another code; None takes any."""
+        done = subprocess.run(
+            [*self.words, *arguments],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        told = f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        if "Traceback" in done.stdout + done.stderr or (expect is not None and done.returncode != expect):
+            raise AssertionError(told)
+        return done
+
+
+class Server:
+    """`serve` on `data` in a process group of its own; what it writes goes to `log`."""
+
+    def __init__(self, program: Program, data: Path, log: Path) -> None:
+        self._log, self._begins_at = log, log.stat().st_size if log.exists() else 0
+        self._unpacked: set[Path] = set()
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*program.words, "--data-dir", str(data), "serve", "--no-browser", "--port", "0"],
+                cwd=program.folder,
+                env=ENVIRONMENT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        return self._log.read_bytes()[self._begins_at :].decode("utf-8", "replace")
+
+    def wait_ready(self) -> tuple[str, int]:
+        """Host and port, once it answers there with 200."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the server ended with {self._process.returncode} at its start")
+            found = ADDRESS.search(self.output())
+            if found:
+                address = found[1], int(found[2])
+                with contextlib.suppress(OSError):
+                    if Client(address).send("GET", "/healthz").status == 200:
+                        self._unpacked = _unpacked_trees(self._process.pid)
+                        return address
+            time.sleep(0.01)
+        raise AssertionError(f"the server did not answer within {START_TIMEOUT_S} s")
+
+    def page_link(self) -> str:
+        """Path and token that open the local page."""
+        found = PAGE.search(self.output())
+        if found is None:
+            raise AssertionError("the server told no link to its page")
+        return found[1]
+
+    def stop(self, *, quietly: bool = True) -> None:
+        """An orderly end. Raises `AssertionError` where it is none; cutting off an upload is logged as an error."""
+        if WINDOWS:
+            self.kill()  # there is no signal that asks a process without a console to end
+            return
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(STOP_TIMEOUT_S)
+        if code != 0 or (quietly and "Traceback" in self.output()):
+            raise AssertionError(f"the server was asked to stop and ended with {code}")
+
+    def kill(self) -> None:
+        """End it with all its processes and without a chance to tidy up."""
+        if WINDOWS:
+            tree = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
+            subprocess.run(tree, check=False, capture_output=True, timeout=STOP_TIMEOUT_S)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(STOP_TIMEOUT_S)
+        for tree in self._unpacked:
+            shutil.rmtree(tree, ignore_errors=True)  # a killed one-file program can't do it
+
+
+@contextlib.contextmanager
+def serving(program: Program, data: Path, log: Path) -> Iterator[Server]:
+    """A started server that is gone after the block, in order or not."""
+    server = Server(program, data, log)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def _unpacked_trees(group: int) -> set[Path]:
+    """The folders that processes of `group` unpacked themselves to; empty where the system has no /proc."""
+    trees = set()
+    for maps in Path("/proc").glob("[0-9]*/maps"):
+        with contextlib.suppress(OSError):
+            if os.getpgid(int(maps.parent.name)) == group:
+                trees |= {Path(found) for found in UNPACKED.findall(maps.read_text(errors="replace"))}
+    return trees
+
+
+class Client:
+    """One API key at one address."""
+
+    def __init__(self, address: tuple[str, int], key: str = "") -> None:
+        self.address, self._headers = address, {"X-API-Key": key} if key else {}
+
+    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        connection = http.client.HTTPConnection(*self.address, timeout=ANSWER_TIMEOUT_S)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, self._headers | named)
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Answer:
+        """Raises `AssertionError` for any answer but 200."""
+        answer = self.send("GET", path)
+        if answer.status != 200:
+            raise AssertionError(f"GET {path} is answered with {answer.status}: {answer.body[:500]!r}")
+        return answer
+
+    def upload(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> Answer:
+        body = form(name, picture, fields)
+        kind = f"multipart/form-data; boundary={BOUNDARY}"
+        return self.send("POST", f"/api/v1/images/{operation}", body, Content_Type=kind)
+
+    def dispatch(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> str:
+        """The job's id. Raises `AssertionError` for any answer but 202."""
+        answer = self.upload(operation, name, picture, **fields)
+        if answer.status != 202:
+            raise AssertionError(f"{operation} of {name} is answered with {answer.status}: {answer.body[:500]!r}")
+        return str(answer.data()["job_id"])
+
+    def final(self, job_id: str) -> Any:
+        """The job once it is completed or failed."""
+        deadline = time.monotonic() + JOB_TIMEOUT_S
+        while time.monotonic() < deadline:
+            answer = self.send("GET", f"/api/v1/jobs/{job_id}", Prefer="wait=60")
+            if answer.status != 200:
+                raise AssertionError(f"job {job_id} is answered with {answer.status}: {answer.body[:500]!r}")
+            job = answer.data()
+            if job["status"] in ("completed", "failed"):
+                return job
+        raise AssertionError(f"job {job_id} is not final after {JOB_TIMEOUT_S} s")
+
+    @contextlib.contextmanager
+    def half_an_upload(self, name: str, picture: bytes) -> Iterator[None]:
+        """A connection on which half of an upload was sent and nothing follows."""
+        body = form(name, picture, {})
+        lines = [
+            "POST /api/v1/images/process HTTP/1.1",
+            f"Host: {self.address[0]}",
+            *(f"{name}: {value}" for name, value in self._headers.items()),
+            f"Content-Type: multipart/form-data; boundary={BOUNDARY}",
+            f"Content-Length: {len(body)}",
+            "\r\n",
+        ]
+        with socket.create_connection(self.address, timeout=ANSWER_TIMEOUT_S) as connection:
+            connection.sendall("\r\n".join(lines).encode() + body[: len(body) // 2])
+            yield
+
+
+def form(name: str, picture: bytes, fields: dict[str, Sequence[str]]) -> bytes:
+    """The body of an upload as multipart/form-data. Source: RFC 7578."""
+    parts = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+        for field, values in fields.items()
+        for value in values
+    ]
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="image"; filename="{name}"\r\n\r\n'
+    return "".join([*parts, head]).encode() + picture + f"\r\n--{BOUNDARY}--\r\n".encode()
