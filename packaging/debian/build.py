@@ -1,0 +1,138 @@
+"""Makes the Debian package of a one-folder build: `python packaging/debian/build.py [--dist DIR] [--out DIR]`.
+
+The program lies in /opt/imgproc-local, the command in /usr/bin, and what systems look for below /usr. The same build
+gives the same package: times come from the commit or SOURCE_DATE_EPOCH, everything is root's. Needs dpkg-deb, pyvips
+for the icons, and bash for its completion.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from email.utils import format_datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "linux"))
+import share as files  # noqa: E402 - a script beside another, in no package
+
+NAME = files.NAME
+INSTALLED = f"/opt/{NAME}"
+SCRIPTS = ("postinst", "prerm", "postrm")
+GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?![\d.])")
+MAINTAINER = f"{NAME} packagers <packagers@{NAME}.invalid>"
+TOOL_TIMEOUT_S = 600
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Makes the Debian package of a one-folder build.")
+    parser.add_argument("--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="what freeze.py made")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the package goes  [the same]")
+    parser.add_argument("--maintainer", default=MAINTAINER, metavar="NAME <ADDRESS>", help="who hands the package out")
+    parser.add_argument("--version", help="instead of the program's own, to try upgrades")
+    asked = parser.parse_args()
+    print(build(asked.dist.resolve(), (asked.out or asked.dist).resolve(), asked.maintainer, asked.version))
+
+
+def build(dist: Path, out: Path, maintainer: str, version: str | None = None) -> Path:
+    """The package's path."""
+    version = version or files.version(dist)
+    architecture = _run("dpkg", "--print-architecture").strip()
+    with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
+        tree = Path(scratch) / "tree"
+        _write_tree(tree, dist, maintainer, version)
+        (tree / "DEBIAN").mkdir()
+        for script in SCRIPTS:
+            shutil.copy(HERE / script, tree / "DEBIAN" / script)
+        (tree / "DEBIAN" / "md5sums").write_text(_sums(tree), encoding="utf-8")
+        (tree / "DEBIAN" / "control").write_text(_control(tree, maintainer, version, architecture), encoding="utf-8")
+        files.even_out(tree)
+        for script in SCRIPTS:
+            (tree / "DEBIAN" / script).chmod(0o755)
+        package = out / f"{NAME}_{version}_{architecture}.deb"
+        whole = package.with_suffix(".part")
+        _run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(whole))
+        whole.replace(package)
+    return package
+
+
+def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
+    share, documents = tree / "usr/share", tree / "usr/share/doc" / NAME
+    shutil.copytree(files.program(dist).parent, tree / INSTALLED[1:], symlinks=True)
+    (tree / "usr/bin").mkdir(parents=True)
+    (tree / "usr/bin" / NAME).symlink_to(f"{INSTALLED}/{NAME}")
+    files.write_share(share, dist)
+    # Debian tells every package's licence in one place and in one form
+    (documents / "LICENSE").unlink()
+    shutil.copy(HERE / "copyright", documents / "copyright")
+    changelog = (
+        f"{NAME} ({version}) stable; urgency=medium\n\n  * What changes is told in CHANGELOG.md.\n\n"
+        f" -- {maintainer}  {format_datetime(files.build_time())}\n"
+    )
+    (documents / "changelog.gz").write_bytes(files.packed(changelog))
+    units, overrides = tree / "usr/lib/systemd/user", share / "lintian/overrides"
+    units.mkdir(parents=True)
+    (units / f"{NAME}.service").write_text(files.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
+    overrides.mkdir(parents=True)
+    shutil.copy(HERE / "lintian-overrides", overrides / NAME)
+
+
+def _control(tree: Path, maintainer: str, version: str, architecture: str) -> str:
+    size_kib = sum((path.lstat().st_size + 1023) // 1024 for path in tree.rglob("*") if not path.is_dir())
+    return "\n".join(
+        [
+            f"Package: {NAME}",
+            f"Version: {version}",
+            f"Architecture: {architecture}",
+            f"Maintainer: {maintainer}",
+            f"Installed-Size: {size_kib}",
+            f"Depends: libc6 (>= {_needed_glibc(tree)})",
+            "Section: graphics",
+            "Priority: optional",
+            "Description: image processing service on your own machine",
+            " Give it a picture; get back an SEO file name and a descriptive alt text, in up",
+            " to 10 of 36 languages at a time, a smaller file of the same format that looks",
+            " the same, and a WebP or AVIF version: over an HTTP API, on a local page, or",
+            " from the command line. Nothing leaves the machine, unless an outside",
+            " compression service is configured.",
+            " .",
+            " All libraries but the C library come with it.",
+            "",
+        ]
+    )
+
+
+def _needed_glibc(tree: Path) -> str:
+    """The highest version of glibc whose symbols a shipped object names."""
+    found = {(0, 0)}
+    for path in (tree / INSTALLED[1:]).rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            if content.startswith(b"\x7fELF"):
+                found |= {(int(major), int(minor)) for major, minor in GLIBC.findall(content)}
+    return "{}.{}".format(*max(found))
+
+
+def _sums(tree: Path) -> str:
+    lines = []
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink() and "DEBIAN" not in path.relative_to(tree).parts:
+            digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+            lines.append(f"{digest}  {path.relative_to(tree).as_posix()}\n")
+    return "".join(lines)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
