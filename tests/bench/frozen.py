@@ -140,8 +140,8 @@ def measure(
             for which, program in enumerate(programs):
                 here = place / f"{number}-{which}"
                 here.mkdir()
-                for name, value in measure_serving(program, here, pictures, seconds).items():
-                    note(name, which, value)
+                for measured, value in measure_serving(program, here, pictures, seconds).items():
+                    note(measured, which, value)
     return values
 
 
