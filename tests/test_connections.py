@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -57,14 +58,20 @@ def test_nothing_the_program_does_turns_to_the_outside(folder: Path, tmp_path: P
         "s.settimeout(0.1); s.connect_ex(('192.0.2.1', 9))",
         "u.sendto(b'x', ('192.0.2.1', 9))",
         "u.connect(('192.0.2.1', 53))",
-        "six.connect_ex(('2001:db8::1', 9))",
-        "six.connect_ex(('::ffff:192.0.2.1', 9))",
+        "six.settimeout(0.1); six.connect_ex(('2001:db8::1', 9))",
+        "six.settimeout(0.1); six.connect_ex(('::ffff:192.0.2.1', 9))",
     ],
 )
 def test_the_guard_sees_a_turn_to_the_outside_in_a_child_too(talk: str) -> None:
+    if "six." in talk:
+        try:
+            socket.socket(socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("this machine has no IPv6")
     script = (
         "import socket\ns, u = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)\n"
-        f"six = socket.socket(socket.AF_INET6)\nsix.settimeout(0.1)\ntry:\n    {talk}\nexcept OSError:\n    pass\n"
+        f"six = socket.socket(socket.AF_INET6) if {'six.' in talk} else None\n"
+        f"try:\n    {talk}\nexcept OSError:\n    pass\n"
     )
     assert len(python(script).outside) == 1
     assert len(python(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {script!r}])").outside) == 1

@@ -342,7 +342,7 @@ def _temporary(folder: Path) -> Check:
 def _owner(owner: Owner | None) -> Check:
     if owner is None:
         return Check("server", "ok", "none is running on this data folder")
-    where = f" at {owner.address}" if owner.address else ""
+    where = f"{' air-gapped' if owner.air_gapped else ''} at {owner.address}" if owner.address else ""
     return Check(
         "server", "ok", f"`imgproc-local {owner.doing}`{where} runs as process {owner.pid} since {owner.since}"
     )

@@ -94,6 +94,11 @@ def _tell_running(config: Config, running: Owner, host: str | None, port: int | 
             f"The data folder {config.data_dir} is served at {running.address} already (process {running.pid})."
             " Stop that server first, or use another folder with --data-dir."
         )
+    if config.air_gapped and not running.air_gapped:
+        raise DataFolderBusy(
+            f"air_gapped is true, but the server that runs at {running.address} (process {running.pid}) was started"
+            " without it. Stop that server first, or use another folder with --data-dir."
+        )
     click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
     if open_browser:
         problem = open_page_of(running.address, config.data_dir)
@@ -188,7 +193,8 @@ def _tell_owner(services: Services, address: str) -> None:
     from imgproc_local.storage.clock import rfc3339, utc_now
     from imgproc_local.storage.lock import Owner
 
-    services.lock.tell(Owner(os.getpid(), "serve", address=address, since=rfc3339(utc_now())))
+    owner = Owner(os.getpid(), "serve", address, rfc3339(utc_now()), air_gapped=services.config.air_gapped)
+    services.lock.tell(owner)
 
 
 async def _greet(services: Services, address: str) -> None:

@@ -26,6 +26,7 @@ class Owner(Struct, frozen=True):
     doing: str
     address: str | None = None
     since: str = ""
+    air_gapped: bool = False
 
 
 def make_folder(folder: Path) -> None:

@@ -167,6 +167,15 @@ def test_second_server_that_wants_an_address_of_its_own_is_refused(folder: Path,
             assert str(server.pid) in second.stderr
 
 
+def test_second_server_that_wants_to_be_air_gapped_does_not_take_an_open_one_for_it(folder: Path, key: str) -> None:
+    for first in (False, True):
+        with serving(folder, air_gapped=first) as server:
+            second = command_line("--air-gapped", "serve", data_dir=folder)
+            assert second.returncode == (0 if first else 2), second.stderr
+            assert str(server.root) in (second.stdout if first else second.stderr)
+            assert ("air-gapped at" in command_line("doctor", data_dir=folder).stdout) == first
+
+
 def test_servers_that_start_at_once_agree_on_one(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
