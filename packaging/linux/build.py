@@ -1,0 +1,76 @@
+"""Makes the archive for any Linux of a one-folder build: `python packaging/linux/build.py [--dist DIR] [--out DIR]`.
+
+It unpacks to one folder with `install.sh` in it. The same build gives the same archive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import platform
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import share as files  # noqa: E402 - a script beside another, in no package
+
+NAME = files.NAME
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Makes the archive for any Linux of a one-folder build.")
+    parser.add_argument("--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="what freeze.py made")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the archive goes  [the same]")
+    asked = parser.parse_args()
+    print(build(asked.dist.resolve(), (asked.out or asked.dist).resolve()))
+
+
+def build(dist: Path, out: Path) -> Path:
+    """The archive's path."""
+    folder = f"{NAME}-{files.version(dist)}-linux-{platform.machine()}"
+    with tempfile.TemporaryDirectory(prefix="archive-") as scratch:
+        tree = Path(scratch) / folder
+        shutil.copytree(files.program(dist).parent, tree / NAME, symlinks=True)
+        files.write_share(tree / "share", dist)
+        for name in ("install.sh", f"{NAME}.service"):
+            shutil.copy(files.HERE / name, tree / name)
+        (tree / "SHA256SUMS").write_text(_sums(tree), encoding="utf-8")
+        files.even_out(tree)
+        archive = out / f"{folder}.tar.gz"
+        whole = archive.with_suffix(".part")
+        _pack(tree, whole)
+        whole.replace(archive)
+    return archive
+
+
+def _sums(tree: Path) -> str:
+    """Of every file but the sums themselves, as `sha256sum -c` reads them."""
+    lines = []
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(tree).as_posix()}\n")
+    return "".join(lines)
+
+
+def _pack(tree: Path, archive: Path) -> None:
+    def as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = "root"
+        return entry
+
+    with (
+        archive.open("wb") as file,
+        gzip.GzipFile("", "wb", 9, file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
+    ):
+        tar.add(tree, tree.name, recursive=False, filter=as_root)
+        for path in sorted(tree.rglob("*")):
+            tar.add(path, f"{tree.name}/{path.relative_to(tree).as_posix()}", recursive=False, filter=as_root)
+
+
+if __name__ == "__main__":
+    main()
