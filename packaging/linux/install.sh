@@ -14,7 +14,7 @@ prefix=${HOME:+$HOME/.local}
 action=install
 
 fail() {
-    echo "install.sh: $*" >&2
+    printf 'install.sh: %s\n' "$*" >&2
     exit 1
 }
 
@@ -76,10 +76,10 @@ install_all() {
     fi
     mkdir -p "$prefix/share/systemd/user"
     cp -R "$here/share/." "$prefix/share/"
-    # a path may hold what systemd or the desktop gives a meaning to
-    path=$(printf '%s' "$lib/$name/$name" | sed 's/%/%%/g; s/\$/$$/g; s/[\\"]/\\&/g')
+    # in paths, % has a meaning to systemd and to the desktop
+    path=$(printf '%s' "$lib/$name/$name" | sed 's/%/%%/g')
     fill_in '"@PROGRAM@"' "\"$path\"" "$here/$unit" "$prefix/share/systemd/user/$unit"
-    path=$(printf '%s' "$prefix/bin/$name" | sed 's/\\/\\\\\\\\/g; s/["`$]/\\\\&/g; s/%/%%/g')
+    path=$(printf '%s' "$prefix/bin/$name" | sed 's/%/%%/g')
     entry=share/applications/$name.desktop
     fill_in "Exec=$name" "Exec=\"$path\"" "$here/$entry" "$prefix/$entry"
     mv "$list.new" "$list"
@@ -135,6 +135,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $prefix in
+*[\"\\\`\'\$]* | *'
+'*) fail "expected a folder without quotes, backslashes, dollar signs and line ends, which systemd refuses; $prefix came" ;;
 /*) ;;
 '') fail "expected HOME, or a folder after --prefix" ;;
 *) fail "expected a folder that begins with /, for --prefix; $prefix came" ;;
