@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import smoke_pictures as pictures
-from smoke_program import WINDOWS, Client, Program, serving
+from smoke_program import WINDOWS, Client, Program, Server, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "tests" / "sample" / "IMG_4711.jpg"
@@ -85,6 +85,7 @@ class Smoke:
             self._double_start(client)
             with check("SIGTERM at rest"):
                 server.stop()
+        self._air_gapped(key)
         if not WINDOWS:
             self._sigterm_in_mid_upload(key)
         self._sigkill_in_work(key)
@@ -94,8 +95,8 @@ class Smoke:
     def _on_data(self, *arguments: str) -> str:
         return self._program.run("--data-dir", str(self._data), *arguments).stdout
 
-    def _serving(self) -> contextlib.AbstractContextManager[Any]:
-        return serving(self._program, self._data, self.log)
+    def _serving(self, *options: str) -> contextlib.AbstractContextManager[Server]:
+        return serving(self._program, self._data, self.log, *options)
 
     def _commands(self) -> None:
         with check("--version") as note:
@@ -200,13 +201,19 @@ class Smoke:
 
     def _double_start(self, client: Client) -> None:
         with check("second start on the same data folder") as note:
-            second = self._program.run(
-                "--data-dir", str(self._data), "serve", "--no-browser", "--port", "0", expect=None
-            )
-            told = second.stdout + second.stderr
-            expect(f"{client.address[0]}:{client.address[1]}" in told, f"it does not say where the first is: {told}")
+            told = self._on_data("serve", "--no-browser", "--port", "0").splitlines()[0]
+            expect(f"http://{client.address[0]}:{client.address[1]}/" in told, f"where is the first? {told}")
             client.get("/healthz")
-            note(f"ended with {second.returncode} and told the first one's address")
+            note(told)
+
+    def _air_gapped(self, key: str) -> None:
+        with check("air-gapped: doctor proves it, the server works and describes"):
+            self._on_data("--air-gapped", "doctor")
+            with self._serving("--air-gapped") as server:
+                client = Client(server.wait_ready(), key)
+                job_id = client.dispatch("process", "scene.png", self._png, languages=LANGUAGES, format=["avif"])
+                self._expect_scene(self._expect_results(client, job_id, self._png, "avif", LANGUAGES))
+                server.stop()
 
     def _sigterm_in_mid_upload(self, key: str) -> None:
         incoming = self._data / "incoming"

@@ -50,8 +50,8 @@ class Program(NamedTuple):
     words: tuple[str, ...]
     folder: Path
 
-    def run(self, *arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:
-        """What a command answers. Raises `AssertionError` where it ends with another code; None takes any."""
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """What a command answers. Raises `AssertionError` where it does not end with 0."""
         done = subprocess.run(
             [*self.words, *arguments],
             cwd=self.folder,
@@ -64,7 +64,7 @@ class Program(NamedTuple):
             check=False,
         )
         told = f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        if "Traceback" in done.stdout + done.stderr or (expect is not None and done.returncode != expect):
+        if done.returncode != 0 or "Traceback" in told:
             raise AssertionError(told)
         return done
 
@@ -72,12 +72,12 @@ class Program(NamedTuple):
 class Server:
     """`serve` on `data` in a process group of its own; what it writes goes to `log`."""
 
-    def __init__(self, program: Program, data: Path, log: Path) -> None:
+    def __init__(self, program: Program, data: Path, log: Path, *options: str) -> None:
         self._log, self._begins_at = log, log.stat().st_size if log.exists() else 0
         self._unpacked: set[Path] = set()
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*program.words, "--data-dir", str(data), "serve", "--no-browser", "--port", "0"],
+                [*program.words, "--data-dir", str(data), "serve", "--no-browser", "--port", "0", *options],
                 cwd=program.folder,
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
@@ -125,8 +125,8 @@ class Server:
     def kill(self) -> None:
         """End it with all its processes and without a chance to tidy up."""
         if WINDOWS:
-            tree = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
-            subprocess.run(tree, check=False, capture_output=True, timeout=STOP_TIMEOUT_S)
+            with_children = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
+            subprocess.run(with_children, check=False, capture_output=True, timeout=STOP_TIMEOUT_S)
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -136,9 +136,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(program: Program, data: Path, log: Path) -> Iterator[Server]:
+def serving(program: Program, data: Path, log: Path, *options: str) -> Iterator[Server]:
     """A started server that is gone after the block, in order or not."""
-    server = Server(program, data, log)
+    server = Server(program, data, log, *options)
     try:
         yield server
     finally:

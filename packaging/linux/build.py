@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import share as files  # noqa: E402 - a script beside another, in no package
+import share as files
 
 NAME = files.NAME
 

@@ -1,4 +1,4 @@
-"""What a Linux system wants to have beside the program: unit, desktop entry, icons, manual page, completions, documents.
+"""What a Linux system wants beside the program: unit, desktop entry, icons, manual page, completions, documents.
 
 The Debian package and the archive put the same files below `share/`. Everything comes from this folder or from the
 program itself, which is run for its help; `dist` is a folder that build/freeze.py wrote into.
@@ -16,6 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import icons  # noqa: E402 - a script of the folder above, in no package
+
 ROOT = HERE.parents[1]
 NAME = "imgproc-local"
 APPSTREAM_NAME = "local.imgproc.ImgprocLocal.metainfo.xml"
@@ -26,8 +29,6 @@ COMPLETIONS = {
     "zsh": f"zsh/vendor-completions/_{NAME}",
     "fish": f"fish/vendor_completions.d/{NAME}.fish",
 }
-
-sys.path.insert(0, str(ROOT / "packaging"))
 
 
 def program(dist: Path) -> Path:
@@ -143,8 +144,6 @@ def _completions(binary: Path) -> dict[str, bytes]:
 
 
 def _icons() -> dict[str, bytes]:
-    import icons
-
     apps = "icons/hicolor/{}/apps/" + NAME
     drawn = {apps.format("scalable") + ".svg": icons.DRAWING.read_bytes()}
     return drawn | {apps.format(f"{size}x{size}") + ".png": icons.png(size) for size in ICON_SIZES_PX}

@@ -1,0 +1,42 @@
+"""A stand-in for a build: a shell script that answers like the program, so that packing it takes no time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+VERSION = "9.8.7"
+STAND_IN = f"""#!/bin/sh
+if [ -n "$_IMGPROC_LOCAL_COMPLETE" ]; then
+    echo "# $_IMGPROC_LOCAL_COMPLETE of imgproc-local"
+    exit
+fi
+case $* in
+--version) echo "imgproc-local, version {VERSION}" ;;
+--help) printf 'Usage: imgproc-local\\n\\n  Summary.\\n\\nCommands:\\n  keys   Keys.\\n  serve  Serve.\\n' ;;
+'keys --help') printf 'Usage: imgproc-local keys\\n\\n  Keys.\\n\\nCommands:\\n  list  All keys.\\n' ;;
+*' --help') printf 'Usage: %s\\n\\n  Help of it.\\n' "$*" ;;
+*) exit 2 ;;
+esac
+"""
+
+
+@pytest.fixture
+def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as build/freeze.py leaves it."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
+    folder = tmp_path / "dist"
+    inside = folder / "imgproc-local" / "_internal"
+    inside.mkdir(parents=True)
+    program = folder / "imgproc-local" / "imgproc-local"
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    (inside / "libone.so.1").write_bytes(b"\x7fELF\x02\x01 needs GLIBC_2.4 and GLIBC_2.17\0GLIBC_PRIVATE")
+    (inside / "libone.so.1").chmod(0o755)
+    (inside / "libone.so").symlink_to("libone.so.1")
+    (inside / "libtwo.so.2").write_bytes(b"\x7fELF\x02\x01 needs GLIBC_2.28")
+    (folder / "imgproc-local.cdx.json").write_text("{}")
+    (folder / "imgproc-local-licences" / "one").mkdir(parents=True)
+    (folder / "imgproc-local-licences" / "one" / "LICENSE").write_text("of one")
+    return folder

@@ -1,0 +1,82 @@
+"""The Debian package of a stand-in: what is in it, whose it is, and what it asks for."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import VERSION
+from tests.support.packaging_scripts import script
+
+pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="Debian's tools make Debian's packages")
+TIMEOUT_S = 60
+
+
+def told(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
+
+
+@pytest.fixture
+def package(dist: Path, tmp_path: Path) -> Path:
+    return Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
+
+
+def test_package_holds_program_command_unit_entry_and_documents_all_of_them_roots(package: Path) -> None:
+    entries = {}
+    for line in told("dpkg-deb", "--contents", package).splitlines():
+        rights, owner, _, _, _, path, *link = line.split()
+        assert owner == "root/root", line
+        assert rights[5] == rights[8] or rights.startswith("l"), "group and others may the same"
+        assert "w" not in rights[4:] or rights.startswith("l"), line
+        entries[path.removeprefix("./")] = (rights, link)
+    for path in (
+        "usr/lib/systemd/user/imgproc-local.service",
+        "usr/share/applications/imgproc-local.desktop",
+        "usr/share/icons/hicolor/scalable/apps/imgproc-local.svg",
+        "usr/share/icons/hicolor/256x256/apps/imgproc-local.png",
+        "usr/share/man/man1/imgproc-local.1.gz",
+        "usr/share/metainfo/local.imgproc.ImgprocLocal.metainfo.xml",
+        "usr/share/bash-completion/completions/imgproc-local",
+        "usr/share/doc/imgproc-local/copyright",
+        "usr/share/doc/imgproc-local/changelog.gz",
+        "usr/share/doc/imgproc-local/imgproc-local.cdx.json",
+        "usr/share/doc/imgproc-local/licences/one/LICENSE",
+    ):
+        assert path in entries, path
+    assert entries["opt/imgproc-local/imgproc-local"][0] == "-rwxr-xr-x"
+    assert entries["opt/imgproc-local/_internal/libone.so.1"][0] == "-rw-r--r--"
+    assert entries["opt/imgproc-local/_internal/libone.so"][1] == ["->", "libone.so.1"]
+    assert entries["usr/bin/imgproc-local"][1] == ["->", "/opt/imgproc-local/imgproc-local"]
+
+
+def test_package_depends_on_the_newest_glibc_that_a_part_needs(package: Path) -> None:
+    assert told("dpkg-deb", "--field", package, "Depends", "Version", "Maintainer").splitlines() == [
+        "Depends: libc6 (>= 2.28)",
+        f"Version: {VERSION}",
+        "Maintainer: A Packager <a@packager.example>",
+    ]
+
+
+def test_unit_and_manual_page_in_the_package_are_the_programs(package: Path, tmp_path: Path) -> None:
+    told("dpkg-deb", "--extract", package, tmp_path / "tree")
+    unit = (tmp_path / "tree/usr/lib/systemd/user/imgproc-local.service").read_text()
+    assert 'ExecStart="/opt/imgproc-local/imgproc-local" serve --no-browser' in unit
+    page = told("gzip", "-dc", tmp_path / "tree/usr/share/man/man1/imgproc-local.1.gz")
+    assert [line for line in page.splitlines() if line.startswith(".SH")][4:8] == [
+        ".SH KEYS", ".SH KEYS LIST", ".SH SERVE", ".SH FILES",
+    ]  # fmt: skip
+
+
+def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: Path) -> None:
+    first = package.read_bytes()
+    (dist / "imgproc-local" / "imgproc-local").touch()
+    again = Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
+    assert again.read_bytes() == first
+
+
+def test_missing_build_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"freeze\.py"):
+        script("debian/build.py").build(tmp_path, tmp_path, "A Packager <a@packager.example>")

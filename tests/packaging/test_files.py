@@ -1,0 +1,186 @@
+"""The files that systems read: each is what its system expects, and names what there is."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import plistlib
+import re
+import shutil
+import struct
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from imgproc_local.cli import main
+from tests.support.packaging_scripts import PACKAGING, ROOT, script
+
+LINUX = PACKAGING / "linux"
+SHELL_SCRIPTS = [
+    *(PACKAGING / "debian").glob("p*[minst]"),
+    *PACKAGING.rglob("*.sh"),
+    PACKAGING / "macos" / "open-page",
+]
+PINNED_ACTION = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+PINNED_IMAGE = re.compile(r"[\w./-]+@sha256:[0-9a-f]{64}")
+ISS = (PACKAGING / "windows" / "imgproc-local.iss").read_text(encoding="utf-8")
+TIMEOUT_S = 60
+
+
+def tool(name: str) -> str:
+    """The path of a checker. What it would check is checked on systems that have it."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    surroundings = os.environ | environment
+    return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def serve_options() -> set[str]:
+    command = main.get_command(click.Context(main), "serve")
+    assert command is not None
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+def sections(text: str) -> dict[str, list[tuple[str, str]]]:
+    """Of a file in systemd's form, where a key may come several times."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in text.splitlines():
+        if line.startswith("["):
+            entries = found.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            entries.append((name, value))
+    return found
+
+
+def test_unit_is_what_systemd_expects(tmp_path: Path) -> None:
+    program = tmp_path / "ein Ordner ü" / "imgproc-local"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    unit = tmp_path / "imgproc-local.service"
+    unit.write_text(script("linux/share.py").unit(str(program)), encoding="utf-8")
+    verified = run(tool("systemd-analyze"), "--user", "verify", "--man=no", unit, XDG_RUNTIME_DIR=str(tmp_path))
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+def test_unit_starts_again_after_anything_but_a_refusal_and_asks_for_nothing_a_user_manager_cannot_give() -> None:
+    service = dict(sections((LINUX / "imgproc-local.service").read_text(encoding="utf-8"))["Service"])
+    assert service["Restart"] == "on-failure"
+    assert service["RestartPreventExitStatus"] == "2"
+    assert service["ExecStart"] == '"@PROGRAM@" serve --no-browser'
+    # each of these ends a service of an unprivileged manager with 218 (CAPABILITIES)
+    assert not service.keys() & {
+        "ProtectClock", "ProtectKernelLogs", "ProtectKernelModules", "PrivateDevices", "CapabilityBoundingSet", "User",
+    }  # fmt: skip
+    assert "@resources" not in service["SystemCallFilter"], "threads that work on pictures lower their priority"
+
+
+def test_desktop_entry_is_valid_and_starts_the_command() -> None:
+    entry = LINUX / "imgproc-local.desktop"
+    parsed = configparser.RawConfigParser()
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read_string(entry.read_text(encoding="utf-8"))
+    assert parsed["Desktop Entry"]["Exec"] == "imgproc-local serve --browser"
+    assert "--browser" in serve_options()
+    validated = run(tool("desktop-file-validate"), entry)
+    assert (validated.returncode, validated.stdout + validated.stderr) == (0, "")
+
+
+def test_appstream_names_the_desktop_entry_and_the_command() -> None:
+    metainfo = ET.parse(LINUX / "local.imgproc.ImgprocLocal.metainfo.xml").getroot()
+    assert metainfo.findtext("launchable") == "imgproc-local.desktop"
+    assert metainfo.findtext("provides/binary") == "imgproc-local"
+    assert metainfo.findtext("id") == "local.imgproc.ImgprocLocal"
+
+
+@pytest.mark.parametrize("file", SHELL_SCRIPTS, ids=lambda file: file.name)
+def test_shell_scripts_parse_and_hold_nothing_that_a_plain_shell_lacks(file: Path) -> None:
+    assert file.read_text(encoding="utf-8").startswith("#!/bin/sh\n")
+    parsed = run("sh", "-n", file)
+    assert parsed.returncode == 0, parsed.stderr
+    if shutil.which("shellcheck"):
+        checked = run("shellcheck", file)
+        assert checked.returncode == 0, checked.stdout
+
+
+def test_icons_have_the_sizes_that_their_containers_tell() -> None:
+    icons = script("icons.py")
+    for size_px in icons.SIZES_PX:
+        assert struct.unpack(">II", icons.png(size_px)[16:24]) == (size_px, size_px)
+    ico = icons.ico()
+    count = struct.unpack("<H", ico[4:6])[0]
+    assert count == len(icons.ICO_SIZES_PX)
+    for number in range(count):
+        width, _, _, _, _, _, length, at = struct.unpack("<BBBBHHII", ico[6 + 16 * number : 22 + 16 * number])
+        image = ico[at : at + length]
+        assert image.startswith(b"\x89PNG")
+        assert struct.unpack(">I", image[16:20]) == (width or 256,)
+    icns = icons.icns()
+    assert struct.unpack(">4sI", icns[:8]) == (b"icns", len(icns))
+
+
+def test_property_lists_of_macos_parse_and_fit_together() -> None:
+    macos = PACKAGING / "macos"
+    info = plistlib.loads((macos / "Info.plist").read_bytes())
+    agent = plistlib.loads((macos / "local.imgproc.ImgprocLocal.plist").read_bytes())
+    plistlib.loads((macos / "entitlements.plist").read_bytes())
+    bundle = (macos / "bundle.sh").read_text(encoding="utf-8")
+    assert agent["Label"] == info["CFBundleIdentifier"]
+    assert f"/MacOS/{info['CFBundleExecutable']}" in bundle
+    assert (macos / info["CFBundleExecutable"]).stat().st_mode & 0o100
+    assert f"/image/{info['CFBundleIconFile']}.icns" in bundle
+    program, *arguments = agent["ProgramArguments"]
+    assert program.startswith("/Applications/imgproc-local.app/Contents/Resources/imgproc-local/")
+    assert set(arguments) - {"serve"} <= serve_options()
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+
+
+def test_installer_of_windows_names_what_it_declares() -> None:
+    """Inno Setup runs on Windows only: this reads its script as far as mistakes show in names."""
+    known = {
+        "Setup", "Languages", "CustomMessages", "Tasks", "InstallDelete", "Files", "Icons", "Registry", "Run",
+        "UninstallRun", "Code",
+    }  # fmt: skip
+    assert set(re.findall(r"^\[(\w+)\]$", ISS, re.MULTILINE)) == known
+    tasks = set(re.findall(r'^Name: "(\w+)"; Description', ISS, re.MULTILINE))
+    assert set(re.findall(r"Tasks: (\w+)", ISS)) == tasks
+    messages = set(re.findall(r"\{cm:(\w+)\}", ISS))
+    for language in re.findall(r'^Name: "(\w\w)"; MessagesFile', ISS, re.MULTILINE):
+        assert set(re.findall(rf"^{language}\.(\w+)=", ISS, re.MULTILINE)) == messages
+    assert set(re.findall(r"\{#(\w+)\}", ISS)) <= {"Version", "Dist"}
+    functions = set(re.findall(r"^function (\w+)", ISS, re.MULTILINE))
+    assert set(re.findall(r"Check: not (\w+)", ISS)) <= functions
+    for parameters in re.findall(r'Parameters: "(serve [^"]*)"|exe"" (serve [^"]*)"', ISS):
+        assert set("".join(parameters).split()) - {"serve"} <= serve_options()
+    for source in re.findall(r'Source: "\.\.\\\.\.\\([^"]+)"|LicenseFile=\.\.\\\.\.\\(.+)', ISS):
+        assert (ROOT / "".join(source)).is_file()
+    assert len(re.findall(r"^#if", ISS, re.MULTILINE)) == len(re.findall(r"^#endif", ISS, re.MULTILINE))
+    assert len(re.findall(r"\bbegin\b", ISS)) == len(re.findall(r"\bend;", ISS))
+
+
+def test_workflow_parses_and_everything_foreign_in_it_is_pinned() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= 60, name
+        for needed in [job["needs"]] if "needs" in job else []:
+            assert needed in workflow["jobs"]
+        if "container" in job:
+            assert PINNED_IMAGE.fullmatch(job["container"]), job["container"]
+        for step in job["steps"]:
+            assert ("uses" in step) != ("run" in step), step
+            if "uses" in step:
+                assert PINNED_ACTION.fullmatch(step["uses"]), step["uses"]
+            for file in re.findall(r"\b(?:build|packaging)/[\w./-]+\.(?:py|sh|iss)", step.get("run", "")):
+                assert (ROOT / file).is_file(), file

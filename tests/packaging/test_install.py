@@ -1,0 +1,123 @@
+"""install.sh, run from the archive of a stand-in into homes of the tests' own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import VERSION
+from tests.support.packaging_scripts import script
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the archive is for Linux")
+TIMEOUT_S = 60
+
+
+class Installer:
+    """The unpacked archive and a home to install into."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        self.prefix = home / ".local"
+
+    def run(self, *arguments: str, expect: int = 0) -> str:
+        done = subprocess.run(
+            [self.folder / "install.sh", *arguments],
+            env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def files(self) -> list[str]:
+        return sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if not path.is_dir())
+
+
+@pytest.fixture
+def installer(dist: Path, tmp_path: Path) -> Installer:
+    archive = Path(script("linux/build.py").build(dist, tmp_path))
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    (folder,) = (tmp_path / "unpacked").iterdir()
+    home = tmp_path / "ein Heim & 100 % ü"
+    home.mkdir()
+    return Installer(folder, home)
+
+
+def test_command_runs_after_installation_and_its_files_name_it(installer: Installer) -> None:
+    told = installer.run()
+    command = installer.prefix / "bin" / "imgproc-local"
+    assert VERSION in subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    assert f"{command} serve" in told, "PATH does not lead there"
+    unit = (installer.prefix / "share/systemd/user/imgproc-local.service").read_text(encoding="utf-8")
+    program = installer.prefix / "lib/imgproc-local/imgproc-local/imgproc-local"
+    assert f'ExecStart="{program}" serve'.replace("%", "%%") in unit
+    entry = (installer.prefix / "share/applications/imgproc-local.desktop").read_text(encoding="utf-8")
+    assert f'Exec="{command}" serve --browser'.replace("%", "%%") in entry
+    assert "@PROGRAM@" not in unit
+
+
+def test_second_installation_leaves_nothing_of_the_first(installer: Installer) -> None:
+    installer.run()
+    before = installer.files()
+    only_old = installer.prefix / "lib/imgproc-local/imgproc-local/_internal/old.so"
+    only_old.write_text("of an older version")
+    shared = installer.prefix / "share/doc/imgproc-local/OLD.md"
+    shared.write_text("of an older version")
+    with (installer.prefix / "lib/imgproc-local/installed.txt").open("a") as installed:
+        installed.write("share/doc/imgproc-local/OLD.md\n")
+    installer.run()
+    assert installer.files() == before
+
+
+def test_uninstall_takes_away_what_was_installed_and_nothing_else(installer: Installer) -> None:
+    data = installer.home / ".local/share/imgproc-local/imgproc.db"
+    foreign = installer.home / ".local/share/applications/another.desktop"
+    for file in (data, foreign):
+        file.parent.mkdir(parents=True)
+        file.write_text("of the user")
+    installer.run()
+    told = installer.run("--uninstall")
+    assert installer.files() == sorted(str(file.relative_to(installer.home)) for file in (data, foreign))
+    assert "stay" in told
+    assert "there is none" in installer.run("--uninstall", expect=1)
+
+
+def test_link_of_another_installation_is_left(installer: Installer) -> None:
+    installer.run()
+    command = installer.prefix / "bin" / "imgproc-local"
+    command.unlink()
+    command.symlink_to("/somewhere/else")
+    installer.run("--uninstall")
+    assert command.is_symlink()
+
+
+def test_damaged_archive_installs_nothing(installer: Installer) -> None:
+    library = installer.folder / "imgproc-local" / "_internal" / "libtwo.so.2"
+    library.write_bytes(library.read_bytes() + b"!")
+    assert "damaged" in installer.run(expect=1)
+    assert installer.files() == []
+
+
+def test_program_that_does_not_run_here_is_not_installed_over_one_that_does(installer: Installer) -> None:
+    installer.run()
+    before = installer.files()
+    program = installer.folder / "imgproc-local" / "imgproc-local"
+    program.write_text("#!/bin/sh\nexit 127\n")
+    sums = script("linux/build.py")._sums(installer.folder)
+    (installer.folder / "SHA256SUMS").write_text("".join(line for line in sums.splitlines(True) if "SUMS" not in line))
+    assert "does not run here" in installer.run(expect=1)
+    installed = installer.prefix / "bin" / "imgproc-local"
+    assert VERSION in subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout
+    assert [file for file in installer.files() if ".new/" not in file] == before
+
+
+@pytest.mark.parametrize("prefix", ["relative", "", '/tmp/a"b', "/tmp/a\\b", "/tmp/a$b", "/tmp/a\nb"])
+def test_prefix_that_cannot_be_used_is_told(installer: Installer, prefix: str) -> None:
+    assert "expected" in installer.run("--prefix", prefix, expect=1)
