@@ -14,16 +14,13 @@ from imgproc_local.codecs import animation, metadata
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.conversion import Form, smallest
+from imgproc_local.codecs.conversion import Form, quality_for, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE, Sample
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
-
-QUALITY = 60
-"""Of pictures whose quality is not searched: large and deep ones."""
 
 LOWEST, HIGHEST = 20, 95
 USUAL = 76
@@ -32,7 +29,6 @@ _DRAFT = {"effort": 0, "bitdepth": 8}
 GAIN = 2.2
 """So much more than a draft scores the same quality with the usual effort."""
 
-WORTH_IT = 0.85
 LARGE_FROM_PIXELS = 24_000_000
 """Larger pictures are stored in 4:2:0: the encoder holds all planes, 1.6 GB for 50 megapixels in 4:4:4, 1.05 GB so."""
 
@@ -43,10 +39,11 @@ _HDR_TRANSFERS = (16, 18)
 
 
 @at_border("The AVIF can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
     """A smaller AVIF, None where nothing smaller came out.
 
-    Animations and HDR pictures (PQ, HLG) keep their picture data bit for bit and lose only metadata that must go.
+    A still picture of 8 bits is encoded anew where it is finer than what is written here and that saves much. All
+    others (animations, more bits, HDR) keep their picture data bit for bit and lose only metadata that must go.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -54,13 +51,19 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
         blocks = metadata.read_blocks(data, Format.AVIF)
         clean = metadata.cleaned(data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new))
         best = clean
+        image = open_upright(path, info)
         hdr = container.transfer_characteristics(data) in _HDR_TRANSFERS
-        if hdr or info.frames > 1:
-            finish(open_upright(path, info), check_stop, "avg")
-        elif max(info.width_px, info.height_px) <= MAX_SIDE_PX:
-            image = open_upright(path, info)
-            encoded = _encode(image, info, kept_profile(blocks.icc), blocks, QUALITY, check_stop)
-            best = encoded if len(encoded) <= WORTH_IT * len(clean) else clean
+        too_long = max(info.width_px, info.height_px) > MAX_SIDE_PX
+        if hdr or too_long or info.frames > 1 or image.format != "uchar":
+            finish(image, check_stop, "avg")
+        else:
+            kept, profile = metadata.kept(blocks, info.format, Format.AVIF), kept_profile(blocks.icc)
+            image = _with_blocks(finish(image, check_stop, "copy_memory"), kept, profile)
+            sample = Sample(image, profile=profile)
+            bare = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
+            encoded = smaller(image, profile, _form(info, check_stop), bare, target, sample)
+            if encoded:
+                best = min(clean, container.with_blocks(encoded, kept), key=len)
         return best if len(best) < len(data) else None
 
 
@@ -86,28 +89,29 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         kept = metadata.kept(blocks, info.format, Format.AVIF)
         return container.with_blocks(animation.encode_avif(path, info, kept, check_stop), kept)
 
+    kept = metadata.kept(blocks, info.format, Format.AVIF)
+    form = _form(info, check_stop)
+
     def encode(fail_on: str) -> bytes:
-        image, profile = for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
-        if info.pixels >= LARGE_FROM_PIXELS or image.format != "uchar":
-            return _encode(image, info, profile, blocks, QUALITY, check_stop)
-        image, profile = srgb_where_it_fits(finish(image, check_stop, "copy_memory"), profile)
-        kept = metadata.kept(blocks, info.format, Format.AVIF)
-        image = _with_blocks(image, kept, profile)
-        sample = Sample(image, profile=profile)
-        found = smallest(image, profile, _form(info, check_stop), size_bytes, target, sample)
-        return container.with_blocks(found.encoded, kept)
+        def shown() -> tuple[pyvips.Image, bytes | None]:
+            return for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
+
+        image, profile = shown()
+        image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
+        if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
+            sample = Sample(image, profile=profile)
+            quality, _, _ = quality_for(sample, form, size_bytes, target)
+            # what was decoded is given back before the encoder takes its share
+            del image, sample
+            encoded = form.final(_with_blocks(shown()[0], kept, profile), quality)
+        else:
+            image, profile = srgb_where_it_fits(image, profile)
+            image = _with_blocks(image, kept, profile)
+            encoded = smallest(image, profile, form, size_bytes, target, Sample(image, profile=profile)).encoded
+        # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
+        return container.with_blocks(encoded, kept)
 
     return whole_or_error(path, info, encode)
-
-
-def _encode(
-    image: pyvips.Image, info: ImageInfo, profile: bytes | None, blocks: Blocks, quality: int, check_stop: CheckStop
-) -> bytes:
-    kept = metadata.kept(blocks, info.format, Format.AVIF)
-    image = _with_blocks(image, kept, profile)
-    encoded = finish(image, check_stop, "heifsave_buffer", keep="all", **_options(info, quality))
-    # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
-    return container.with_blocks(encoded, kept)
 
 
 def _form(info: ImageInfo, check_stop: CheckStop) -> Form:
@@ -117,7 +121,7 @@ def _form(info: ImageInfo, check_stop: CheckStop) -> Form:
     return Form(
         lambda part, quality: encode(part, keep="none", **_options(info, quality) | _DRAFT),
         lambda part, quality: encode(part, keep="all", **_options(info, quality)),
-        _decoded,
+        lambda data: _in_eight_bits(pyvips.Image.heifload_buffer(data)),
         LOWEST,
         USUAL,
         HIGHEST,
@@ -125,10 +129,11 @@ def _form(info: ImageInfo, check_stop: CheckStop) -> Form:
     )
 
 
-def _decoded(data: bytes) -> pyvips.Image:
-    """In 8 bits."""
-    image = pyvips.Image.heifload_buffer(data)
-    return image.colourspace("srgb", source_space="rgb16") if image.format == "ushort" else image
+def _in_eight_bits(image: pyvips.Image) -> pyvips.Image:
+    if image.format != "ushort":
+        return image
+    grey = image.bands < 3
+    return image.colourspace("b-w" if grey else "srgb", source_space="grey16" if grey else "rgb16").copy_memory()
 
 
 def _with_blocks(image: pyvips.Image, kept: Blocks, profile: bytes | None) -> pyvips.Image:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 
 import pyvips
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.search import (
     TARGET_SCORE,
@@ -23,6 +23,12 @@ from imgproc_local.codecs.search import (
 )
 
 CONCESSION = 20.0
+WORTH_IT = 0.85
+"""So much smaller a lossy file must become to be encoded anew in its own format."""
+
+FINER = 5
+"""So far above the usual quality, at most, is it then encoded."""
+
 CHECKED_PIXELS = 4_000_000
 MANY_TILES = 54
 """Up to so many pixels a result is scored whole, above on so many tiles: two megapixels."""
@@ -147,8 +153,7 @@ def quality_for(sample: Sample, form: Form, size_bytes: float, target: float) ->
         drafts[quality] = sample.score(form.decoded(form.draft(sample.image, quality)))
         return drafts[quality] + form.gain
 
-    usual = form.usual + round((target - TARGET_SCORE) / USUAL_RISE)
-    start = min(form.highest, max(form.lowest, usual))
+    start = _usual(form, target)
     quality = lowest_quality(scored, target, lowest=form.lowest, highest=form.highest, start=start)
     rise = rise_of(drafts)
     search = _Search(form, sample.image, sample.score, rise)
@@ -175,3 +180,24 @@ def smallest(
     if search.at(quality).score < floor - WHOLE_TOO_LOW:
         quality = search.near(quality, floor, WHOLE_TOO_LOW, WHOLE_TOO_HIGH)
     return search.at(quality)
+
+
+def smaller(
+    image: pyvips.Image, profile: bytes | None, form: Form, size_bytes: int, target: float, sample: Sample
+) -> bytes | None:
+    """A lossy picture in memory, encoded anew in its own format; None where it stays.
+
+    `size_bytes` is what its data takes now, without metadata.
+    Each time costs quality, so the file must be finer than anything written here: even at the highest quality that
+    this writes, a draft takes much less. No result of this is so fine, so it comes back as it is.
+    """
+    most_bytes = WORTH_IT * size_bytes
+    finest = min(form.highest, _usual(form, target) + FINER)
+    if len(form.draft(image, finest)) > most_bytes:
+        return None
+    found = smallest(image, profile, structs.replace(form, highest=finest), int(most_bytes), target, sample)
+    return found.encoded if found.reaches(target) and len(found.encoded) <= most_bytes else None
+
+
+def _usual(form: Form, target: float) -> int:
+    return min(form.highest, max(form.lowest, form.usual + round((target - TARGET_SCORE) / USUAL_RISE)))

@@ -13,7 +13,7 @@ from imgproc_local.codecs import animation, metadata, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.conversion import Form, smallest
+from imgproc_local.codecs.conversion import Form, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
@@ -34,7 +34,6 @@ BYTES_PER_POINT = 0.045
 """The logarithm of the bytes that a point of score is worth."""
 
 ANIMATION_QUALITY = 75
-WORTH_IT = 0.85
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this is taken for a graphic, whose sharp edges lossless WebP often stores smaller than lossy."""
 
@@ -52,10 +51,11 @@ LARGE_FROM_PIXELS = 24_000_000
 
 
 @at_border("The WebP can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
     """A smaller WebP, None where nothing smaller came out. Lossless stays lossless, animated stays animated.
 
-    A lossy file is encoded anew only where that saves much: each time costs quality.
+    A lossy file is encoded anew only where it is finer than what is written here and that saves much: each time costs
+    quality. Lossy animations keep their frames bit for bit.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -69,15 +69,23 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
             lambda new, _: container.with_blocks(data, new),
             orientation=info.orientation,
         )
-        lossless = container.is_lossless(data)
         image = open_upright(path, info, all_frames=info.frames > 1)
-        encoded = _saved(image, check_stop, **_options(info, lossless=lossless))
-        # the frames of an animation are not turned
-        orientation = info.orientation if info.frames > 1 else 1
-        kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, orientation=orientation)
-        best = container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
-        if len(best) > (1 if lossless else WORTH_IT) * len(clean):
-            best = clean
+        encoded: bytes | None = None
+        if container.is_lossless(data):
+            encoded = _saved(image, check_stop, **_options(info, lossless=True))
+        elif info.frames > 1:
+            finish(image, check_stop, "avg")
+        else:
+            image = finish(image, check_stop, "copy_memory")
+            sample = Sample(image, profile=profile)
+            bare = len(container.with_blocks(data, Blocks()))
+            encoded = smaller(image, profile, _form(sample, check_stop), bare, target, sample)
+        best = clean
+        if encoded:
+            # the frames of an animation are not turned
+            orientation = info.orientation if info.frames > 1 else 1
+            kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, orientation=orientation)
+            best = min(clean, container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile)), key=len)
         return best if len(best) < len(data) else None
 
 

@@ -61,8 +61,12 @@ class Optimize:
     def _optimized_here(self, work: Work) -> bytes | None:
         from imgproc_local.codecs import avif, gif, jpeg, png, webp
 
-        if work.info.format in (Format.JPEG, Format.PNG):
-            optimize = jpeg.optimize if work.info.format is Format.JPEG else png.optimize
-            return optimize(work.original, work.info, work.stop.check, self._target)
-        others = {Format.GIF: gif.optimize, Format.WEBP: webp.optimize, Format.AVIF: avif.optimize}
-        return others[work.info.format](work.original, work.info, work.stop.check)
+        if work.info.format is Format.GIF:
+            return gif.optimize(work.original, work.info, work.stop.check)
+        by_score = {
+            Format.JPEG: jpeg.optimize,
+            Format.PNG: png.optimize,
+            Format.WEBP: webp.optimize,
+            Format.AVIF: avif.optimize,
+        }
+        return by_score[work.info.format](work.original, work.info, work.stop.check, self._target)

@@ -11,6 +11,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pyvips
 from PIL import Image, ImageCms
 
 GPS_RATIONAL = struct.pack("<II", 1234577, 10007)
@@ -64,6 +65,12 @@ def scene(width: int = 320, height: int = 240, seed: int = 1) -> np.ndarray:
         picture[inside] = random.integers(30, 226, 3)
     picture += random.normal(0, 6, picture.shape)
     return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def photo(width: int = 320, height: int = 240) -> np.ndarray:
+    """A scene without the grain in colours that no camera leaves and no lossy format keeps."""
+    image = pyvips.Image.new_from_array(scene(width, height), interpretation="srgb")
+    return np.asarray(image.gaussblur(1.2).cast("uchar").numpy())
 
 
 def graphic(width: int = 320, height: int = 240, colours: int = 400, *, alpha: bool = False) -> np.ndarray:

@@ -33,7 +33,7 @@ def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> t
 @pytest.mark.parametrize("format", ["webp", "avif"])
 @pytest.mark.parametrize("size", [(333, 251), (1500, 1100)])
 def test_a_picture_scores_near_the_target(tmp_path: Path, size: tuple[int, int], format: str, target: float) -> None:
-    _, score = converted(tmp_path, pictures.saved(softened(*size), "PNG"), format, target)
+    _, score = converted(tmp_path, pictures.saved(pictures.photo(*size), "PNG"), format, target)
     # a step of WebP's quality may be four points
     assert target - 1.5 <= score <= target + (4 if format == "webp" else 2)
 
@@ -60,12 +60,6 @@ def test_a_coarse_picture_is_conceded_what_keeps_it_small(tmp_path: Path, format
     assert len(out) <= len(in_full)
 
 
-def softened(width: int, height: int) -> np.ndarray:
-    """A scene without the grain of colours that no lossy WebP keeps."""
-    image = pyvips.Image.new_from_array(pictures.scene(width, height), interpretation="srgb")
-    return np.asarray(image.gaussblur(1.2).cast("uchar").numpy())
-
-
 def steps(scored: Callable[[int], float]) -> tuple[Form, list[int]]:
     """A form whose quality is the level of grey that it writes, and the qualities whose final encoding was asked."""
     asked: list[int] = []
@@ -81,7 +75,7 @@ def steps(scored: Callable[[int], float]) -> tuple[Form, list[int]]:
 
 
 def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are() -> None:
-    image = pyvips.Image.new_from_array(softened(1500, 1100), interpretation="srgb")
+    image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
     for gain in (-8.0, 0.0, 8.0):
         form, asked = steps(lambda _, gain=gain: gain)  # type: ignore[misc]
         sample = Sample(image)

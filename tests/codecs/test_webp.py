@@ -40,11 +40,11 @@ def frames_of(data: bytes) -> list[np.ndarray]:
 
 
 def test_a_fine_file_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
-    source = pictures.saved(pictures.scene(640, 480), "WEBP", quality=97)
+    source = pictures.saved(pictures.photo(640, 480), "WEBP", quality=97)
     out = optimized(tmp_path, source)
     assert out is not None
     assert len(out) < 0.8 * len(source)
-    assert pictures.distance(pictures.opened(out), pictures.scene(640, 480)) < 2
+    assert pictures.distance(pictures.opened(out), pictures.photo(640, 480)) < 2
     assert optimized(tmp_path, out) is None
 
 

@@ -1,0 +1,104 @@
+"""What comes out of `optimize` comes back as it is, also after somebody has taken its metadata away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs import avif, gif, jpeg, png, webp
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import avif as avif_container
+from imgproc_local.codecs.container import gif as gif_container
+from imgproc_local.codecs.container import jpeg as jpeg_container
+from imgproc_local.codecs.container import png as png_container
+from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+OPTIMIZE = {
+    "JPEG": jpeg.optimize,
+    "PNG": png.optimize,
+    "GIF": gif.optimize,
+    "WEBP": webp.optimize,
+    "AVIF": avif.optimize,
+}
+CONTAINER = {
+    "JPEG": jpeg_container,
+    "PNG": png_container,
+    "GIF": gif_container,
+    "WEBP": webp_container,
+    "AVIF": avif_container,
+}
+
+
+def optimized(folder: Path, data: bytes, form: str) -> bytes:
+    path = pictures.write(folder, data)
+    out = OPTIMIZE[form](path, probe(path, MANY), never_stop)
+    return data if out is None else out
+
+
+def sources() -> dict[str, tuple[str, bytes]]:
+    photo, graphic = pictures.photo(331, 245), pictures.graphic(317, 203, alpha=True)
+    grey = np.ascontiguousarray(photo[..., 1])
+    pixel = photo[:1, :1]
+    made = {
+        "jpeg": ("JPEG", pictures.full_jpeg(photo)),
+        "jpeg coarse": ("JPEG", pictures.full_jpeg(photo, quality=40)),
+        "jpeg turned": ("JPEG", pictures.full_jpeg(photo, 6)),
+        "jpeg grey": ("JPEG", pictures.saved(grey, "JPEG", quality=95)),
+        "png": ("PNG", pictures.full_png(photo)),
+        "png with alpha": ("PNG", pictures.saved(graphic, "PNG")),
+        "png grey": ("PNG", pictures.saved(grey, "PNG")),
+        "gif": ("GIF", pictures.full_gif()),
+        "gif still": ("GIF", pictures.saved(Image.fromarray(photo).quantize(64), "GIF")),
+        "webp turned": ("WEBP", pictures.full_webp(photo, 6, quality=97)),
+        "webp with alpha": ("WEBP", pictures.saved(graphic, "WEBP", quality=96)),
+        "webp lossless": ("WEBP", pictures.saved(graphic, "WEBP", lossless=True, quality=0, method=0)),
+        "webp animated": ("WEBP", pictures.animated("WEBP", [100, 50, 200], exif=pictures.tiff())),
+        "webp animated, lossless": ("WEBP", pictures.animated("WEBP", [90, 50], lossless=True, quality=0, method=0)),
+        "avif": ("AVIF", pictures.full_avif(photo)),
+        "avif with alpha": ("AVIF", pictures.saved(graphic, "AVIF", quality=95)),
+        "avif grey": ("AVIF", pictures.saved(grey, "AVIF", quality=95)),
+        "avif animated": ("AVIF", pictures.animated("AVIF", [100, 50], exif=pictures.tiff())),
+    }
+    for form in ("WEBP", "AVIF"):
+        for quality in (60, 75, 85, 90, 93, 96, 98, 100):
+            made[f"{form.lower()} of quality {quality}"] = form, pictures.saved(photo, form, quality=quality)
+    for form in OPTIMIZE:
+        made[f"{form.lower()} of one pixel"] = form, pictures.saved(pixel, form)
+    return made
+
+
+SOURCES = sources()
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_output_comes_back_as_it_is(tmp_path: Path, name: str) -> None:
+    form, source = SOURCES[name]
+    once = optimized(tmp_path, source, form)
+    assert len(once) <= len(source)
+    assert optimized(tmp_path, once, form) == once
+    stripped = CONTAINER[form].with_blocks(once, Blocks())  # type: ignore[attr-defined]
+    assert optimized(tmp_path, stripped, form) == stripped
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+@pytest.mark.parametrize("alpha", [False, True])
+def test_a_converted_picture_settles(tmp_path: Path, form: str, *, alpha: bool) -> None:
+    source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
+    path = pictures.write(tmp_path, source)
+    converted = (webp if form == "WEBP" else avif).convert(path, probe(path, MANY), never_stop)
+    once = optimized(tmp_path, converted, form)
+    assert optimized(tmp_path, once, form) == once
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_a_coarse_file_is_not_made_coarser(tmp_path: Path, form: str) -> None:
+    for quality in (50, 80):
+        source = pictures.saved(pictures.photo(400, 300), form, quality=quality)
+        assert optimized(tmp_path, source, form) == source
