@@ -1,0 +1,68 @@
+"""Peak memory of one picture of 50 megapixels, each codec in a child of its own.
+
+`python -m tests.bench.codecs_memory [--megapixels 50]`. Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.load import print_table, verdict
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from imgproc_local.codecs import avif, jpeg, webp
+from imgproc_local.codecs.probe import probe
+from tests.bench.peers_worker import peak_bytes
+does = {"optimize": jpeg.optimize, "to webp": webp.convert, "to avif": avif.convert}[sys.argv[1]]
+source = Path(sys.argv[2])
+out = does(source, probe(source, 10**9), lambda: None)
+print(len(out) if out else source.stat().st_size, peak_bytes(), time.process_time())
+"""
+BARS_MB = {"optimize": 400.0, "to webp": None, "to avif": 900.0}
+TIMEOUT_S = 600
+
+
+def photo(path: Path, megapixels: float, quality: int) -> None:
+    """Writes a JPEG of the size of a camera's: shapes, gradients and grain."""
+    import pyvips
+
+    height = int((megapixels * 1e6 / 1.5) ** 0.5)
+    width = int(height * 1.5)
+    grey = sum(
+        pyvips.Image.perlin(width, height, cell_size=cell) * weight
+        for cell, weight in ((1024, 60), (128, 40), (16, 20))
+    )
+    grain = pyvips.Image.gaussnoise(width, height, sigma=3, mean=0)
+    bands = [grey * part + grain + shift for part, shift in ((0.9, 120), (0.8, 128), (0.6, 110))]
+    picture = bands[0].bandjoin(bands[1:]).cast("uchar").copy(interpretation="srgb")
+    picture.jpegsave(str(path), Q=quality)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megapixels", type=float, default=50)
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for quality in (95, 75):
+            source = Path(folder) / f"q{quality}.jpg"
+            photo(source, arguments.megapixels, quality)
+            for name, bar in BARS_MB.items():
+                command = [sys.executable, "-c", CHILD, name, str(source)]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+                size, peak, cpu_s = done.stdout.split()
+                stored = f"{source.stat().st_size:,} → {int(size):,} bytes"
+                what = f"quality {quality}, {name}: {stored}, {float(cpu_s):.1f} CPU s"
+                peak_mb = int(peak) / 1e6
+                rows.append((what, f"{peak_mb:.0f} MB", verdict(peak_mb, bar, "MB") if bar else ""))
+    print_table(f"peak memory, {arguments.megapixels:g} megapixels", rows)
+
+
+if __name__ == "__main__":
+    main()
