@@ -13,9 +13,12 @@ NAME is `imgproc-local` or `imgproc-local-onefile`. What is needed to get there 
 repository (--work, by default below the user's cache folder): one virtual environment per lock and interpreter, which
 later runs use again.
 
-The same commit gives the same bytes wherever interpreter, system libraries, compiler and llama.cpp's wheel are the
-same: times come from the commit, names and hashes have a fixed order, and compiled code holds no path of the build.
-llama.cpp is compiled on the machine, once; pip keeps the wheel. `build/compare.py` tells what differs between two.
+The same commit gives the same bytes on the same machine, in whatever folders: times come from the commit, names and
+hashes have a fixed order, and the project's own compiled code holds no path of the build. Between two machines these
+differ, and nothing else: the interpreter, the system's libraries (the bill of materials has their versions), what
+another compiler makes, and llama.cpp. pip compiles that once and keeps the wheel, in a temporary folder with a name of
+chance, which its messages for failed assertions hold: compiled anew, its five libraries are other files of the same
+code. `build/compare.py` names what differs between two builds, `build/objects.py` what they need of a system.
 """
 
 from __future__ import annotations
