@@ -18,7 +18,6 @@ from imgproc_local.codecs.search import (
     USUAL_RISE,
     WHOLE,
     Sample,
-    lowest_quality,
     rise_of,
 )
 
@@ -33,7 +32,10 @@ CHECKED_PIXELS = 4_000_000
 MANY_TILES = 54
 """Up to so many pixels a result is scored whole, above on so many tiles: two megapixels."""
 
-TOO_LOW, TOO_HIGH = 0.4, 1.2
+DRAFTS, ROUGHLY = 3, 1.0
+"""So many drafts are made, or until one comes so near the target. The slow encoder scores differently anyway."""
+
+TOO_LOW, TOO_HIGH = 0.7, 1.2
 """So far from the target, a sample gets another quality."""
 
 WHOLE_TOO_LOW, WHOLE_TOO_HIGH = 1.1, 1.7
@@ -148,16 +150,16 @@ def quality_for(sample: Sample, form: Form, size_bytes: float, target: float) ->
     `size_bytes` is what the whole may take.
     """
     drafts: dict[int, float] = {}
-
-    def scored(quality: int) -> float:
-        drafts[quality] = sample.score(form.decoded(form.draft(sample.image, quality)))
-        return drafts[quality] + form.gain
-
-    start = _usual(form, target)
-    quality = lowest_quality(scored, target, lowest=form.lowest, highest=form.highest, start=start)
+    quality = _usual(form, target)
+    for _ in range(DRAFTS):
+        drafts[quality] = form.gain + sample.score(form.decoded(form.draft(sample.image, quality)))
+        missing = target - drafts[quality]
+        quality = min(form.highest, max(form.lowest, quality + round(missing / rise_of(drafts))))
+        if abs(missing) <= ROUGHLY or quality in drafts:
+            break
     rise = rise_of(drafts)
     search = _Search(form, sample.image, sample.score, rise)
-    quality = search.near(form.highest if quality is None else quality, target, TOO_LOW, TOO_HIGH)
+    quality = search.near(quality, target, TOO_LOW, TOO_HIGH)
     quality = search.within(quality, SAFELY * size_bytes * sample.share, target - CONCESSION)
     return quality, rise, search.at(quality)
 

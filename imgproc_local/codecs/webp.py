@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,13 @@ from imgproc_local.codecs import animation, metadata, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.conversion import Form, smaller, smallest
+from imgproc_local.codecs.conversion import Form, quality_for, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE, Sample, score
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
-
-QUALITY = 80
-"""Of pictures whose quality is not searched: large ones."""
 
 LOWEST, HIGHEST = 20, 98
 USUAL = 88
@@ -41,6 +38,8 @@ PALETTE_FROM, PALETTE_SCORE = 1.4, 3.0
 """Where the first 256 colours at hand take no more than so many times the bytes of lossy, and score no more than so
 much less than asked, well chosen ones may take fewest.
 """
+
+_ANIMATION_FIELDS = ("page-height", "n-pages", "delay", "loop", "gif-delay", "gif-loop", "background")
 
 NEAR_LOSSLESS = (20, 40, 60)
 NEAR_LOSSLESS_FROM = 0.6
@@ -110,16 +109,53 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
 
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
-            source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-            image, profile = for_display(source, blocks.icc, eight_bit=True)
-            if info.frames > 1 or info.pixels >= LARGE_FROM_PIXELS:
-                return _saved(image, check_stop, **_options(info)), profile
-            image, profile = srgb_where_it_fits(finish(image, check_stop, "copy_memory"), profile)
+            def shown() -> tuple[pyvips.Image, bytes | None]:
+                source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
+                return for_display(source, blocks.icc, eight_bit=True)
+
+            image, profile = shown()
+            if info.frames > 1:
+                return _animated(info, lambda: shown()[0], profile, size_bytes, target, check_stop), profile
+            image = finish(image, check_stop, "copy_memory")
+            if info.pixels >= LARGE_FROM_PIXELS:
+                sample = Sample(image, profile=profile)
+                form = _form(sample, check_stop, large=True)
+                quality, _, _ = quality_for(sample, form, size_bytes, target)
+                # what was decoded is given back before the encoder takes its share
+                del image, sample
+                return form.final(shown()[0], quality), profile
+            image, profile = srgb_where_it_fits(image, profile)
             return _smallest(image, profile, graphic, size_bytes, target, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
     kept = metadata.kept(blocks, info.format, Format.WEBP)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
+
+
+def _animated(
+    info: ImageInfo,
+    opened: Callable[[], pyvips.Image],
+    profile: bytes | None,
+    size_bytes: int,
+    target: float,
+    check_stop: CheckStop,
+) -> bytes:
+    """An animation whose frames look as asked, at the usual quality or lossless where they take more than they have."""
+    options = _options(info)
+    if info.pixels >= LARGE_FROM_PIXELS:
+        return _saved(opened(), check_stop, **options)
+    strip = opened()
+    strip = strip.crop(0, 0, strip.width, min(strip.height, container.MAX_SIDE_PX))
+    strip = finish(strip, check_stop, "copy_memory").copy()
+    for name in _ANIMATION_FIELDS:
+        strip.remove(name)
+    sample = Sample(strip, profile=profile)
+    quality, _, _ = quality_for(sample, _form(sample, check_stop, large=True), math.inf, target)
+    encoded = _saved(opened(), check_stop, **options | {"Q": quality})
+    if len(encoded) > size_bytes:
+        others = [options, {"lossless": True, "effort": EFFORT}]
+        encoded = min(encoded, *(_saved(opened(), check_stop, **each) for each in others), key=len)
+    return encoded
 
 
 def _smallest(
@@ -172,8 +208,8 @@ def _few_colours_may_do(sample: Sample, lossy_bytes: int, target: float, check_s
     return len(stored) < PALETTE_FROM * sample.share * lossy_bytes and sample.score(shown) > target - PALETTE_SCORE
 
 
-def _form(sample: Sample, check_stop: CheckStop) -> Form:
-    """Lossy WebP, its colours sampled as pays: sharply they score more and take more."""
+def _form(sample: Sample, check_stop: CheckStop, *, large: bool = False) -> Form:
+    """Lossy WebP, its colours sampled as pays: sharply they score more and take more. Large pictures stay drafts."""
 
     def draft(part: pyvips.Image, quality: int, *, sharp: bool = False) -> bytes:
         return _saved(part, check_stop, Q=quality, effort=DRAFT_EFFORT, smart_subsample=sharp)
@@ -181,6 +217,8 @@ def _form(sample: Sample, check_stop: CheckStop) -> Form:
     # the slowest effort takes fifty times as long for an alpha channel
     effort = EFFORT if sample.image.hasalpha() else BEST_EFFORT
     decoded = pyvips.Image.webpload_buffer
+    if large:
+        return Form(draft, draft, decoded, LOWEST, USUAL, HIGHEST, 0.0)
     plain, sharp = (draft(sample.image, USUAL, sharp=each) for each in (False, True))
     more = sample.score(decoded(sharp)) - sample.score(decoded(plain))
     is_sharp = math.log(len(sharp) / len(plain)) < BYTES_PER_POINT * more
@@ -200,13 +238,11 @@ def _saved(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
 
 
 def _options(info: ImageInfo, *, lossless: bool = False) -> dict[str, Any]:
-    """For pictures whose quality is not searched."""
-    large = info.pixels >= LARGE_FROM_PIXELS
+    """Those of animations, and of lossless pictures."""
+    effort = DRAFT_EFFORT if info.pixels >= LARGE_FROM_PIXELS else EFFORT
     if lossless:
-        return {"lossless": True, "effort": 2 if large else EFFORT}
-    if info.frames > 1:
-        return {"Q": ANIMATION_QUALITY, "mixed": True, "effort": 2 if large else EFFORT}
-    return {"Q": QUALITY, "effort": 2 if large else EFFORT, "smart_subsample": not large}
+        return {"lossless": True, "effort": effort}
+    return {"Q": ANIMATION_QUALITY, "mixed": True, "effort": effort}
 
 
 def require_side(info: ImageInfo) -> None:

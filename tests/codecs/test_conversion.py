@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvips
+from PIL import Image
 
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.conversion import CONCESSION, Form, smallest
@@ -58,6 +59,30 @@ def test_a_coarse_picture_is_conceded_what_keeps_it_small(tmp_path: Path, format
     assert len(out) <= 1.03 * len(source) or score < 85 - CONCESSION + 2
     assert score <= reached + 0.5
     assert len(out) <= len(in_full)
+
+
+@pytest.mark.parametrize("format", ["webp", "avif"])
+def test_a_large_picture_is_searched_on_its_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    monkeypatch.setattr({"webp": webp, "avif": avif}[format], "LARGE_FROM_PIXELS", 100_000)
+    _, score = converted(tmp_path, pictures.saved(pictures.photo(1500, 1100), "PNG"), format)
+    assert 82 <= score <= 89
+
+
+def test_an_animation_looks_as_asked(tmp_path: Path) -> None:
+    photo = pictures.photo(160, 120)
+    made = [Image.fromarray(np.roll(photo, 9 * shift, axis=1)) for shift in range(4)]
+    fine = {"save_all": True, "append_images": made[1:], "duration": 100, "quality": 100, "method": 0}
+    source = pictures.saved(made[0], "WEBP", **fine)
+    sizes = []
+    for target in (60.0, 75.0):
+        path = pictures.write(tmp_path, source)
+        out = webp.convert(path, probe(path, MANY), never_stop, target)
+        sizes.append(len(out))
+        before, after = (to_srgb(pyvips.Image.webpload_buffer(each)).copy_memory() for each in (source, out))
+        assert target - 4 <= Sample(before, WHOLE).score(after) <= target + 8
+    assert sizes[0] < sizes[1] < len(source)
 
 
 def steps(scored: Callable[[int], float]) -> tuple[Form, list[int]]:
