@@ -5,6 +5,7 @@ Stills are encoded by libvips, in 4:4:4 where memory allows; animations by Pillo
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyvips
 
 from imgproc_local.codecs import animation, metadata
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import Blocks, avif_grid
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.conversion import Form, quality_for, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
@@ -31,6 +32,10 @@ GAIN = 2.2
 
 LARGE_FROM_PIXELS = 13_000_000
 """Larger pictures are stored in 4:2:0 and 8 bits: the encoder takes 65 bytes a pixel in 4:4:4 and 10 bits, 21 so."""
+
+GRID_FROM_PIXELS = 24_000_000
+MAX_TILE_PIXELS = 8_400_000
+"""From here on a picture is encoded as a grid of tiles no larger than this, so that the encoder's share is bounded."""
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger HEIF."""
@@ -118,9 +123,20 @@ def _form(info: ImageInfo, check_stop: CheckStop) -> Form:
     def encode(part: pyvips.Image, **options: Any) -> bytes:
         return bytes(finish(part, check_stop, "heifsave_buffer", **options))
 
+    def final(part: pyvips.Image, quality: int) -> bytes:
+        if part.width * part.height < GRID_FROM_PIXELS:
+            return encode(part, keep="all", **_options(info, quality))
+        options = _options(info, quality)
+        if part.width % 2 or part.height % 2:  # a grid of subsampled tiles has even sides
+            options["subsample_mode"] = "off"
+        part = finish(part, check_stop, "copy_memory")
+        tiles, columns = _tiles(part)
+        encoded = [encode(tile, keep="none", **options) for tile in tiles]
+        return avif_grid.joined(encoded, columns, part.width, part.height, _blocks(part))
+
     return Form(
         lambda part, quality: encode(part, keep="none", **_options(info, quality) | _DRAFT),
-        lambda part, quality: encode(part, keep="all", **_options(info, quality)),
+        final,
         lambda data: _in_eight_bits(pyvips.Image.heifload_buffer(data)),
         LOWEST,
         USUAL,
@@ -134,6 +150,25 @@ def _in_eight_bits(image: pyvips.Image) -> pyvips.Image:
         return image
     grey = image.bands < 3
     return image.colourspace("b-w" if grey else "srgb", source_space="grey16" if grey else "rgb16").copy_memory()
+
+
+def _tiles(image: pyvips.Image) -> tuple[list[pyvips.Image], int]:
+    """Equal parts of a picture, row by row, and how many a row has; the last ones reach over its edge."""
+    count = math.ceil(image.width * image.height / MAX_TILE_PIXELS)
+    columns = math.ceil(math.sqrt(count * image.width / image.height))
+    rows = math.ceil(count / columns)
+    width, height = (2 * math.ceil(side / parts / 2) for side, parts in ((image.width, columns), (image.height, rows)))
+    whole = image.embed(0, 0, columns * width, rows * height, extend="copy")
+    return [whole.crop(x * width, y * height, width, height) for y in range(rows) for x in range(columns)], columns
+
+
+def _blocks(image: pyvips.Image) -> Blocks:
+    """What `_with_blocks` put on it."""
+    fields = set(image.get_fields())
+    exif, xmp, icc = (
+        bytes(image.get(name)) if name in fields else None for name in ("exif-data", "xmp-data", "icc-profile-data")
+    )
+    return Blocks(exif.removeprefix(b"Exif\0\0") if exif else None, xmp, None, icc)
 
 
 def _with_blocks(image: pyvips.Image, kept: Blocks, profile: bytes | None) -> pyvips.Image:

@@ -89,7 +89,7 @@ def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
     return box
 
 
-def _meta(data: Data) -> Box:
+def meta_box(data: Data) -> Box:
     """The file's meta box, its version and flags skipped."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"meta":
@@ -97,9 +97,14 @@ def _meta(data: Data) -> Box:
     raise BrokenImage("The AVIF holds no description of its picture.")
 
 
+def picture_items(data: Data) -> list[Item]:
+    """The items that hold coded pictures: the picture, tiles, alpha, in the order of the file."""
+    return [item for item in _items(data, meta_box(data)) if item.kind == b"av01"]
+
+
 def _all_items(data: Data) -> list[Item]:
     """The items of the file's meta box and of those inside an animation's tracks, which repeat the metadata items."""
-    found = _items(data, _meta(data))
+    found = _items(data, meta_box(data))
     for track in _tracks(data):
         inner = _find(data, track, b"meta")
         if inner is not None:
@@ -119,7 +124,7 @@ def _tracks(data: Data) -> list[Box]:
 
 def read_header(data: Data) -> ImageInfo:
     """What the primary item's properties, or an animation's track, say. Raises: BrokenImage."""
-    meta = _meta(data)
+    meta = meta_box(data)
     width = height = 0
     bits, angle, mirror = 8, 0, None
     for box in _primary_properties(data, meta):
@@ -170,10 +175,10 @@ def _primary_properties(data: Data, meta: Box) -> list[Box]:
         raise BrokenImage("The AVIF does not say which of its items is the picture.")
     wide = data[primary.body] != 0
     (item,) = unpack(">I" if wide else ">H", data, primary.body + 4, "primary item")
-    return _properties(data, meta, item)
+    return properties_of(data, meta, item)
 
 
-def _properties(data: Data, meta: Box, item: int) -> list[Box]:
+def properties_of(data: Data, meta: Box, item: int) -> list[Box]:
     """The property boxes associated with an item, in order."""
     store = _find(data, meta, b"iprp", b"ipco")
     holder = _find(data, meta, b"iprp")
@@ -216,7 +221,7 @@ def _has_alpha(data: Data, meta: Box) -> bool:
 
 def transfer_characteristics(data: Data) -> int | None:
     """The primary item's transfer function by its CICP number, None where it is not said. 16 is PQ, 18 is HLG."""
-    for box in _primary_properties(data, _meta(data)):
+    for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
             return unpack(">HH", data, box.body + 4, "colour description")[1]
     return None
@@ -301,7 +306,7 @@ def read_blocks(data: Data) -> Blocks:
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
-    for box in _primary_properties(data, _meta(data)):
+    for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
     return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
