@@ -53,5 +53,9 @@ def test_headers_are_read_and_damage_is_noticed() -> None:
         reader.check_whole(picture)
         with pytest.raises(ValueError, match="expected"):
             reader.check_whole(picture[:-7] + b"damaged")
+    middle = len(came["png"]) // 2
+    flipped = came["png"][:middle] + bytes([came["png"][middle] ^ 1]) + came["png"][middle + 1 :]
+    with pytest.raises(ValueError, match="checksum"):
+        reader.check_whole(flipped)
     with pytest.raises(ValueError, match="expected a JPEG, PNG, GIF, WebP or AVIF"):
         reader.read_header(b"<svg/>")
