@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -340,7 +342,9 @@ def place(words: list[str], folder: Path) -> Program:
 def namespace_command() -> list[str]:
     """What runs a command in a network namespace of its own. Raises `SystemExit` where none can be made."""
     tried = []
-    for command in (["unshare", "-n"], ["unshare", "-r", "-n"]):
+    # of processes, too: whoever kills the test takes along every server that it started
+    alone = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    for command in (alone, [*alone, "--user", "--map-current-user", "--keep-caps"]):
         try:
             done = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=WAIT_S, check=False)
         except OSError as error:
@@ -379,11 +383,13 @@ def main() -> int:
     parser.add_argument("program", nargs="+", metavar="BINARY", help="the program, or after -- a command line")
     asked = parser.parse_args()
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # leaving blocks ends what they started
     if asked.in_namespace:
         raise_loopback()
     elif not asked.with_network and sys.platform == "linux":
         again = [sys.executable, __file__, "--in-namespace", *sys.argv[1:]]
-        return subprocess.run([*namespace_command(), *again], check=False).returncode
+        command = [*namespace_command(), *again]
+        os.execvp(command[0], command)
     else:
         print("not checked: that it works without a network")
     if asked.corpus is not None and not asked.corpus.is_dir():
