@@ -67,13 +67,12 @@ def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Com
             owners[Path(str(distribution.locate_file(file))).resolve()] = _name(distribution)
     found = {BOOTLOADER}
     system: dict[Path, None] = {}
-    interpreter = [Path(sys.base_prefix, "lib").resolve(), *_standard_library()]
     made_by_the_build = [site.resolve().parent, BUILD]
     for source in sources:
         real = source.resolve()
         if real in owners:
             found.add(owners[real])
-        elif source.name.startswith(("libpython", "python3")) or _is_below(real, interpreter):
+        elif source.name.startswith(("libpython", "python3")) or _is_below(real, _standard_library()):
             continue
         elif not _is_below(real, made_by_the_build) and str(source) != "-":
             system[real] = None
@@ -83,8 +82,8 @@ def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Com
         nested = [{"type": "library", "name": part, **_licence(terms)} for part, terms in inside.items()]
         yield {"type": "library", **_of_distribution(wheels[name]), **({"components": nested} if nested else {})}
     yield _interpreter(licences)
-    for file in system:
-        yield _of_system(file, licences)
+    for library in system:
+        yield _of_system(library, licences)
 
 
 def _name(distribution: Distribution) -> str:
@@ -187,4 +186,4 @@ def _copy_text(text: Path | None, folder: Path, of: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]), sys.argv[4])
+    main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
