@@ -134,6 +134,13 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         f"{_counted(len(written))} written to {plain(path_text(out))}: {size_text(before)} before,"
         f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
     )
+    grown = [
+        job
+        for job in optimized
+        if job.converted and job.optimized and job.converted.size_bytes > job.optimized.size_bytes
+    ]
+    if grown:
+        yield f"{_counted(len(grown))} larger as {converted_to.upper()} than optimised: serve the optimised file there."
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:

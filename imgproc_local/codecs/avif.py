@@ -87,7 +87,6 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         )
     with opened(path) as data:
         blocks = metadata.read_blocks(data, info.format)
-        size_bytes = len(data)
     if info.frames > 1:
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
@@ -105,14 +104,14 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
         if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
-            quality, _, _ = quality_for(sample, form, size_bytes, target)
+            quality, _, _ = quality_for(sample, form, target)
             # what was decoded is given back before the encoder takes its share
             del image, sample
             encoded = form.final(_with_blocks(shown()[0], kept, profile), quality)
         else:
             image, profile = srgb_where_it_fits(image, profile)
             image = _with_blocks(image, kept, profile)
-            encoded = smallest(image, profile, form, size_bytes, target, Sample(image, profile=profile)).encoded
+            encoded = smallest(image, profile, form, target, Sample(image, profile=profile)).encoded
         # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
         return container.with_blocks(encoded, kept)
 

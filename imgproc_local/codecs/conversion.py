@@ -1,13 +1,12 @@
 """A still picture in another format, as small as it may be while it looks as asked.
 
 The quality is found with quick drafts of a sample, brought right with the slow encoder on the sample, and seen to be
-right on the whole result. A coarsely stored original spends its bytes on artefacts: where keeping them all would take
-more bytes than the original has, less is aimed at, down to `CONCESSION`.
+right on the whole result. A coarsely stored original spends its bytes on artefacts, and another format may take more
+bytes to show the same: that is not answered with a picture that looks worse, for the original is there to be served.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import pyvips
@@ -21,7 +20,6 @@ from imgproc_local.codecs.search import (
     rise_of,
 )
 
-CONCESSION = 20.0
 WORTH_IT = 0.85
 """So much smaller a lossy file must become to be encoded anew in its own format."""
 
@@ -41,16 +39,11 @@ TOO_LOW, TOO_HIGH = 0.7, 1.2
 WHOLE_TOO_LOW, WHOLE_TOO_HIGH = 1.1, 1.7
 """So far from it, a whole picture whose sample was right does: it costs a whole encoding."""
 
-SAFELY, CLOSE_BYTES = 0.97, 0.96
-"""So much of what the whole may take, its sample may; and so much of what may be taken is near enough."""
-
 SHORTFALL = 4
 """A point below the target is as far from it as so many above."""
 
 CHECKS = 3
 MAX_STEP = 15
-BYTES_PER_STEP = 0.03
-"""The logarithm of the bytes grows by about this much with a step of quality."""
 
 
 class Form(Struct, frozen=True):
@@ -111,44 +104,13 @@ class _Search:
                 break
         return min(self.scores, key=lambda each: _distance(self.scores[each] - target))
 
-    def within(self, quality: int, most_bytes: float, floor: float) -> int:
-        """The quality, starting at one, that takes no more bytes, but none that scores below a floor."""
-        wanted, above, below = quality, quality, self._form.lowest
-        sizes: dict[int, int] = {}
-        for _ in range(CHECKS):
-            sizes[quality] = size_bytes = len(self.encode(quality))
-            if size_bytes <= most_bytes:
-                below = quality
-            else:
-                above = quality
-            if CLOSE_BYTES * most_bytes <= size_bytes <= most_bytes or above - below <= 1:
-                break
-            if self.scores[quality] < floor or quality == wanted == below:
-                break
-            step = math.floor(math.log(most_bytes / size_bytes) / _growth(sizes))
-            quality = min(max(quality + step, below), above - 1)
-        fitting = [each for each, size in sizes.items() if size <= most_bytes]
-        if fitting and self.scores[max(fitting)] >= floor:
-            return max(fitting)
-        return min(wanted, self.near(quality, floor, TOO_LOW, TOO_HIGH))
-
 
 def _distance(above: float) -> float:
     return above if above >= 0 else -above * SHORTFALL
 
 
-def _growth(sizes: dict[int, int]) -> float:
-    low, high = min(sizes), max(sizes)
-    if low == high:
-        return BYTES_PER_STEP
-    return max(0.005, math.log(sizes[high] / sizes[low]) / (high - low))
-
-
-def quality_for(sample: Sample, form: Form, size_bytes: float, target: float) -> tuple[int, float, Converted]:
-    """The quality for a picture of which `sample` is taken, the score per step there, and what the sample became.
-
-    `size_bytes` is what the whole may take.
-    """
+def quality_for(sample: Sample, form: Form, target: float) -> tuple[int, float, Converted]:
+    """The quality for a picture of which `sample` is taken, the score per step there, and what the sample became."""
     drafts: dict[int, float] = {}
     quality = _usual(form, target)
     for _ in range(DRAFTS):
@@ -160,28 +122,18 @@ def quality_for(sample: Sample, form: Form, size_bytes: float, target: float) ->
     rise = rise_of(drafts)
     search = _Search(form, sample.image, sample.score, rise)
     quality = search.near(quality, target, TOO_LOW, TOO_HIGH)
-    quality = search.within(quality, SAFELY * size_bytes * sample.share, target - CONCESSION)
     return quality, rise, search.at(quality)
 
 
-def smallest(
-    image: pyvips.Image, profile: bytes | None, form: Form, size_bytes: int, target: float, sample: Sample
-) -> Converted:
-    """The smallest file of a picture in memory, stored in `size_bytes` now, that looks as asked."""
-    quality, rise, found = quality_for(sample, form, size_bytes, target)
+def smallest(image: pyvips.Image, profile: bytes | None, form: Form, target: float, sample: Sample) -> Converted:
+    """The smallest file of a picture in memory that looks as asked, or as nearly so as the form can."""
+    quality, rise, found = quality_for(sample, form, target)
     if sample.is_whole:
         return found
     tiles = WHOLE if image.width * image.height <= CHECKED_PIXELS else MANY_TILES
     whole = Sample(image, tiles, profile)
     search = _Search(form, image, lambda decoded: whole.score(whole.part_of(decoded)), rise)
-    if found.reaches(target):
-        quality = search.near(quality, target, WHOLE_TOO_LOW, WHOLE_TOO_HIGH)
-    floor = target - CONCESSION
-    if found.score > floor + TOO_HIGH:
-        quality = search.within(quality, size_bytes, floor)
-    if search.at(quality).score < floor - WHOLE_TOO_LOW:
-        quality = search.near(quality, floor, WHOLE_TOO_LOW, WHOLE_TOO_HIGH)
-    return search.at(quality)
+    return search.at(search.near(quality, target, WHOLE_TOO_LOW, WHOLE_TOO_HIGH))
 
 
 def smaller(
@@ -197,7 +149,7 @@ def smaller(
     finest = min(form.highest, _usual(form, target) + FINER)
     if len(form.draft(image, finest)) > most_bytes:
         return None
-    found = smallest(image, profile, structs.replace(form, highest=finest), int(most_bytes), target, sample)
+    found = smallest(image, profile, structs.replace(form, highest=finest), target, sample)
     return found.encoded if found.reaches(target) and len(found.encoded) <= most_bytes else None
 
 

@@ -120,7 +120,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
             if info.pixels >= LARGE_FROM_PIXELS:
                 sample = Sample(image, profile=profile)
                 form = _form(sample, check_stop, large=True)
-                quality, _, _ = quality_for(sample, form, size_bytes, target)
+                quality, _, _ = quality_for(sample, form, target)
                 # what was decoded is given back before the encoder takes its share
                 del image, sample
                 return form.final(shown()[0], quality), profile
@@ -150,7 +150,7 @@ def _animated(
     for name in _ANIMATION_FIELDS:
         strip.remove(name)
     sample = Sample(strip, profile=profile)
-    quality, _, _ = quality_for(sample, _form(sample, check_stop, large=True), math.inf, target)
+    quality, _, _ = quality_for(sample, _form(sample, check_stop, large=True), target)
     encoded = _saved(opened(), check_stop, **options | {"Q": quality})
     if len(encoded) > size_bytes:
         others = [options, {"lossless": True, "effort": EFFORT}]
@@ -163,7 +163,7 @@ def _smallest(
 ) -> bytes:
     """The smallest file of a still picture in memory that looks as asked."""
     sample = Sample(image, profile=profile)
-    lossy = smallest(image, profile, _form(sample, check_stop), size_bytes, target, sample)
+    lossy = smallest(image, profile, _form(sample, check_stop), target, sample)
     # lossy WebP has half the colours' resolution: what lives by them it may not reach at any quality
     beyond_lossy = not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes
     if not graphic and not beyond_lossy:

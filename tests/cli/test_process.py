@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -62,6 +63,14 @@ def nothing_left(program: Program) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_conversion_larger_than_the_optimised_file_is_told(program: Program, tmp_path: Path) -> None:
+    coarse = tmp_path / "coarse.jpg"
+    noise = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
+    Image.fromarray(noise).save(coarse, quality=20)
+    result = program("process", coarse, "--out", tmp_path / "out")
+    assert "1 picture larger as WEBP than optimised" in result.stdout
 
 
 def test_a_folder_is_processed_whole(program: Program, folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import avif, webp
-from imgproc_local.codecs.conversion import CONCESSION, Form, smallest
+from imgproc_local.codecs.conversion import Form, smallest
 from imgproc_local.codecs.decode import to_srgb
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.search import WHOLE, Sample
@@ -51,14 +51,10 @@ def test_colours_that_lossy_webp_cannot_show_are_not_given_up(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
-def test_a_coarse_picture_is_conceded_what_keeps_it_small(tmp_path: Path, format: str) -> None:
+def test_a_coarse_picture_is_held_to_the_target_too(tmp_path: Path, format: str) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=60, optimize=True)
-    fine = pictures.saved(pictures.opened(source).convert("RGB"), "PNG")
-    out, score = converted(tmp_path, source, format)
-    in_full, reached = converted(tmp_path, fine, format)
-    assert len(out) <= 1.03 * len(source) or score < 85 - CONCESSION + 2
-    assert score <= reached + 0.5
-    assert len(out) <= len(in_full)
+    _, score = converted(tmp_path, source, format)
+    assert 83.5 <= score <= 87
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
@@ -104,13 +100,6 @@ def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are() -> None:
     for gain in (-8.0, 0.0, 8.0):
         form, asked = steps(lambda _, gain=gain: gain)  # type: ignore[misc]
         sample = Sample(image)
-        found = smallest(image, None, form, 10**9, 85.0, sample)
+        found = smallest(image, None, form, 85.0, sample)
         assert 83.5 <= found.score <= 89
         assert len(asked) <= 8
-
-
-def test_no_floor_is_undercut_to_save_bytes() -> None:
-    image = pyvips.Image.new_from_array(pictures.scene(500, 400), interpretation="srgb")
-    form, _ = steps(lambda _: 0.0)
-    found = smallest(image, None, form, 100, 85.0, Sample(image))
-    assert 85 - CONCESSION - 2 <= found.score <= 85 - CONCESSION + 6
