@@ -154,10 +154,11 @@ class Smoke:
             with check(f"process {kind.upper()}"):
                 job_id = client.dispatch("process", f"scene.{kind}", picture, languages=LANGUAGES, format=["webp"])
                 self._expect_scene(self._expect_results(client, job_id, picture, "webp", LANGUAGES))
-        for kind, picture in {"jpg": self._sample, "avif": pictures.padded_avif(avif), **scenes}.items():
+        for kind, picture in {"jpg": self._sample, "avif": avif, **scenes}.items():
             with check(f"optimize {kind.upper()}") as note:
                 job_id = client.dispatch("optimize", f"scene.{kind}", picture)
-                image = self._expect_results(client, job_id, picture)["image"]
+                # the AVIF was written by the program itself, and may come back as it is
+                image = self._expect_results(client, job_id, picture, smaller=kind != "avif")["image"]
                 note(f"{image['original_size']} → {image['optimized_size']} bytes")
         with check("analyze JPEG"):
             job = client.final(client.dispatch("analyze", "IMG_4711.jpg", self._sample, languages=["en"]))

@@ -62,11 +62,6 @@ def padded_webp(webp: bytes) -> bytes:
     return b"RIFF" + struct.pack("<I", len(chunks) + 4) + b"WEBP" + chunks
 
 
-def padded_avif(avif: bytes) -> bytes:
-    """`avif` with free space behind it. Source: ISO/IEC 14496-12, section 8.1.2."""
-    return avif + struct.pack(">I4s", 8 + PADDING_BYTES, b"free") + bytes(PADDING_BYTES)
-
-
 def read_header(data: bytes) -> Header:
     """Kind and size of a JPEG, PNG, GIF, WebP or AVIF. Raises `ValueError` for anything else, or where bytes lack."""
     try:
