@@ -1,4 +1,4 @@
-"""The one thing that pyproject.toml can't say: the C extension, which an install without a compiler does without."""
+"""The one thing that pyproject.toml can't say: the C extensions, which an install without a compiler does without."""
 
 import sysconfig
 
@@ -24,11 +24,12 @@ class BuildForCompiler(build_ext):
 setup(
     ext_modules=[
         Extension(
-            "imgproc_local.codecs._ssimulacra2",
-            ["imgproc_local/codecs/_ssimulacra2.c"],
+            f"imgproc_local.codecs.{name}",
+            [f"imgproc_local/codecs/{name}.c"],
             optional=True,
             py_limited_api=not FREE_THREADED,
         )
+        for name in ("_ssimulacra2", "_jpeg_splice")
     ],
     cmdclass={"build_ext": BuildForCompiler},
     options={

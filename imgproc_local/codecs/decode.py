@@ -60,7 +60,7 @@ _LOADERS: dict[Format, Callable[..., Any]] = {
 LOST_FROM_DE00, LOST_SHARE = 2.0, 0.01
 """From this distance on a colour counts as lost, and so many pixels may lose theirs. Rounding alone makes up to 0.8."""
 
-_COMPARED_PIXELS = 250_000
+_COMPARED_PIXELS = 60_000
 _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this one on need rows in another order than the file has them."""
 

@@ -7,11 +7,10 @@ quantisation tables are those written here has had its turn. An output therefore
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pyvips
-from msgspec import Struct, structs
+from msgspec import structs
 
 from imgproc_local.codecs import metadata
 from imgproc_local.codecs.border import at_border
@@ -26,32 +25,16 @@ from imgproc_local.codecs.decode import (
     whole_or_error,
 )
 from imgproc_local.codecs.icc import kept_profile
-from imgproc_local.codecs.jpeg_encoders import HIGHEST, LOWEST, Encoder, encoders, for_calm_pictures, is_ours
+from imgproc_local.codecs.jpeg_encoders import encoders, is_ours
 from imgproc_local.codecs.jpeg_rescan import rescanned
+from imgproc_local.codecs.jpeg_search import HOPELESS, OVER_UNCHECKED, search, smallest
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, WHOLE, Sample, lowest_quality, rise_of
+from imgproc_local.codecs.search import TARGET_SCORE, Sample
 from imgproc_local.domain.image import Format, ImageInfo
 
 WORTH_IT = 0.95
-HOPELESS = 1.03
-"""So much larger than is worth it by a draft, the whole is not packed."""
-
-USUAL = 82
 LARGE_FROM_PIXELS = 24_000_000
 """From here on the decoded picture is not held in memory while its result is encoded."""
-
-CHECKED_PIXELS = 4_000_000
-"""Up to here a result found on tiles is scored whole. In larger pictures the tiles err little."""
-
-UNCHECKED = 0.3
-"""So much more is aimed at in those."""
-
-TOO_LOW, TOO_HIGH, CHECKS = 0.4, 1.3, 3
-"""So far from the target, a picture scored whole gets another quality, so many times."""
-
-MAX_STEP = 6
-
-CALM_BITS_PER_PIXEL = 0.2
 
 THIN_BITS_PER_PIXEL, RARELY_PACKED_TO = 0.7, 0.5
 """Codes for pictures in general, not for this one, cost up to half of a file with so little in it."""
@@ -93,7 +76,9 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             best = clean
         else:
             most = int(WORTH_IT * len(clean))
-            encoded = whole_or_error(path, info, lambda it: _encoded(path, info, blocks, target, most, check_stop, it))
+            encoded = whole_or_error(
+                path, info, lambda it: _encoded(path, info, clean, blocks, target, most, check_stop, it)
+            )
             best = encoded or clean
             if encoded is None or _may_be_packed_better(clean, info, encoded):
                 best = min(best, _rescanned(clean, info, check_stop) or best, key=len)
@@ -124,22 +109,33 @@ def _rescanned_with_gain_map(clean: bytes, info: ImageInfo, check_stop: CheckSto
 
 
 def _encoded(
-    path: Path, info: ImageInfo, blocks: Blocks, target: float, most_bytes: int, check_stop: CheckStop, fail_on: str
+    path: Path,
+    info: ImageInfo,
+    stored: bytes,
+    blocks: Blocks,
+    target: float,
+    most_bytes: int,
+    check_stop: CheckStop,
+    fail_on: str,
 ) -> bytes | None:
     """The picture encoded anew, None where that takes more than `most_bytes`."""
     image, profile = _opened(path, info, blocks, fail_on)
     image = finish(image, check_stop, "copy_memory")
     if info.pixels < LARGE_FROM_PIXELS:
-        image, profile = srgb_where_it_fits(image, profile)
-        encoded = _smallest(image, profile, target, most_bytes, check_stop)
+        shown, profile = srgb_where_it_fits(image, profile)
+        as_stored = shown is image and info.orientation == 1 and container.components(stored) == 3
+        encoded = smallest(shown, profile, stored if as_stored else None, target, most_bytes, check_stop)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(path, info, blocks, fail_on)
-        found = _search(encoders(image, large=True), sample, target + UNCHECKED, check_stop)
-        if found is None or len(found.encoded) > HOPELESS * most_bytes * sample.share:
+        found = search(encoders(image, large=True), sample, target + OVER_UNCHECKED, check_stop)
+        if found is None:
+            return None
+        part = found.encoder.packed(sample.image, found.quality, b"", check_stop)
+        if len(part) > HOPELESS * most_bytes * sample.share:
             return None
         del sample  # a tenth of what the encoder takes
-        encoded = found.encoder.final(image, found.quality, check_stop)
+        encoded = found.encoder.packed(image, found.quality, b"", check_stop)
     if encoded is None:
         return None
     kept = metadata.kept(blocks, Format.JPEG, Format.JPEG)
@@ -150,70 +146,6 @@ def _encoded(
 def _opened(path: Path, info: ImageInfo, blocks: Blocks, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
     image = open_upright(path, info, fail_on=fail_on)
     return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, kept_profile(blocks.icc))
-
-
-class _Found(Struct):
-    """What a search gave: `draft` and `encoded` are of the sample."""
-
-    encoder: Encoder
-    quality: int
-    rise: float
-    draft: bytes
-    encoded: bytes
-
-
-def _smallest(
-    image: pyvips.Image, profile: bytes | None, target: float, most_bytes: int, check_stop: CheckStop
-) -> bytes | None:
-    """The smallest file of a picture in memory that looks as asked; None where it would take more than `most_bytes`."""
-    pixels = image.width * image.height
-    sample = Sample(image, profile=profile)
-    checked = not sample.is_whole and pixels <= CHECKED_PIXELS
-    aim = target if checked or sample.is_whole else target + UNCHECKED
-    found = _search(encoders(image, large=False), sample, aim, check_stop)
-    if found is None:
-        return None
-    if 8 * len(found.encoded) < CALM_BITS_PER_PIXEL * sample.share * pixels:
-        calm = _search([for_calm_pictures()], sample, aim, check_stop)
-        found = min(found, calm or found, key=lambda each: len(each.encoded))
-    if sample.is_whole:
-        return found.encoded
-    quality = found.quality
-    draft = found.encoder.draft(image, quality, check_stop)
-    if len(draft) * len(found.encoded) > HOPELESS * most_bytes * len(found.draft):
-        return None
-    if checked:
-        whole = Sample(image, WHOLE, profile)
-        scores: dict[int, float] = {}
-        while len(scores) < CHECKS and quality not in scores:
-            scores[quality] = whole.score(pyvips.Image.jpegload_buffer(draft))
-            missing = target - scores[quality]
-            if -TOO_HIGH <= missing <= TOO_LOW:
-                break
-            step = round(missing / rise_of(scores, found.rise)) or (1 if missing > 0 else -1)
-            quality = min(HIGHEST, max(LOWEST, quality + min(MAX_STEP, max(-MAX_STEP, step))))
-            draft = found.encoder.draft(image, quality, check_stop)
-    return found.encoder.final(image, quality, check_stop)
-
-
-def _search(encoders: list[Encoder], sample: Sample, target: float, check_stop: CheckStop) -> _Found | None:
-    """The lowest quality of the first encoder that gets there."""
-    drafts: dict[int, bytes] = {}
-    scores: dict[int, float] = {}
-
-    def scored(encoder: Encoder, quality: int) -> float:
-        drafts[quality] = encoder.draft(sample.image, quality, check_stop)
-        scores[quality] = sample.score(pyvips.Image.jpegload_buffer(drafts[quality]))
-        return scores[quality]
-
-    for encoder in encoders:
-        drafts.clear()
-        scores.clear()
-        quality = lowest_quality(partial(scored, encoder), target, lowest=LOWEST, highest=HIGHEST, start=USUAL)
-        if quality is not None:
-            final = encoder.final(sample.image, quality, check_stop)
-            return _Found(encoder, quality, rise_of(scores), drafts.get(quality, final), final)
-    return None
 
 
 def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:

@@ -22,6 +22,10 @@ try:
 except ImportError:  # there are no wheels for musl
     pyjpegli = None
 try:
+    from imgproc_local.codecs import _jpeg_splice
+except ImportError:  # no compiler was there when the package was installed
+    _jpeg_splice = None  # type: ignore[assignment]
+try:
     import mozjpeg_lossless_optimization as mozjpeg_scans
 except ImportError:
     mozjpeg_scans = None
@@ -36,18 +40,33 @@ rare elsewhere, so that they tell our own files.
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` writes a picture in memory quickly, `final` the same pixels in fewer bytes."""
+    """`draft` writes a picture in memory quickly; `packed` gives the same in fewer bytes, of the picture or its draft.
+
+    With `stored`, a JPEG, only the brightness of drafts counts: the colours are those of `stored`.
+    """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
-    final: Callable[[pyvips.Image, int, CheckStop], bytes]
+    packed: Callable[[pyvips.Image, int, bytes, CheckStop], bytes]
+    stored: bytes | None = None
+
+    def spliced(self, draft: bytes) -> bytes:
+        """The draft of the whole picture with the colours it shall have. Raises: ValueError where that can't be."""
+        return draft if self.stored is None else _jpeg_splice.spliced(draft, self.stored)
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
     """Those for a picture of 8 bits, grey or RGB, the one with the smallest files first, the one for any score last."""
-    usual = Encoder(_jpegli, _jpegli_packed)
+    usual = Encoder(_jpegli, _scans_packed)
     if pyjpegli is None or image.bands != 3 or large:
         usual = _mozjpeg("on", large=large)
     return [usual, _mozjpeg("off", large=large)]
+
+
+def with_stored_colour(encoder: Encoder, stored: bytes) -> Encoder | None:
+    """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed."""
+    if _jpeg_splice is None or mozjpeg_scans is None or container.components(stored) != 3:
+        return None
+    return Encoder(encoder.draft, _scans_packed, stored)
 
 
 def for_calm_pictures() -> Encoder:
@@ -65,11 +84,10 @@ def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
     return bytes(pyjpegli.encode(pixels, image.width, image.height, quality))
 
 
-def _jpegli_packed(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
-    data = _jpegli(image, quality, check_stop)
+def _scans_packed(_image: pyvips.Image, _quality: int, draft: bytes, check_stop: CheckStop) -> bytes:
     check_stop()
-    # only what jpegli wrote: on coefficients that no picture has, the package ends the process
-    return data if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(data))
+    # only of what jpegli wrote or the splicing has checked: on coefficients that no picture has, it ends the process
+    return draft if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(draft))
 
 
 def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = False) -> Encoder:
@@ -77,11 +95,11 @@ def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = 
         options = {"Q": quality, "subsample_mode": subsample_mode, "quant_table": quant_table, **_MOZJPEG, **more}
         return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
 
-    def final(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
+    def packed(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
         # a search for the best scans holds several of them
         return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
 
-    return Encoder(encode, final)
+    return Encoder(encode, packed)
 
 
 @cache

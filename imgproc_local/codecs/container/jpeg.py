@@ -93,6 +93,14 @@ def components(data: Data) -> int:
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 
+def halves_colours(data: Data) -> bool:
+    """Whether colours are stored at half the width and height (4:2:0)."""
+    for segment in segments(data):
+        if segment.marker in FRAMES:
+            return data[segment.payload + 5] == 3 and data[segment.payload + 7] == 0x22
+    raise BrokenImage("The JPEG has no frame header that says its size.")
+
+
 def is_progressive(data: Data) -> bool:
     return any(segment.marker in PROGRESSIVE for segment in segments(data))
 
