@@ -1,4 +1,4 @@
-/* Puts the brightness of one JPEG and the colour of another into one file, coefficient by coefficient.
+/* Puts the brightness of one JPEG and the colour of another, turned upright, into one file, coefficient by coefficient.
  *
  * Both are pictures of the same size in YCbCr with 8 bits and Huffman codes, sequential or progressive; the first was
  * written here, the second may come from anyone. The result is sequential, with the codes of annex K; who wants it
@@ -28,6 +28,12 @@ enum { DC_LOWEST = -1024, DC_HIGHEST = 1023, AC_HIGHEST = 1023 };
 /* from as many symbols as this on, a Huffman code can be longer than other programs allow for */
 enum { MAX_SYMBOLS = 3000000 };
 
+static const uint8_t ZIGZAG[BLOCK] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+};
+
 typedef struct {
     int set;
     int16_t lookup[1 << LOOKUP_BITS]; /* length << 8 | symbol, 0 where the code is longer */
@@ -53,7 +59,7 @@ typedef struct {
     const char *error;
 
     int width, height, progressive, max_h, max_v, across, down, restart;
-    int frame_seen, adobe_seen, transform, scans, coded;
+    int orientation, frame_seen, scans, coded;
     Component component[COMPONENTS];
     uint8_t quantization[4][BLOCK];
     int quantization_set[4];
@@ -214,7 +220,12 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
     file->progressive = marker == 0xc2;
     file->height = be16(p + 1);
     file->width = be16(p + 3);
-    if (!file->width || !file->height || (like && (like->width != file->width || like->height != file->height)))
+    int width = file->width, height = file->height;
+    if (file->orientation >= 5) {
+        width = file->height;
+        height = file->width;
+    }
+    if (!width || !height || (like && (like->width != width || like->height != height)))
         return fail(file, "another size");
     for (int i = 0; i < COMPONENTS; i++) {
         Component *one = &file->component[i];
@@ -235,10 +246,8 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
     file->down = (file->height + 8 * file->max_v - 1) / (8 * file->max_v);
     for (int i = 0; i < COMPONENTS; i++) {
         Component *one = &file->component[i];
-        int width = (file->width * one->h + file->max_h - 1) / file->max_h;
-        int height = (file->height * one->v + file->max_v - 1) / file->max_v;
-        one->width = (width + 7) / 8;
-        one->height = (height + 7) / 8;
+        one->width = ((file->width * one->h + file->max_h - 1) / file->max_h + 7) / 8;
+        one->height = ((file->height * one->v + file->max_v - 1) / file->max_v + 7) / 8;
         one->stored_width = file->across * one->h;
         one->stored_height = file->down * one->v;
         one->wanted = (i > 0) == (like != NULL);
@@ -525,6 +534,67 @@ static int read_file(File *file, const File *like)
     }
 }
 
+/* ---- turning ---- */
+
+static void swap(int *one, int *other)
+{
+    int kept = *one;
+    *one = *other;
+    *other = kept;
+}
+
+/* Turns colours as EXIF's orientation says. Edges that come from the right or the bottom must be those of whole MCUs. */
+static int turn(File *file)
+{
+    int transposed = file->orientation >= 5;
+    int mirrored = file->orientation == 2 || file->orientation == 3 || file->orientation >= 7;
+    int flipped = file->orientation == 3 || file->orientation == 4 || file->orientation == 6 || file->orientation == 7;
+    if ((mirrored && file->width % (8 * file->max_h)) || (flipped && file->height % (8 * file->max_v)))
+        return fail(file, "an edge within a block that would not be an edge any more");
+    int position[BLOCK], place[BLOCK], sign[BLOCK];
+    for (int k = 0; k < BLOCK; k++)
+        position[ZIGZAG[k]] = k;
+    for (int k = 0; k < BLOCK; k++) {
+        int across = ZIGZAG[k] % 8, down = ZIGZAG[k] / 8;
+        place[k] = transposed ? position[across * 8 + down] : k;
+        sign[k] = ((mirrored && across & 1) ^ (flipped && down & 1)) ? -1 : 1;
+    }
+    for (int i = 1; i < COMPONENTS; i++) {
+        Component *one = &file->component[i];
+        int width = one->stored_width, height = one->stored_height, line = transposed ? height : width;
+        int16_t *blocks = malloc((size_t)width * height * BLOCK * sizeof(int16_t));
+        if (blocks == NULL)
+            return fail(file, "no memory");
+        for (int row = 0; row < height; row++)
+            for (int column = 0; column < width; column++) {
+                int x = mirrored ? width - 1 - column : column, y = flipped ? height - 1 - row : row;
+                if (transposed)
+                    swap(&x, &y);
+                const int16_t *from = one->blocks + ((size_t)row * width + column) * BLOCK;
+                int16_t *to = blocks + ((size_t)y * line + x) * BLOCK;
+                for (int k = 0; k < BLOCK; k++)
+                    to[place[k]] = (int16_t)(sign[k] * from[k]);
+            }
+        free(one->blocks);
+        one->blocks = blocks;
+        if (transposed) {
+            swap(&one->width, &one->height);
+            swap(&one->stored_width, &one->stored_height);
+        }
+    }
+    for (int table = 0; transposed && table < 4; table++) {
+        uint8_t turned[BLOCK];
+        for (int k = 0; k < BLOCK; k++)
+            turned[place[k]] = file->quantization[table][k];
+        memcpy(file->quantization[table], turned, BLOCK);
+    }
+    if (transposed) {
+        swap(&file->max_h, &file->max_v);
+        swap(&file->across, &file->down);
+    }
+    return 1;
+}
+
 /* ---- writing ---- */
 
 typedef struct {
@@ -728,7 +798,8 @@ static PyObject *spliced(PyObject *module, PyObject *args)
 {
     (void)module;
     Py_buffer luma, chroma;
-    if (!PyArg_ParseTuple(args, "y*y*", &luma, &chroma))
+    int orientation = 1;
+    if (!PyArg_ParseTuple(args, "y*y*|i", &luma, &chroma, &orientation))
         return NULL;
     File *files = calloc(2, sizeof *files);
     Out out = {0};
@@ -740,11 +811,12 @@ static PyObject *spliced(PyObject *module, PyObject *args)
         files[0].size = (size_t)luma.len;
         files[1].data = chroma.buf;
         files[1].size = (size_t)chroma.len;
+        files[1].orientation = orientation;
         done = read_file(&files[0], NULL) && read_file(&files[1], &files[0]);
         for (int i = 0; done && i < COMPONENTS; i++)
             done = files[i > 0].quantization_set[files[i > 0].component[i].table] ||
                    fail(&files[i > 0], "no quantization table");
-        done = done && write_file(&out, &files[0], &files[1]);
+        done = done && (orientation <= 1 || turn(&files[1])) && write_file(&out, &files[0], &files[1]);
         Py_END_ALLOW_THREADS
         if (files[0].error || files[1].error)
             why = files[0].error ? files[0].error : files[1].error;

@@ -27,7 +27,7 @@ from imgproc_local.codecs.decode import (
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.jpeg_encoders import encoders, is_ours
 from imgproc_local.codecs.jpeg_rescan import rescanned
-from imgproc_local.codecs.jpeg_search import HOPELESS, OVER_UNCHECKED, search, smallest
+from imgproc_local.codecs.jpeg_search import HOPELESS, OVER_UNCHECKED, Stored, search, smallest
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE, Sample
 from imgproc_local.domain.image import Format, ImageInfo
@@ -123,8 +123,8 @@ def _encoded(
     image = finish(image, check_stop, "copy_memory")
     if info.pixels < LARGE_FROM_PIXELS:
         shown, profile = srgb_where_it_fits(image, profile)
-        as_stored = shown is image and info.orientation == 1 and container.components(stored) == 3
-        encoded = smallest(shown, profile, stored if as_stored else None, target, most_bytes, check_stop)
+        source = Stored(stored, info.orientation) if shown is image and container.components(stored) == 3 else None
+        encoded = smallest(shown, profile, source, target, most_bytes, check_stop)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(path, info, blocks, fail_on)

@@ -42,16 +42,17 @@ rare elsewhere, so that they tell our own files.
 class Encoder(Struct, frozen=True):
     """`draft` writes a picture in memory quickly; `packed` gives the same in fewer bytes, of the picture or its draft.
 
-    With `stored`, a JPEG, only the brightness of drafts counts: the colours are those of `stored`.
+    With `stored`, a JPEG, only the brightness of drafts counts: the colours are those of `stored`, turned upright.
     """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
     packed: Callable[[pyvips.Image, int, bytes, CheckStop], bytes]
     stored: bytes | None = None
+    orientation: int = 1
 
     def spliced(self, draft: bytes) -> bytes:
         """The draft of the whole picture with the colours it shall have. Raises: ValueError where that can't be."""
-        return draft if self.stored is None else _jpeg_splice.spliced(draft, self.stored)
+        return draft if self.stored is None else _jpeg_splice.spliced(draft, self.stored, self.orientation)
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
@@ -62,11 +63,11 @@ def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
     return [usual, _mozjpeg("off", large=large)]
 
 
-def with_stored_colour(encoder: Encoder, stored: bytes) -> Encoder | None:
+def with_stored_colour(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
     """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed."""
     if _jpeg_splice is None or mozjpeg_scans is None or container.components(stored) != 3:
         return None
-    return Encoder(encoder.draft, _scans_packed, stored)
+    return Encoder(encoder.draft, _scans_packed, stored, orientation)
 
 
 def for_calm_pictures() -> Encoder:

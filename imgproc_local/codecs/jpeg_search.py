@@ -51,6 +51,13 @@ LUMA = [[0.299, 0.587, 0.114]]
 """Source: JFIF 1.02, conversion to and from RGB."""
 
 
+class Stored(Struct, frozen=True):
+    """A JPEG and its EXIF orientation."""
+
+    data: bytes
+    orientation: int
+
+
 class Found(Struct, frozen=True):
     """The quality at which the sample looks as asked, and its scores by quality."""
 
@@ -62,14 +69,14 @@ class Found(Struct, frozen=True):
 def smallest(
     image: pyvips.Image,
     profile: bytes | None,
-    stored: bytes | None,
+    stored: Stored | None,
     target: float,
     most_bytes: int,
     check_stop: CheckStop,
 ) -> bytes | None:
     """The file of a picture of 8 bits, grey or RGB; None where it would take more than `most_bytes`.
 
-    `stored` is the JPEG that these very pixels come from, None where they were changed since.
+    `stored` is where these very pixels come from, None where they were changed since.
     Raises: what `check_stop` raises.
     """
     pixels = image.width * image.height
@@ -97,14 +104,14 @@ def smallest(
 
 
 def _smallest_draft(
-    image: pyvips.Image, sample: Sample, stored: bytes | None, aim: float, check_stop: CheckStop
+    image: pyvips.Image, sample: Sample, stored: Stored | None, aim: float, check_stop: CheckStop
 ) -> tuple[Found, bytes] | None:
     ways = encoders(image, large=False)
-    keeping = None if stored is None else with_stored_colour(ways[0], stored)
+    keeping = None if stored is None else with_stored_colour(ways[0], stored.data, stored.orientation)
     kept, kept_draft = None, b""
     if keeping is not None and stored is not None:
         try:
-            if container.halves_colours(stored) or not _colour_is_dear(image, keeping, check_stop):
+            if container.halves_colours(stored.data) or not _colour_is_dear(image, keeping, check_stop):
                 kept = search([keeping], sample, aim, check_stop)
             if kept is not None:
                 plain = keeping.draft(image, kept.quality, check_stop)

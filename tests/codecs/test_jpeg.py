@@ -52,7 +52,7 @@ def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Pat
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("quality", [100, 60])
+@pytest.mark.parametrize("quality", [100, 30])
 def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
     tmp_path: Path, orientation: int, quality: int
 ) -> None:
@@ -62,7 +62,7 @@ def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
     out = whole(optimized(tmp_path, pictures.full_jpeg(pictures.oriented(scene, orientation), orientation, quality)))
     shown = ImageOps.exif_transpose(pictures.opened(out))
     assert shown.size == (320, 240)
-    assert pictures.distance(shown, scene) < 2.5
+    assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
     stored = probe(pictures.write(tmp_path, out), MANY).orientation
     assert stored == (1 if quality == 100 else orientation)
 

@@ -16,6 +16,18 @@ from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
 splice = pytest.importorskip("imgproc_local.codecs._jpeg_splice")
+TURN = Image.Transpose
+TURNS = {
+    2: TURN.FLIP_LEFT_RIGHT,
+    3: TURN.ROTATE_180,
+    4: TURN.FLIP_TOP_BOTTOM,
+    5: TURN.TRANSPOSE,
+    6: TURN.ROTATE_270,
+    7: TURN.TRANSVERSE,
+    8: TURN.ROTATE_90,
+}
+"""EXIF orientations."""
+
 SIZES = [(320, 240), (161, 97), (17, 9), (1, 1), (8, 33)]
 
 
@@ -45,6 +57,28 @@ def test_each_part_is_that_of_its_file(size: tuple[int, int], subsampling: int, 
     out = splice.spliced(luma, chroma)
     assert np.array_equal(planes(out)[..., 0], planes(luma)[..., 0])
     assert np.array_equal(planes(out)[..., 1:], planes(chroma)[..., 1:])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+def test_colour_is_turned_upright(orientation: int, subsampling: int) -> None:
+    upright = pictures.scene(320, 240)
+    stored = pictures.saved(pictures.oriented(upright, orientation), "JPEG", quality=80, subsampling=subsampling)
+    out = planes(splice.spliced(plain(320, 240), stored, orientation)).astype(int)
+    wanted = Image.fromarray(planes(stored), "YCbCr")
+    if orientation > 1:
+        wanted = wanted.transpose(TURNS[orientation])
+    # decoders round to one side where they enlarge colours
+    assert np.abs(out[..., 1:] - np.asarray(wanted).astype(int)[..., 1:]).max() <= 2
+    assert np.array_equal(out[..., 0], planes(plain(320, 240))[..., 0])
+
+
+@pytest.mark.parametrize(("orientation", "size"), [(2, (161, 96)), (4, (160, 97)), (6, (160, 97)), (8, (161, 96))])
+def test_colour_is_not_turned_where_an_edge_would_come_to_lie_within(orientation: int, size: tuple[int, int]) -> None:
+    stored = pictures.saved(pictures.scene(*size), "JPEG", subsampling=2)
+    upright = size[::-1] if orientation >= 5 else size
+    with pytest.raises(ValueError, match="edge"):
+        splice.spliced(plain(*upright), stored, orientation)
 
 
 def test_scans_packed_by_mozjpeg_are_read() -> None:
@@ -96,7 +130,7 @@ def test_damage_gives_an_error_or_a_jpeg_and_nothing_worse(progressive: bool) ->
         for _ in range(chance.choice((1, 2, 8))):
             data[chance.randrange(len(data))] = chance.randrange(256)
         try:
-            out = splice.spliced(luma, bytes(data))
+            out = splice.spliced(luma, bytes(data), chance.choice((1, 2, 3, 4)))
         except ValueError:
             continue
         done += 1
@@ -124,10 +158,11 @@ def test_a_photograph_keeps_its_colours_as_stored(tmp_path: Path, subsampling: i
     assert jpeg.optimize(path, probe(path, 10**9), never_stop) is None
 
 
+@pytest.mark.parametrize("orientation", [1, 6])
 def test_colours_that_were_kept_make_a_smaller_file_at_the_same_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
 ) -> None:
-    path = pictures.write(tmp_path, pictures.saved(pictures.scene(640, 480), "JPEG", quality=85, subsampling=2))
+    path = pictures.write(tmp_path, pictures.full_jpeg(pictures.scene(640, 480), orientation, 85))
     kept = jpeg.optimize(path, probe(path, 10**9), never_stop)
     monkeypatch.setattr(jpeg_encoders, "_jpeg_splice", None)
     anew = jpeg.optimize(path, probe(path, 10**9), never_stop)
