@@ -39,6 +39,10 @@ rare elsewhere, so that they tell our own files.
 """
 
 
+_MIRRORED, _FLIPPED = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
+"""EXIF orientations that turn the stored picture's right edge to another side, or its lower one."""
+
+
 class Encoder(Struct, frozen=True):
     """`draft` writes a picture in memory quickly; `packed` gives the same in fewer bytes, of the picture or its draft.
 
@@ -64,8 +68,15 @@ def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
 
 
 def with_stored_colour(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
-    """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed."""
-    if _jpeg_splice is None or mozjpeg_scans is None or container.components(stored) != 3:
+    """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed.
+
+    Nor can colours be turned where the right or lower edge lies within a block and would come to lie left or above.
+    """
+    if _jpeg_splice is None or mozjpeg_scans is None:
+        return None
+    info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
+    mirrored, flipped = orientation in _MIRRORED, orientation in _FLIPPED
+    if (mirrored and info.width_px % (8 * across or 1)) or (flipped and info.height_px % (8 * down or 1)):
         return None
     return Encoder(encoder.draft, _scans_packed, stored, orientation)
 

@@ -37,7 +37,10 @@ TOO_LITTLE = 1.5
 """How much worse than too much of a score too little is."""
 
 MAX_PROBES, CHECKS = 6, 2
-START = 86
+START = 88
+START_THIN, START_PER_BIT = 72, 5
+"""Where the search begins; for brightness alone at the one, and so much more for each bit per pixel that came."""
+
 USUAL_RISE, MIN_RISE, MAX_RISE = 0.9, 0.25, 3.0
 """Score per step of quality: where nothing is known, and what is believed."""
 
@@ -111,8 +114,10 @@ def _smallest_draft(
     kept, kept_draft = None, b""
     if keeping is not None and stored is not None:
         try:
-            if container.halves_colours(stored.data) or not _colour_is_dear(image, keeping, check_stop):
-                kept = search([keeping], sample, aim, check_stop)
+            if container.luma_sampling(stored.data) == (2, 2) or not _colour_is_dear(image, keeping, check_stop):
+                bits = 8 * len(stored.data) / (image.width * image.height)
+                start = min(START, round(START_THIN + START_PER_BIT * bits))
+                kept = search([keeping], sample, aim, check_stop, start)
             if kept is not None:
                 plain = keeping.draft(image, kept.quality, check_stop)
                 kept_draft = keeping.spliced(plain)
@@ -155,11 +160,11 @@ def _settled(
     return Found(found.encoder, best, found.scores), drafts[best]
 
 
-def search(ways: list[Encoder], sample: Sample, aim: float, check_stop: CheckStop) -> Found | None:
+def search(ways: list[Encoder], sample: Sample, aim: float, check_stop: CheckStop, start: int = START) -> Found | None:
     """The quality whose score is next to `aim`, of the first way that gets there."""
     for encoder in ways:
         scores: dict[int, float] = {}
-        quality: int | None = START
+        quality: int | None = start
         while quality is not None and len(scores) < MAX_PROBES:
             scores[quality] = _score(sample, encoder, quality, check_stop)
             quality = _next(scores, aim)
@@ -176,7 +181,7 @@ def _score(sample: Sample, encoder: Encoder, quality: int, check_stop: CheckStop
     if sample.is_whole:
         return sample.score(pyvips.Image.jpegload_buffer(encoder.spliced(draft)))
     # where colours stay, a change of brightness is the same in red, green and blue
-    change = pyvips.Image.jpegload_buffer(draft).recomb(LUMA) - sample.image.recomb(LUMA)
+    change = (pyvips.Image.jpegload_buffer(draft) - sample.image).recomb(LUMA)
     return sample.score((sample.image + change).rint().cast("uchar").copy(interpretation="srgb"))
 
 

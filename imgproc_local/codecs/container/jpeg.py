@@ -93,11 +93,12 @@ def components(data: Data) -> int:
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 
-def halves_colours(data: Data) -> bool:
-    """Whether colours are stored at half the width and height (4:2:0)."""
+def luma_sampling(data: Data) -> tuple[int, int]:
+    """How many blocks of brightness, across and down, share one of a colour: (2, 2) is called 4:2:0."""
     for segment in segments(data):
         if segment.marker in FRAMES:
-            return data[segment.payload + 5] == 3 and data[segment.payload + 7] == 0x22
+            sampling = unpack(">BHHBBB", data, segment.payload, "frame header")[5]
+            return sampling >> 4, sampling & 15
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 
