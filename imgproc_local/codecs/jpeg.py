@@ -36,8 +36,11 @@ WORTH_IT = 0.95
 LARGE_FROM_PIXELS = 24_000_000
 """From here on the decoded picture is not held in memory while its result is encoded."""
 
-THIN_BITS_PER_PIXEL, RARELY_PACKED_TO = 0.7, 0.5
-"""Codes for pictures in general, not for this one, cost up to half of a file with so little in it."""
+THIN_BITS_PER_PIXEL, THIN_SAVES, SAVES = 0.7, 0.6, 0.1
+"""By up to so much a file with the usual codes becomes smaller with its own, by far the most where it holds little."""
+
+SMALL_ENOUGH = 1.02
+"""So much larger a file with every pixel as it was is better than one with a loss."""
 
 
 @at_border("The JPEG can't be optimised")
@@ -80,15 +83,17 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
                 path, info, lambda it: _encoded(path, info, clean, blocks, target, most, check_stop, it)
             )
             best = encoded or clean
-            if encoded is None or _may_be_packed_better(clean, info, encoded):
-                best = min(best, _rescanned(clean, info, check_stop) or best, key=len)
+            if encoded is None or _may_be_packed_as_small(clean, info, encoded):
+                packed = _rescanned(clean, info, check_stop) or clean
+                best = packed if len(packed) <= SMALL_ENOUGH * len(best) else best
         return best if len(best) < len(data) else None
 
 
-def _may_be_packed_better(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
-    """Whether packing the scans anew may save more than a loss of quality did: where codes were not made for them."""
+def _may_be_packed_as_small(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
+    """Whether packing the scans anew may save as much as a loss of quality did."""
     thin = 8 * len(clean) < THIN_BITS_PER_PIXEL * info.pixels
-    return thin and len(encoded) > RARELY_PACKED_TO * len(clean) and not container.is_progressive(clean)
+    most = THIN_SAVES if thin else SAVES
+    return len(encoded) > (1 - most) * len(clean) and not container.is_progressive(clean)
 
 
 def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:

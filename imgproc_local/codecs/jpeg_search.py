@@ -26,8 +26,10 @@ HOPELESS = 1.03
 """So much larger than is worth it by a draft, the whole is not packed."""
 
 CHECKED_PIXELS = 4_000_000
-OVER, OVER_UNCHECKED = 0.15, 0.35
-"""So much more than the target is aimed at where the whole is scored, and where it isn't."""
+OVER, OVER_UNCHECKED = 0.15, 0.5
+"""So much more than the target is aimed at where the whole is scored, and where it isn't: samples promise a little too
+much.
+"""
 
 NEAR = 0.35
 """Half a step of quality: the search seldom comes nearer to what is aimed at."""
@@ -36,10 +38,13 @@ MOST_BELOW = 0.7
 TOO_LITTLE = 1.5
 """How much worse than too much of a score too little is."""
 
-MAX_PROBES, CHECKS = 6, 2
+MAX_PROBES = 6
+CHECKS, MAX_CHECKS = 2, 4
+"""So often the whole is scored, and at most while it looks worse than it may."""
+
 START = 88
-START_THIN, START_PER_BIT = 72, 5
-"""Where the search begins; for brightness alone at the one, and so much more for each bit per pixel that came."""
+START_PER_STEP = 0.42
+"""Where the search begins; for brightness alone so much lower for each step of quantisation that came, in the mean."""
 
 USUAL_RISE, MIN_RISE, MAX_RISE = 0.9, 0.25, 3.0
 """Score per step of quality: where nothing is known, and what is believed."""
@@ -62,7 +67,7 @@ class Stored(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The quality at which the sample looks as asked, and its scores by quality."""
+    """The quality at which a picture looks as asked, and its scores by quality."""
 
     encoder: Encoder
     quality: int
@@ -90,8 +95,9 @@ def smallest(
     if drafted is None:
         return None
     found, draft = drafted
-    if checked and not sample.is_whole:
-        found, draft = _settled(image, found, draft, Sample(image, WHOLE, profile), aim, check_stop)
+    whole = Sample(image, WHOLE, profile) if checked and not sample.is_whole else None
+    if whole is not None:
+        found, draft = _settled(image, found, draft, whole, aim, check_stop)
     if len(draft) > most_bytes and not sample.is_whole:
         part = found.encoder.draft(sample.image, found.quality, check_stop)
         packed = found.encoder.packed(sample.image, found.quality, part, check_stop)
@@ -100,9 +106,11 @@ def smallest(
     encoded = found.encoder.packed(image, found.quality, draft, check_stop)
     if 8 * len(encoded) < CALM_BITS_PER_PIXEL * pixels:
         calm = search([for_calm_pictures()], sample, aim, check_stop)
-        if calm is not None:
-            other = calm.encoder.packed(image, calm.quality, b"", check_stop)
-            encoded = min(encoded, other, key=len)
+        if calm is not None and whole is not None:
+            draft = calm.encoder.draft(image, calm.quality, check_stop)
+            calm, draft = _settled(image, calm, draft, whole, aim, check_stop)
+        if calm is not None and calm.scores[calm.quality] >= aim - MOST_BELOW:
+            encoded = min(encoded, calm.encoder.packed(image, calm.quality, draft, check_stop), key=len)
     return encoded if len(encoded) <= most_bytes else None
 
 
@@ -115,8 +123,9 @@ def _smallest_draft(
     if keeping is not None and stored is not None:
         try:
             if container.luma_sampling(stored.data) == (2, 2) or not _colour_is_dear(image, keeping, check_stop):
-                bits = 8 * len(stored.data) / (image.width * image.height)
-                start = min(START, round(START_THIN + START_PER_BIT * bits))
+                # not from the file's size: the same pixels in fewer bytes must lead to the same end
+                steps = container.luma_quantization(stored.data)
+                start = max(LOWEST, round(START - START_PER_STEP * sum(steps) / len(steps)))
                 kept = search([keeping], sample, aim, check_stop, start)
             if kept is not None:
                 plain = keeping.draft(image, kept.quality, check_stop)
@@ -141,11 +150,11 @@ def _colour_is_dear(image: pyvips.Image, keeping: Encoder, check_stop: CheckStop
 def _settled(
     image: pyvips.Image, found: Found, draft: bytes, whole: Sample, aim: float, check_stop: CheckStop
 ) -> tuple[Found, bytes]:
-    """The quality at which the whole picture looks as asked, near that of the sample, and the draft at it."""
+    """The quality at which the whole picture looks as asked, near that of the sample, with its scores and its draft."""
     quality = found.quality
     drafts = {quality: draft}
     scores: dict[int, float] = {}
-    while len(scores) < CHECKS and quality not in scores:
+    while quality not in scores:
         if quality not in drafts:
             drafts[quality] = found.encoder.spliced(found.encoder.draft(image, quality, check_stop))
         scores[quality] = whole.score(pyvips.Image.jpegload_buffer(drafts[quality]))
@@ -153,11 +162,12 @@ def _settled(
         # the sample's scores, so much higher or lower, say what another quality will give
         shift = scores[best] - found.scores.get(best, scores[best])
         expected = {each: score + shift for each, score in found.scores.items()} | scores
-        if _next(scores, aim) is None:
+        checks = CHECKS if scores[best] >= aim - MOST_BELOW else MAX_CHECKS
+        if len(scores) >= checks or _next(scores, aim) is None:
             break
         quality = _next(expected, aim) or _best(expected, aim)
     best = _best(scores, aim)
-    return Found(found.encoder, best, found.scores), drafts[best]
+    return Found(found.encoder, best, scores), drafts[best]
 
 
 def search(ways: list[Encoder], sample: Sample, aim: float, check_stop: CheckStop, start: int = START) -> Found | None:
