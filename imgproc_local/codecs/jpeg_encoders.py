@@ -70,11 +70,12 @@ def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
 def with_stored_colour(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
     """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed.
 
-    Nor can colours be turned where the right or lower edge lies within a block and would come to lie left or above.
+    Nor where they take too many bytes, being stored in full, nor where they can't be turned: where the right or lower
+    edge lies within a block and would come to lie left or above.
     """
-    if _jpeg_splice is None or mozjpeg_scans is None:
-        return None
     info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
+    if _jpeg_splice is None or mozjpeg_scans is None or across * down == 1:
+        return None
     mirrored, flipped = orientation in _MIRRORED, orientation in _FLIPPED
     if (mirrored and info.width_px % (8 * across or 1)) or (flipped and info.height_px % (8 * down or 1)):
         return None

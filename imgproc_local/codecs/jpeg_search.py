@@ -49,10 +49,8 @@ START_PER_STEP = 0.42
 USUAL_RISE, MIN_RISE, MAX_RISE = 0.9, 0.25, 3.0
 """Score per step of quality: where nothing is known, and what is believed."""
 
-COLOUR_IS_CHEAP, COLOUR_IS_DEAR = 1.05, 1.3
-"""With the colours that came a JPEG is larger at the same quality. Up to so much it is smaller at the same score, from
-so much on it never is.
-"""
+COLOUR_IS_CHEAP = 1.05
+"""Up to so much larger at the same quality, a JPEG with the colours that came is smaller at the same score."""
 
 CALM_BITS_PER_PIXEL = 0.2
 LUMA = [[0.299, 0.587, 0.114]]
@@ -122,11 +120,10 @@ def _smallest_draft(
     kept, kept_draft = None, b""
     if keeping is not None and stored is not None:
         try:
-            if container.luma_sampling(stored.data) == (2, 2) or not _colour_is_dear(image, keeping, check_stop):
-                # not from the file's size: the same pixels in fewer bytes must lead to the same end
-                steps = container.luma_quantization(stored.data)
-                start = max(LOWEST, round(START - START_PER_STEP * sum(steps) / len(steps)))
-                kept = search([keeping], sample, aim, check_stop, start)
+            # not from the file's size: the same pixels in fewer bytes must lead to the same end
+            steps = container.luma_quantization(stored.data)
+            start = max(LOWEST, round(START - START_PER_STEP * sum(steps) / len(steps)))
+            kept = search([keeping], sample, aim, check_stop, start)
             if kept is not None:
                 plain = keeping.draft(image, kept.quality, check_stop)
                 kept_draft = keeping.spliced(plain)
@@ -140,11 +137,6 @@ def _smallest_draft(
         return None if kept is None else (kept, kept_draft)
     draft = found.encoder.draft(image, found.quality, check_stop)
     return (found, draft) if kept is None or len(draft) < len(kept_draft) else (kept, kept_draft)
-
-
-def _colour_is_dear(image: pyvips.Image, keeping: Encoder, check_stop: CheckStop) -> bool:
-    plain = keeping.draft(image, START, check_stop)
-    return len(keeping.spliced(plain)) > COLOUR_IS_DEAR * len(plain)
 
 
 def _settled(
