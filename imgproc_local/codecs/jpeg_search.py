@@ -96,6 +96,11 @@ def smallest(
     whole = Sample(image, WHOLE, profile) if checked and not sample.is_whole else None
     if whole is not None:
         found, draft = _settled(image, found, draft, whole, aim, check_stop)
+        if found.scores[found.quality] < aim - MOST_BELOW:  # it can't look as asked with colours at half the size
+            other = search(encoders(image, large=False)[1:], sample, aim, check_stop)
+            if other is not None:
+                draft = other.encoder.draft(image, other.quality, check_stop)
+                found, draft = _settled(image, other, draft, whole, aim, check_stop)
     if len(draft) > most_bytes and not sample.is_whole:
         part = found.encoder.draft(sample.image, found.quality, check_stop)
         packed = found.encoder.packed(sample.image, found.quality, part, check_stop)

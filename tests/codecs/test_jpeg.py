@@ -102,10 +102,13 @@ def test_the_result_scores_what_was_aimed_at_and_not_much_more(
     assert TARGET_SCORE - 1.5 <= score(source, out) <= TARGET_SCORE + 2
 
 
-def test_tiles_that_mislead_are_found_out_by_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = pictures.saved(soft(1500, 1100), "JPEG", quality=98)
+@pytest.mark.parametrize("subsampling", [0, 2])
+def test_tiles_that_mislead_are_found_out_by_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsampling: int
+) -> None:
+    source = pictures.saved(pictures.scene(1500, 1100), "JPEG", quality=98, subsampling=subsampling)
     true = search.Sample.score
-    monkeypatch.setattr(search.Sample, "score", lambda self, image: true(self, image) + 3 * (not self.is_whole))
+    monkeypatch.setattr(search.Sample, "score", lambda self, image: true(self, image) + 5 * (not self.is_whole))
     assert TARGET_SCORE - 1.5 <= score(source, whole(optimized(tmp_path, source))) <= TARGET_SCORE + 2
 
 
