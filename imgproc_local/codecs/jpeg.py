@@ -14,7 +14,7 @@ from msgspec import structs
 
 from imgproc_local.codecs import metadata
 from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.decode import (
     CheckStop,
@@ -67,26 +67,35 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             _decode_through(path, info, check_stop)
             best = _rescanned_with_gain_map(clean, info, check_stop) or clean
             return best if len(best) < len(data) else None
-        clean = metadata.cleaned(
-            data,
-            blocks,
-            Format.JPEG,
-            lambda new, _: container.with_blocks(data, new),
-            orientation=info.orientation,
-        )
-        if is_ours(clean) and container.components(data) < 4:
-            _decode_through(path, info, check_stop)
-            best = clean
-        else:
-            most = int(WORTH_IT * len(clean))
-            encoded = whole_or_error(
-                path, info, lambda it: _encoded(path, info, clean, blocks, target, most, check_stop, it)
-            )
-            best = encoded or clean
-            if encoded is None or _may_be_packed_as_small(clean, info, encoded):
-                packed = _rescanned(clean, info, check_stop) or clean
-                best = packed if len(packed) <= SMALL_ENOUGH * len(best) else best
-        return best if len(best) < len(data) else None
+        clean = _cleaned(data, blocks, info)
+        size_bytes, clean_bytes = len(data), len(clean)
+        ours = is_ours(clean) and container.components(data) < 4
+    if ours:
+        _decode_through(path, info, check_stop)
+        return clean if clean_bytes < size_bytes else None
+    large = info.pixels >= LARGE_FROM_PIXELS
+    if large:
+        clean = b""  # it would be held beside what the encoder takes; made again where it is wanted
+    most = int(WORTH_IT * clean_bytes)
+    encoded = whole_or_error(path, info, lambda it: _encoded(path, info, clean, blocks, target, most, check_stop, it))
+    if large and encoded is None:
+        with opened(path) as data:
+            clean = _cleaned(data, blocks, info)
+    best = encoded or clean
+    if not large and (encoded is None or _may_be_packed_as_small(clean, info, encoded)):
+        packed = _rescanned(clean, info, check_stop) or clean
+        best = packed if len(packed) <= SMALL_ENOUGH * len(best) else best
+    return best if len(best) < size_bytes else None
+
+
+def _cleaned(data: Data, blocks: Blocks, info: ImageInfo) -> bytes:
+    return metadata.cleaned(
+        data,
+        blocks,
+        Format.JPEG,
+        lambda new, _: container.with_blocks(data, new),
+        orientation=info.orientation,
+    )
 
 
 def _may_be_packed_as_small(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
