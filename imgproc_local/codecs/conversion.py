@@ -30,7 +30,7 @@ CHECKED_PIXELS = 4_000_000
 MANY_TILES = 54
 """Up to so many pixels a result is scored whole, above on so many tiles: two megapixels."""
 
-DRAFTS, ROUGHLY = 2, 2.0
+DRAFTS, ROUGHLY = 3, 2.0
 """So many drafts are made, or until one comes so near the target. The slow encoder scores differently anyway."""
 
 TOO_LOW, TOO_HIGH = 0.7, 1.2
