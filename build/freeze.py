@@ -42,6 +42,7 @@ ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
 """1980, the first year that a zip file can tell."""
+EXTENSIONS = ("_ssimulacra2", "_jpeg_splice")
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """What the program itself is built from."""
 
@@ -149,8 +150,9 @@ def _own_package(python: Path, scratch: Path) -> Path:
         *("install", "--no-deps", "--no-build-isolation", "--no-compile", "--target", site, source),
         CFLAGS=flags,
     )
-    if not [*(site / "imgproc_local" / "codecs").glob("_ssimulacra2.*[od]")]:
-        raise Unbuildable("the C extension was not compiled; a C compiler and Python's headers are needed.")
+    for name in EXTENSIONS:
+        if not [*(site / "imgproc_local" / "codecs").glob(f"{name}.*[od]")]:
+            raise Unbuildable(f"the C extension {name} was not compiled; a C compiler and Python's headers are needed.")
     return site
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from imgproc_local import __version__
+from imgproc_local.cli.output import give_up_output_that_fails
 from imgproc_local.cli.settings import air_gapped_option
 from imgproc_local.domain.errors import ServiceError
 
@@ -40,7 +41,7 @@ class _Lazy(click.Group):
         except OSError as error:
             # what no room of the house has words for: the surroundings are at fault, not the program
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                _give_up_output_that_fails()
+                give_up_output_that_fails()
                 what = error.filename or "something, perhaps what is printed,"
                 raise click.ClickException(f"The disk is full: {what} could not be written.") from error
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
@@ -82,11 +83,3 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-
-
-def _give_up_output_that_fails() -> None:
-    """Else the interpreter would try to write the rest again at its end, and say so in words of its own."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,17 +6,16 @@ Every check is one line: ok, warning (works, but look at it) or problem (does no
 from __future__ import annotations
 
 import os
-import platform
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.output import whole_text
+from imgproc_local.cli.check import Check
+from imgproc_local.cli.installation import installation
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_settings
 
 if TYPE_CHECKING:
@@ -25,24 +24,10 @@ if TYPE_CHECKING:
     from imgproc_local.storage.lock import Owner
     from imgproc_local.vision.in_use import InUse
 
-State = Literal["ok", "warning", "problem"]
-
 EXIT_PROBLEM = 1
-OLDEST_SQLITE = (3, 37, 0)
-"""The first with STRICT tables."""
 LOW_DISK_BYTES = 1024**3
 FULL_DISK_BYTES = 1024**2
 """With less, a sound database can't even be read."""
-
-
-class Check:
-    """One finding. `advice` says what to do, where there is something."""
-
-    def __init__(self, name: str, state: State, detail: str, advice: str | None = None) -> None:
-        self.name = name
-        self.state = state
-        self.detail = whole_text(detail)
-        self.advice = advice
 
 
 @click.command("doctor")
@@ -58,7 +43,7 @@ def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | 
     """
     if as_json and as_report:
         raise click.UsageError("--json and --report print different things: use one of them.")
-    checks = [*_installation(), *_data(ctx, data_dir)]
+    checks = [*installation(), *_data(ctx, data_dir)]
     healthy = all(check.state != "problem" for check in checks)
     if as_json:
         from imgproc_local.cli.output import echo_json
@@ -90,90 +75,6 @@ def _lines(checks: list[Check]) -> Iterator[str]:
             yield f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}."
             return
     yield "All is well."
-
-
-# ---- what is installed ----
-
-
-def _installation() -> Iterator[Check]:
-    from imgproc_local import __version__
-
-    yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parent.parent}")
-    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    yield _sqlite()
-    yield _libvips()
-    yield _pillow()
-    yield _scoring()
-    yield _processor()
-
-
-def _sqlite() -> Check:
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        oldest = ".".join(map(str, OLDEST_SQLITE))
-        return Check(
-            "sqlite", "problem", f"{sqlite3.sqlite_version}; {oldest} or newer is needed", "Use a newer Python."
-        )
-    return Check("sqlite", "ok", sqlite3.sqlite_version)
-
-
-def _libvips() -> Check:
-    """Writes a tiny picture in every format: a library may list a format and still lack its encoder."""
-    from imgproc_local.domain.image import TRAITS
-
-    advice = "Install it again: pip install --force-reinstall pyvips pyvips-binary"
-    try:
-        import pyvips
-    except (ImportError, OSError) as error:
-        return Check("libvips", "problem", f"It can't be loaded ({error}).", advice)
-    version = ".".join(str(pyvips.version(part)) for part in range(3))
-    works, missing = [], []
-    for traits in TRAITS.values():
-        try:
-            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{traits.extensions[0]}")
-            works.append(traits.name)
-        except pyvips.Error:
-            missing.append(traits.name)
-    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(works) or 'nothing'}"
-    if missing:
-        return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
-    if not pyvips.API_mode:
-        return Check("libvips", "warning", f"{detail}; in its slow ABI mode", advice)
-    return Check("libvips", "ok", detail)
-
-
-def _pillow() -> Check:
-    advice = "Install it again: pip install --force-reinstall pillow"
-    try:
-        from PIL import __version__, features
-    except (ImportError, OSError) as error:
-        return Check("pillow", "problem", f"It can't be loaded ({error}).", advice)
-    if features.check("avif"):
-        return Check("pillow", "ok", f"{__version__}, with AVIF")
-    try:
-        import pillow_avif  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return Check("pillow", "problem", f"{__version__}, without AVIF", "pip install pillow-avif-plugin")
-    return Check("pillow", "ok", f"{__version__}, AVIF through pillow-avif-plugin {pillow_avif.__version__}")
-
-
-def _scoring() -> Check:
-    """What scores pictures while their quality is searched."""
-    from imgproc_local.codecs import quality
-
-    if quality.backend() == "c":
-        return Check("scoring", "ok", "SSIMULACRA 2.1 by the C extension")
-    advice = "Install a C compiler and Python's headers, then install the program again."
-    return Check("scoring", "warning", "SSIMULACRA 2.1 by libvips, ten times slower", advice)
-
-
-def _processor() -> Check:
-    """Whether vision models can run here."""
-    from imgproc_local.vision.processor import processor_problem
-
-    problem = processor_problem()
-    if problem is not None:
-        return Check("processor", "warning", problem, "Without one, texts tell what files say for certain.")
-    return Check("processor", "ok", f"{platform.machine()}, can run vision models")
 
 
 # ---- where the data lies ----

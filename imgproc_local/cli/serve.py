@@ -20,7 +20,7 @@ import click
 from imgproc_local import __version__
 from imgproc_local.cli.log_file import own as log_file
 from imgproc_local.cli.log_file import write_log_file
-from imgproc_local.cli.output import path_text
+from imgproc_local.cli.output import give_up_output_that_fails, path_text
 from imgproc_local.cli.port_holder import Holder, port_holder
 from imgproc_local.cli.running import APPEARING_S, open_page, open_page_of, running_server
 from imgproc_local.cli.settings import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
@@ -69,9 +69,10 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
                 raise
     if running is not None:
         _tell_running(config, running, host, port, open_browser)
-    elif abandoned:
+        return
+    give_up_output_that_fails()
+    if abandoned:
         # a codec that reacts to nothing would hold up the interpreter's exit
-        sys.stdout.flush()
         os._exit(0)
 
 

@@ -87,6 +87,12 @@ def for_calm_pictures() -> Encoder:
     return _mozjpeg("on", _KLEIN)
 
 
+def missing() -> list[str]:
+    """The parts that make files smaller and are not installed here."""
+    parts = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans, "the C extension": _jpeg_splice}
+    return [name for name, part in parts.items() if part is None]
+
+
 def is_ours(data: bytes) -> bool:
     """Whether its brightness was quantised as only this module does it."""
     return container.luma_quantization(data) in our_tables()
