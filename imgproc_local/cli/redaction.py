@@ -13,6 +13,9 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import imgproc_local
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
@@ -32,8 +35,14 @@ def without_secrets(text: str) -> str:
 class Redaction:
     """What is to be replaced, secrets first, then the longest names, and by what."""
 
-    def __init__(self, config: Config | None, pictures: Iterable[str] = ()) -> None:
-        known = [*_of_machine(), *(_places(config) if config else ()), *((name, "PICTURE") for name in pictures)]
+    def __init__(self, config: Config | None, pictures: Iterable[str] = (), file: Path | None = None) -> None:
+        """`file` is where the settings were read."""
+        known = [
+            *_of_machine(),
+            *([(str(file), "CONFIG")] if file else []),
+            *(_places(config) if config else ()),
+            *((name, "PICTURE") for name in pictures),
+        ]
         known = sorted((one for one in known if len(one[0]) >= MIN_LENGTH), key=lambda one: -len(one[0]))
         secrets = [(re.compile(re.escape(secret)), shown) for secret, shown in (_secrets(config) if config else ())]
         self._known = [*secrets, *((_whole(name), shown) for name, shown in known)]
@@ -60,13 +69,17 @@ def _of_machine() -> Iterator[tuple[str, str]]:
     for variable in ("USER", "LOGNAME", "USERNAME"):
         yield os.environ.get(variable, ""), "USER"
     yield socket.gethostname(), "HOST"
+    yield str(Path(imgproc_local.__file__).parent), "PROGRAM"
 
 
 def _places(config: Config) -> Iterator[tuple[str, str]]:
     from imgproc_local.cli.output import path_text
+    from imgproc_local.config import Config
 
     yield path_text(config.data_dir), "DATA"
     yield path_text(config.models_folder), "MODELS"
+    if config.compression_url != Config().compression_url:
+        yield urlsplit(config.compression_url).hostname or "", "SERVICE"
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, str]]:

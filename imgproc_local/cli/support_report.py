@@ -17,7 +17,7 @@ FAREWELL = "Keys, names of pictures, your name and your folders were taken out; 
 def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
     """The checks, the changed settings and the end of the log. `loaded` is None where the settings are refused."""
     config = loaded.config if loaded else None
-    redacted = Redaction(config, _pictures(config) if config else ())
+    redacted = Redaction(config, _pictures(config) if config else (), loaded.file if loaded else None)
     parts = ["imgproc-local doctor --report", *checks]
     if loaded is not None:
         parts += ["", "Settings that are not at their defaults:", *_changed(loaded)]
@@ -38,6 +38,7 @@ def _changed(loaded: Loaded) -> Iterator[str]:
         value = values[name]
         # not as JSON, whose escapes would hide a folder from the redaction
         told = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        told = f"{len(value)} of one's own" if name == "catalogue" else told
         yield f"{name} = {plain(told)}  ({loaded.origins[name]})"
     if not changed:
         yield "none"

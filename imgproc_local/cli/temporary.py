@@ -20,6 +20,12 @@ def temporary_folder(data_dir: Path) -> Path:
     try:
         folder = Path(tempfile.gettempdir())
         # the last place that Python looks for is whatever folder the program was started in
-        return data_dir if folder == Path.cwd() else folder
+        return data_dir if folder == Path.cwd() and folder not in _meant_for_it() else folder
     except FileNotFoundError:
         return data_dir
+
+
+def _meant_for_it() -> set[Path]:
+    """Folders that are temporary ones by name. Source: Python's documentation of `tempfile.tempdir`."""
+    named = (os.environ.get(variable) for variable in ("TMPDIR", "TEMP", "TMP"))
+    return {Path(folder) for folder in (*named, "/tmp", "/var/tmp", "/usr/tmp") if folder}  # noqa: S108

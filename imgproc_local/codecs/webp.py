@@ -209,7 +209,9 @@ def _few_colours_may_do(sample: Sample, lossy_bytes: int, target: float, check_s
     )
     shown = pyvips.Image.pngload_buffer(few).copy_memory()
     stored = _saved(shown, check_stop, lossless=True, effort=DRAFT_EFFORT)
-    return len(stored) < PALETTE_FROM * sample.share * lossy_bytes and sample.score(shown) > target - PALETTE_SCORE
+    # a lower target asks lossy and palettes for less, and the glimpse has all the colours there are
+    most_bytes = PALETTE_FROM * 2 ** max(0.0, (TARGET_SCORE - target) / 10) * sample.share * lossy_bytes
+    return len(stored) < most_bytes and sample.score(shown) > target - PALETTE_SCORE
 
 
 def _form(sample: Sample, check_stop: CheckStop, *, large: bool = False) -> Form:

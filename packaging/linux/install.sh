@@ -53,6 +53,9 @@ install_all() {
     (cd "$here" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "the archive is damaged; nothing was installed"
 
     mkdir -p "$lib" "$prefix/bin" || fail "expected a prefix that can be written; $prefix can't (--prefix names another)"
+    if [ -e "$prefix/bin/$name" ] && [ ! -L "$prefix/bin/$name" ]; then
+        fail "expected no $prefix/bin/$name, or a link; another program's file is there. Remove it, or use --prefix"
+    fi
     # a complete copy first: until the two renames below, what is installed stays as it is
     rm -rf "$lib/$name.new" "$lib/$name.old"
     cp -R "$here/$name" "$lib/$name.new"
@@ -96,7 +99,7 @@ install_all() {
     *":$prefix/bin:"*) echo "Start it with: $name serve" ;;
     *) echo "Start it with: $prefix/bin/$name serve   ($prefix/bin is not on PATH)" ;;
     esac
-    echo "At every login: systemctl --user enable --now $prefix/share/systemd/user/$unit"
+    echo "At every login: systemctl --user enable --now \"$prefix/share/systemd/user/$unit\""
 }
 
 uninstall() {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import imgproc_local
 from imgproc_local.cli.redaction import Redaction
 from imgproc_local.config import Config, Secret
 from tests.cli.conftest import Program
@@ -41,11 +42,23 @@ def test_planted_secrets_do_not_appear(program: Program) -> None:
         "--report",
         compression_service="tinify",
         compression_key=SERVICE_KEY,
+        compression_url="https://tiny.meier-intern.example/",
         models_dir=home / "a drive of mine",
     )
     assert result.exit_code == 1  # the folder of the models is not there
     told = result.stdout
-    for secret in (key, SERVICE_KEY, token, PICTURE, "Strand", "Oma", str(home), "a drive of mine", "\x1b"):
+    for secret in (
+        key,
+        SERVICE_KEY,
+        token,
+        PICTURE,
+        "Strand",
+        "Oma",
+        str(home),
+        "a drive of mine",
+        "meier-intern",
+        "\x1b",
+    ):
         assert secret not in told, told
     assert "a line with imgp_… and KEY, PICTURE, TOKEN, /?token=…" in told
     assert "compression_service = tinify" in told
@@ -70,6 +83,14 @@ def test_refused_settings_still_give_a_report(program: Program) -> None:
     assert result.exit_code == 1
     assert "port (IMGPROC_PORT)" in result.stdout
     assert "sqlite" in result.stdout
+
+
+def test_where_the_settings_and_the_program_lie_is_not_told(tmp_path: Path) -> None:
+    redacted = Redaction(None, file=tmp_path / "geheim.toml")
+    program = Path(imgproc_local.__file__).parent
+    assert (
+        redacted(f"port = 9  (file {tmp_path / 'geheim.toml'}), in {program}") == "port = 9  (file CONFIG), in PROGRAM"
+    )
 
 
 def test_a_report_is_no_json(program: Program) -> None:

@@ -98,6 +98,14 @@ def test_link_of_another_installation_is_left(installer: Installer) -> None:
     assert command.is_symlink()
 
 
+def test_file_of_another_program_is_not_overwritten(installer: Installer) -> None:
+    command = installer.prefix / "bin" / "imgproc-local"
+    command.parent.mkdir(parents=True)
+    command.write_text("another's")
+    assert "another program's file" in installer.run(expect=1)
+    assert command.read_text() == "another's"
+
+
 def test_damaged_archive_installs_nothing(installer: Installer) -> None:
     library = installer.folder / "imgproc-local" / "_internal" / "libtwo.so.2"
     library.write_bytes(library.read_bytes() + b"!")
