@@ -9,13 +9,16 @@ import io
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, avif, gif, png, webp
 from imgproc_local.codecs.decode import CheckStop
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
+
+if not features.check("avif"):  # where Pillow's own build has none, its plugin is installed
+    import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
 
 AVIF_QUALITY = 60
 AVIF_SPEED = 8

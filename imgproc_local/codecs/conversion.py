@@ -23,8 +23,8 @@ from imgproc_local.codecs.search import (
 WORTH_IT = 0.85
 """So much smaller a lossy file must become to be encoded anew in its own format."""
 
-FINER = 5
-"""So far above the usual quality, at most, is it then encoded."""
+FINER_POINTS = 3.5
+"""So much above the usual quality, at most, is it then encoded."""
 
 CHECKED_PIXELS = 4_000_000
 MANY_TILES = 54
@@ -33,32 +33,30 @@ MANY_TILES = 54
 DRAFTS, ROUGHLY = 3, 2.0
 """So many drafts are made, or until one comes so near the target. The slow encoder scores differently anyway."""
 
-TOO_LOW, TOO_HIGH = 0.7, 1.2
-"""So far from the target, a sample gets another quality."""
+GLIMPSES, GLIMPSE_OFF = 2, 3.0
+"""So often the slow encoder is tried on a sample, where the whole is checked afterwards: that never scores quite the
+same.
+"""
 
-WHOLE_TOO_LOW, WHOLE_TOO_HIGH = 1.1, 1.7
-"""So far from it, a whole picture whose sample was right does: it costs a whole encoding."""
+CHECKS, MANY_CHECKS, CHEAP_PIXELS = 3, 6, 1_000_000
+"""So often, at most, it is tried on what counts; more often up to so many pixels."""
+
+TOO_LOW, TOO_HIGH = 1.1, 1.6
+"""So far from the target, what counts gets another quality."""
+
+AIMED_ABOVE = (TOO_HIGH - TOO_LOW) / 2
 
 SHORTFALL = 4
 """A point below the target is as far from it as so many above."""
 
-CHECKS = 3
-MAX_STEP = 15
+STEEPER = 0.75
+"""Scores fall faster the further down: at least so much of the usual rise is reckoned with."""
 
+FELL = 10
+"""So far below the target, a whole picture whose sample was near it has met with something other than too few bytes."""
 
-class Form(Struct, frozen=True):
-    """How a format is written and read. `final` takes long, `draft` does not and scores about `gain` less.
-
-    Around `usual` most pictures reach `TARGET_SCORE`.
-    """
-
-    draft: Callable[[pyvips.Image, int], bytes]
-    final: Callable[[pyvips.Image, int], bytes]
-    decoded: Callable[[bytes], pyvips.Image]
-    lowest: int
-    usual: int
-    highest: int
-    gain: float
+MAX_POINTS = 10
+"""So much score the second quality is to change, at most; twice as much the third, and so on."""
 
 
 class Converted(Struct, frozen=True):
@@ -68,72 +66,139 @@ class Converted(Struct, frozen=True):
     score: float
 
     def reaches(self, target: float) -> bool:
-        return self.score >= target - WHOLE_TOO_LOW
+        return self.score >= target - TOO_LOW
+
+
+class Form(Struct, frozen=True):
+    """How a format is written and read. `final` takes long, `draft` does not and scores about `gain` less.
+
+    Around `usual` most pictures reach `TARGET_SCORE`, and a step of quality is worth about `rise` points there.
+    """
+
+    draft: Callable[[pyvips.Image, int], bytes]
+    final: Callable[[pyvips.Image, int], bytes]
+    decoded: Callable[[bytes], pyvips.Image]
+    lowest: int
+    usual: int
+    highest: int
+    gain: float
+    rise: float = USUAL_RISE
+    drafted: Converted | None = None
+    """The draft of a sample at `usual`, where that was made already."""
+
+    even: Callable[[pyvips.Image, int], bytes] | None = None
+    """What takes the place of `final` where a whole picture falls far below its sample."""
 
 
 class _Search:
-    """Final encodings of one picture at several qualities, and what they score."""
+    """Encodings of one picture at several qualities, and what they score."""
 
-    def __init__(self, form: Form, image: pyvips.Image, scored: Callable[[pyvips.Image], float], rise: float) -> None:
-        self._form = form
-        self._image = image
-        self._scored = scored
-        self._rise = rise
+    def __init__(
+        self,
+        form: Form,
+        encode: Callable[[pyvips.Image, int], bytes],
+        image: pyvips.Image,
+        scored: Callable[[pyvips.Image], float],
+    ) -> None:
+        self._form, self._encode, self._image, self._scored = form, encode, image, scored
         self.encoded: dict[int, bytes] = {}
         self.scores: dict[int, float] = {}
 
-    def encode(self, quality: int) -> bytes:
-        if quality not in self.encoded:
-            self.encoded[quality] = self._form.final(self._image, quality)
-            self.scores[quality] = self._scored(self._form.decoded(self.encoded[quality]))
-        return self.encoded[quality]
-
     def at(self, quality: int) -> Converted:
-        return Converted(self.encode(quality), self.scores[quality])
+        if quality not in self.scores:
+            self.encoded[quality] = self._encode(self._image, quality)
+            self.scores[quality] = self._scored(self._form.decoded(self.encoded[quality]))
+        return Converted(self.encoded[quality], self.scores[quality])
 
-    def near(self, quality: int, target: float, too_low: float, too_high: float) -> int:
+    def near(self, quality: int, target: float, checks: int, too_low: float, too_high: float) -> int:
         """The quality, starting at one, whose score is near the target; the nearest of those tried."""
-        for _ in range(CHECKS):
-            self.encode(quality)
-            missing = target - self.scores[quality]
-            if -too_high <= missing <= too_low:
+        for _ in range(checks):
+            if -too_low <= self.at(quality).score - target <= too_high:
                 return quality
-            step = round(missing / rise_of(self.scores, self._rise)) or (1 if missing > 0 else -1)
-            quality = min(self._form.highest, max(self._form.lowest, quality + min(MAX_STEP, max(-MAX_STEP, step))))
+            quality = self.next(target)
             if quality in self.scores:
                 break
         return min(self.scores, key=lambda each: _distance(self.scores[each] - target))
+
+    def next(self, target: float) -> int:
+        """Between the two qualities whose scores enclose the target; on from the nearest where all are on one side."""
+        below = [quality for quality, score in self.scores.items() if score < target]
+        above = [quality for quality, score in self.scores.items() if score >= target]
+        if below and above and max(below) < min(above):
+            low, high = max(below), min(above)
+            part = (target - self.scores[low]) / (self.scores[high] - self.scores[low])
+            return min(max(low + round(part * (high - low)), low + 1), high - 1) if high - low > 1 else high
+        nearest = max(below) if below else min(above)
+        most = MAX_POINTS * len(self.scores)
+        missing = min(max(target + AIMED_ABOVE - self.scores[nearest], -most), most)
+        rise = rise_of(self.scores, self._form.rise)
+        if missing < 0:
+            rise = max(rise, STEEPER * self._form.rise)
+        quality = nearest + (round(missing / rise) or (1 if below else -1))
+        return min(self._form.highest, max(self._form.lowest, quality))
+
+    def onward(self, quality: int, target: float) -> int:
+        """The quality to go on with where a quality's score says how far the target is."""
+        return quality if -TOO_LOW <= self.scores[quality] - target <= TOO_LOW else self.next(target)
 
 
 def _distance(above: float) -> float:
     return above if above >= 0 else -above * SHORTFALL
 
 
-def quality_for(sample: Sample, form: Form, target: float) -> tuple[int, float, Converted]:
-    """The quality for a picture of which `sample` is taken, the score per step there, and what the sample became."""
-    drafts: dict[int, float] = {}
-    quality = _usual(form, target)
-    for _ in range(DRAFTS):
-        drafts[quality] = form.gain + sample.score(form.decoded(form.draft(sample.image, quality)))
-        missing = target - drafts[quality]
-        quality = min(form.highest, max(form.lowest, quality + round(missing / rise_of(drafts))))
-        if abs(missing) <= ROUGHLY or quality in drafts:
-            break
-    rise = rise_of(drafts)
-    search = _Search(form, sample.image, sample.score, rise)
-    quality = search.near(quality, target, TOO_LOW, TOO_HIGH)
-    return quality, rise, search.at(quality)
+class Found(Struct, frozen=True):
+    """A quality near what the target needs, and what the sample became at it."""
+
+    quality: int
+    on_sample: Converted
 
 
-def smallest(image: pyvips.Image, profile: bytes | None, form: Form, target: float, sample: Sample) -> Converted:
-    """The smallest file of a picture in memory that looks as asked, or as nearly so as the form can."""
-    quality, rise, found = quality_for(sample, form, target)
+def quality_for(sample: Sample, form: Form, target: float) -> Found:
+    """The quality for a picture of which `sample` is all that is looked at."""
+    search = _Search(form, form.final, sample.image, sample.score)
+    quality = search.near(_drafted(sample, form, target), target, MANY_CHECKS, TOO_LOW, TOO_HIGH)
+    return Found(quality, search.at(quality))
+
+
+def glimpse(sample: Sample, form: Form, target: float) -> Found:
+    """About the quality for a picture that `smallest` then looks at whole."""
     if sample.is_whole:
-        return found
-    tiles = WHOLE if image.width * image.height <= CHECKED_PIXELS else MANY_TILES
-    whole = Sample(image, tiles, profile)
-    search = _Search(form, image, lambda decoded: whole.score(whole.part_of(decoded)), rise)
-    return search.at(search.near(quality, target, WHOLE_TOO_LOW, WHOLE_TOO_HIGH))
+        return quality_for(sample, form, target)
+    search = _Search(form, form.final, sample.image, sample.score)
+    quality = search.near(_drafted(sample, form, target), target, GLIMPSES, GLIMPSE_OFF, GLIMPSE_OFF)
+    return Found(search.onward(quality, target), search.at(quality))
+
+
+def smallest(
+    image: pyvips.Image, profile: bytes | None, form: Form, target: float, sample: Sample, found: Found | None = None
+) -> Converted:
+    """The smallest file of a picture in memory that looks as asked, or as nearly so as the form can.
+
+    `found` is its `glimpse`, where that was taken already.
+    """
+    found = found or glimpse(sample, form, target)
+    if sample.is_whole:
+        return found.on_sample
+    pixels = image.width * image.height
+    whole = Sample(image, WHOLE if pixels <= CHECKED_PIXELS else MANY_TILES, profile)
+
+    def scored(decoded: pyvips.Image) -> float:
+        return whole.score(whole.part_of(decoded))
+
+    search = _Search(form, form.final, image, scored)
+    if form.even and search.at(found.quality).score < target - FELL:
+        search = _Search(form, form.even, image, scored)
+    checks = MANY_CHECKS if pixels <= CHEAP_PIXELS else CHECKS
+    return search.at(search.near(found.quality, target, checks, TOO_LOW, TOO_HIGH))
+
+
+def _drafted(sample: Sample, form: Form, target: float) -> int:
+    """About the quality that a picture needs."""
+    drafts = _Search(form, form.draft, sample.image, sample.score)
+    if form.drafted:
+        drafts.encoded[form.usual], drafts.scores[form.usual] = form.drafted.encoded, form.drafted.score
+    wanted = target - form.gain
+    return drafts.onward(drafts.near(_usual(form, target), wanted, DRAFTS, ROUGHLY, ROUGHLY), wanted)
 
 
 def smaller(
@@ -146,7 +211,7 @@ def smaller(
     this writes, a draft takes much less. No result of this is so fine, so it comes back as it is.
     """
     most_bytes = WORTH_IT * size_bytes
-    finest = min(form.highest, _usual(form, target) + FINER)
+    finest = min(form.highest, _usual(form, target) + round(FINER_POINTS / form.rise))
     if len(form.draft(image, finest)) > most_bytes:
         return None
     found = smallest(image, profile, structs.replace(form, highest=finest), target, sample)
@@ -154,4 +219,4 @@ def smaller(
 
 
 def _usual(form: Form, target: float) -> int:
-    return min(form.highest, max(form.lowest, form.usual + round((target - TARGET_SCORE) / USUAL_RISE)))
+    return min(form.highest, max(form.lowest, form.usual + round((target - TARGET_SCORE) / form.rise)))

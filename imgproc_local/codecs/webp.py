@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from imgproc_local.codecs import animation, metadata, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.conversion import Form, quality_for, smaller, smallest
+from imgproc_local.codecs.conversion import Converted, Form, Found, glimpse, quality_for, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
@@ -38,10 +37,19 @@ ANIMATION_QUALITY = 75
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this is taken for a graphic, whose sharp edges lossless WebP often stores smaller than lossy."""
 
-PALETTE_FROM, PALETTE_SCORE = 1.4, 3.0
-"""Where the first 256 colours at hand take no more than so many times the bytes of lossy, and score no more than so
-much less than asked, well chosen ones may take fewest.
+LOSSLESS_FROM, PALETTE_FROM = 2.0, 1.4
+"""A form without loss that takes so many times the bytes of lossy on the sample is not tried. Samples are busier than
+graphics, of whose repeated parts lossless WebP makes most.
 """
+
+CLEARLY = 0.8
+"""What a lossless form takes against lossy, by the sample, up to which lossy is not tried."""
+
+PALETTE_SCORE = 3.0
+"""So much less than asked the first 256 colours at hand may score: well chosen ones score more."""
+
+POINT_IN_COLOURS = 0.06
+"""The logarithm of the bytes saved by fewer colours for each point they score above the target."""
 
 _ANIMATION_FIELDS = ("page-height", "n-pages", "delay", "loop", "gif-delay", "gif-loop", "background")
 
@@ -124,7 +132,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
             if info.pixels >= LARGE_FROM_PIXELS:
                 sample = Sample(image, profile=profile)
                 form = _form(sample, check_stop, large=True)
-                quality, _, _ = quality_for(sample, form, target)
+                quality = quality_for(sample, form, target).quality
                 # what was decoded is given back before the encoder takes its share
                 del image, sample
                 return form.final(shown()[0], quality), profile
@@ -154,7 +162,7 @@ def _animated(
     for name in _ANIMATION_FIELDS:
         strip.remove(name)
     sample = Sample(strip, profile=profile)
-    quality, _, _ = quality_for(sample, _form(sample, check_stop, large=True), target)
+    quality = quality_for(sample, _form(sample, check_stop, large=True), target).quality
     encoded = _saved(opened(), check_stop, **options | {"Q": quality})
     if len(encoded) > size_bytes:
         others = [options, {"lossless": True, "effort": EFFORT}]
@@ -167,22 +175,45 @@ def _smallest(
 ) -> bytes:
     """The smallest file of a still picture in memory that looks as asked."""
     sample = Sample(image, profile=profile)
-    lossy = smallest(image, profile, _form(sample, check_stop), target, sample)
+    form = _form(sample, check_stop)
+    found = glimpse(sample, form, target)
+    lossy_bytes = _expected_bytes(found, sample, target)
+    exact = list(_exact(image, profile, sample, lossy_bytes, target, check_stop)) if graphic else []
+    if exact and len(min(exact, key=len)) < CLEARLY * lossy_bytes:
+        return min(exact, key=len)
+    lossy = smallest(image, profile, form, target, sample, found)
     # lossy WebP has half the colours' resolution: what lives by them it may not reach at any quality
-    beyond_lossy = not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes
-    if not graphic and not beyond_lossy:
-        return lossy.encoded
-    exact = [_saved(image, check_stop, lossless=True, effort=EFFORT)]
-    if beyond_lossy:
-        exact += _near_lossless(image, profile, target, check_stop)
-    if _few_colours_may_do(sample, len(lossy.encoded), target, check_stop):
+    if not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes:
+        exact += [_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
+    best = min([*exact, lossy.encoded], key=len)
+    return best if lossy.reaches(target) or len(best) > size_bytes else min(exact, key=len, default=best)
+
+
+def _expected_bytes(found: Found, sample: Sample, target: float) -> float:
+    """What the whole picture takes, by its sample."""
+    missing = target - found.on_sample.score
+    return float(len(found.on_sample.encoded) * math.exp(BYTES_PER_POINT * missing) / sample.share)
+
+
+def _exact(
+    image: pyvips.Image,
+    profile: bytes | None,
+    sample: Sample,
+    lossy_bytes: float,
+    target: float,
+    check_stop: CheckStop,
+) -> Iterator[bytes]:
+    """A graphic lossless and in few colours, each where a glimpse says that it may take less than lossy."""
+    if len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) < LOSSLESS_FROM * sample.share * lossy_bytes:
+        yield _lossless(image, check_stop)
+    if _few_colours_may_do(sample, lossy_bytes, target, check_stop):
         found = png_palette.reduced(image, profile, target, check_stop)
         if found:
-            exact.append(_saved(found.picture.shown(), check_stop, lossless=True, effort=EFFORT))
-    best = min(exact, key=len)
-    if lossy.reaches(target) or len(best) > size_bytes:
-        best = min(best, lossy.encoded, key=len)
-    return best
+            yield _lossless(found.picture.shown(), check_stop)
+
+
+def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = EFFORT) -> bytes:
+    return _saved(image, check_stop, lossless=True, effort=effort)
 
 
 def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
@@ -194,7 +225,7 @@ def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, ch
             break
 
 
-def _few_colours_may_do(sample: Sample, lossy_bytes: int, target: float, check_stop: CheckStop) -> bool:
+def _few_colours_may_do(sample: Sample, lossy_bytes: float, target: float, check_stop: CheckStop) -> bool:
     """A glimpse at whether a palette, stored lossless, may take less than lossy."""
     few = finish(
         sample.image,
@@ -208,22 +239,17 @@ def _few_colours_may_do(sample: Sample, lossy_bytes: int, target: float, check_s
         keep="none",
     )
     shown = pyvips.Image.pngload_buffer(few).copy_memory()
-    stored = _saved(shown, check_stop, lossless=True, effort=DRAFT_EFFORT)
-    # a lower target asks lossy and palettes for less, and the glimpse has all the colours there are
-    most_bytes = PALETTE_FROM * 2 ** max(0.0, (TARGET_SCORE - target) / 10) * sample.share * lossy_bytes
-    return len(stored) < most_bytes and sample.score(shown) > target - PALETTE_SCORE
+    stored = len(_lossless(shown, check_stop, DRAFT_EFFORT)) / (sample.share * lossy_bytes)
+    if stored > PALETTE_FROM:
+        return False
+    above = sample.score(shown) - target
+    return above > -PALETTE_SCORE and stored * math.exp(-POINT_IN_COLOURS * above) < 1
 
 
 def _form(sample: Sample, check_stop: CheckStop, *, large: bool = False) -> Form:
     """Lossy WebP, its colours sampled as pays: sharply they score more and take more. Large pictures stay drafts."""
 
-    @cache
-    def first(sharp: bool) -> bytes:
-        return _saved(sample.image, check_stop, Q=USUAL, effort=DRAFT_EFFORT, smart_subsample=sharp)
-
     def draft(part: pyvips.Image, quality: int, *, sharp: bool = False) -> bytes:
-        if part is sample.image and quality == USUAL:
-            return first(sharp)
         return _saved(part, check_stop, Q=quality, effort=DRAFT_EFFORT, smart_subsample=sharp)
 
     pixels = sample.image.width * sample.image.height / sample.share
@@ -232,17 +258,22 @@ def _form(sample: Sample, check_stop: CheckStop, *, large: bool = False) -> Form
     decoded = pyvips.Image.webpload_buffer
     if large:
         return Form(draft, draft, decoded, LOWEST, USUAL, HIGHEST, 0.0)
-    plain, sharp = (draft(sample.image, USUAL, sharp=each) for each in (False, True))
-    more = sample.score(decoded(sharp)) - sample.score(decoded(plain))
-    is_sharp = math.log(len(sharp) / len(plain)) < BYTES_PER_POINT * more
+    drafts = [draft(sample.image, USUAL, sharp=each) for each in (False, True)]
+    plain, sharp = (Converted(encoded, sample.score(decoded(encoded))) for encoded in drafts)
+    more = sharp.score - plain.score
+    is_sharp = math.log(len(sharp.encoded) / len(plain.encoded)) < BYTES_PER_POINT * more
+    usual = {"effort": effort, "smart_subsample": is_sharp}
     return Form(
         draft,
-        lambda part, quality: _saved(part, check_stop, Q=quality, effort=effort, smart_subsample=is_sharp),
+        lambda part, quality: _saved(part, check_stop, Q=quality, **usual),
         decoded,
         LOWEST,
         USUAL,
         HIGHEST,
         GAIN + (more if is_sharp else 0.0),
+        drafted=plain,
+        # libwebp gives busy parts fewer bits than calm ones, rarely so few that they fall apart: "text" does not
+        even=lambda part, quality: _saved(part, check_stop, Q=quality, preset="text", **usual),
     )
 
 

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyvips
 from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs import decode, probe, quality
 from imgproc_local.codecs.border import at_border
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_PIXELS = 1_000_000_000
 SCORED_PIXELS = 8_000_000
@@ -80,10 +81,23 @@ def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
         if info.frames > 1:
             frames = min(info.frames, max(1, SCORED_PIXELS // (info.width_px * info.height_px)))
             image = image.crop(0, 0, image.width, frames * image.get("page-height"))
-        image = decode.to_srgb(image)
+        image = decode.to_srgb(as_browsers_read(path, image) if info.format is Format.AVIF else image)
         return bytes(image.write_to_memory()), image.width, image.height, image.bands
 
     return decode.whole_or_error(path, info, read)
+
+
+def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:
+    """The samples of a still AVIF of more than 8 bits as libavif gives them; libheif, which libvips has, is finer."""
+    if image.format == "uchar" or image.get_n_pages() > 1:
+        return image
+    with Image.open(path) as opened:
+        rows = opened.convert({1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[image.bands]).tobytes()
+    read = pyvips.Image.new_from_memory(rows, image.width, image.height, image.bands, "uchar")
+    read = read.copy(interpretation="b-w" if image.bands < 3 else "srgb")
+    if image.get_typeof("icc-profile-data"):
+        read.set_type(pyvips.GValue.blob_type, "icc-profile-data", image.get("icc-profile-data"))
+    return read
 
 
 def readable(picture: Picture) -> bool:

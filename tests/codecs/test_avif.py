@@ -89,6 +89,26 @@ def test_sixteen_bits_become_ten(tmp_path: Path) -> None:
     assert len(np.unique(shown[1].numpy())) > 256
 
 
+def test_white_stays_white_where_ten_bits_are_written(tmp_path: Path) -> None:
+    photo = pictures.photo(400, 300)
+    photo[:48] = 255
+    out = converted(tmp_path, pictures.saved(photo, "PNG"))
+    assert probe(pictures.write(tmp_path, out), MANY).bits_per_sample == 10
+    shown = np.asarray(pictures.opened(out).convert("RGB"))
+    assert (shown[4:40] == 255).mean() > 0.94
+
+
+@pytest.mark.parametrize(
+    ("form", "picture", "bits"),
+    [("PNG", pictures.photo(), 10), ("PNG", pictures.graphic()[..., :3], 8), ("JPEG", pictures.photo(), 8)],
+)
+def test_only_what_ten_bits_make_smaller_is_written_in_ten(
+    tmp_path: Path, form: str, picture: np.ndarray, bits: int
+) -> None:
+    out = converted(tmp_path, pictures.saved(picture, form))
+    assert probe(pictures.write(tmp_path, out), MANY).bits_per_sample == bits
+
+
 def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
     red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
