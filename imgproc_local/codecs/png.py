@@ -105,10 +105,10 @@ def _encoded(
         if fewer.quick_bytes < worth * lossless.quick_bytes:
             return fewer.packed(), palette_profile
     rounded = png_levels.rounded(image, profile, target, check_stop)
-    if rounded is not None:
-        coarser = png_packing.layout(rounded, check_stop)
-        if coarser.quick_bytes < WORTH_A_LOSS * lossless.quick_bytes:
-            return coarser.packed(marked=True), profile
+    layouts = [png_packing.layout(each, check_stop) for each in rounded]
+    coarser = min(layouts, key=lambda each: each.quick_bytes, default=lossless)
+    if coarser.quick_bytes < WORTH_A_LOSS * lossless.quick_bytes:
+        return coarser.packed(marked=True), profile
     return lossless.packed(), profile
 
 

@@ -84,19 +84,19 @@ def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(monkeypatch
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
     monkeypatch.setattr(search.Sample, "score", lambda *_: 100.0)  # tiles that mislead
     image = image_of(poster(1000, 900))
-    rounded = png_levels.rounded(image, None, 90.0, never_stop)
-    assert rounded is not None
-    assert search.score(image, rounded) >= 90
+    found = list(png_levels.rounded(image, None, 90.0, never_stop))
+    assert found
+    assert all(search.score(image, rounded) >= 90 for rounded in found)
 
 
 def test_a_photograph_is_left_alone() -> None:
-    assert png_levels.rounded(image_of(pictures.scene(400, 300)), None, 50.0, never_stop) is None
+    assert not list(png_levels.rounded(image_of(pictures.scene(400, 300)), None, 50.0, never_stop))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 7), (2, 2), (5, 3)])
 def test_tiny_pictures_come_out_in_their_size(size: tuple[int, int]) -> None:
-    rounded = png_levels.rounded(image_of(poster(*size)), None, 0.0, never_stop)
-    assert rounded is None or (rounded.width, rounded.height) == size
+    for rounded in png_levels.rounded(image_of(poster(*size)), None, 0.0, never_stop):
+        assert (rounded.width, rounded.height) == size
 
 
 def test_what_was_rounded_once_is_known_again_without_its_metadata(tmp_path: Path) -> None:
