@@ -38,11 +38,14 @@ GLIMPSES, GLIMPSE_OFF = 2, 3.0
 same.
 """
 
-CHECKS, MANY_CHECKS, CHEAP_PIXELS = 3, 6, 1_000_000
-"""So often, at most, it is tried on what counts; more often up to so many pixels."""
-
 TOO_LOW, TOO_HIGH = 1.1, 1.6
 """So far from the target, what counts gets another quality."""
+
+CHECKS, TOO_LOW, TOO_HIGH = 3, 1.1, 1.6
+"""So often, at most, it is tried on what counts, and until so near the target."""
+
+MORE_CHECKS, FAR_TOO_LOW, FAR_TOO_HIGH = 3, 1.5, 2.0
+"""So often more, while it is as far from it as this."""
 
 AIMED_ABOVE = (TOO_HIGH - TOO_LOW) / 2
 
@@ -120,6 +123,13 @@ class _Search:
                 break
         return min(self.scores, key=lambda each: _distance(self.scores[each] - target))
 
+    def settled(self, quality: int, target: float) -> int:
+        """The quality, not far from one, that looks as asked, or most nearly so of those tried."""
+        best = self.near(quality, target, CHECKS, TOO_LOW, TOO_HIGH)
+        if not -FAR_TOO_LOW <= self.scores[best] - target <= FAR_TOO_HIGH:
+            best = self.near(self.next(target), target, MORE_CHECKS, FAR_TOO_LOW, FAR_TOO_HIGH)
+        return best
+
     def next(self, target: float) -> int:
         """Between the two qualities whose scores enclose the target; on from the nearest where all are on one side."""
         below = [quality for quality, score in self.scores.items() if score < target]
@@ -156,7 +166,7 @@ class Found(Struct, frozen=True):
 def quality_for(sample: Sample, form: Form, target: float) -> Found:
     """The quality for a picture of which `sample` is all that is looked at."""
     search = _Search(form, form.final, sample.image, sample.score)
-    quality = search.near(_drafted(sample, form, target), target, MANY_CHECKS, TOO_LOW, TOO_HIGH)
+    quality = search.settled(_drafted(sample, form, target), target)
     return Found(quality, search.at(quality))
 
 
@@ -179,8 +189,7 @@ def smallest(
     found = found or glimpse(sample, form, target)
     if sample.is_whole:
         return found.on_sample
-    pixels = image.width * image.height
-    whole = Sample(image, WHOLE if pixels <= CHECKED_PIXELS else MANY_TILES, profile)
+    whole = Sample(image, WHOLE if image.width * image.height <= CHECKED_PIXELS else MANY_TILES, profile)
 
     def scored(decoded: pyvips.Image) -> float:
         return whole.score(whole.part_of(decoded))
@@ -188,8 +197,7 @@ def smallest(
     search = _Search(form, form.final, image, scored)
     if form.even and search.at(found.quality).score < target - FELL:
         search = _Search(form, form.even, image, scored)
-    checks = MANY_CHECKS if pixels <= CHEAP_PIXELS else CHECKS
-    return search.at(search.near(found.quality, target, checks, TOO_LOW, TOO_HIGH))
+    return search.at(search.settled(found.quality, target))
 
 
 def _drafted(sample: Sample, form: Form, target: float) -> int:
