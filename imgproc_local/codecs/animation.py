@@ -1,18 +1,22 @@
 """Animations that libvips can't read or write: APNG in, AVIF sequences out, through Pillow.
 
-Frames pass one at a time, so that memory does not grow with their number.
+Frames pass one at a time, so that memory does not grow with their number. A GIF's are read by libvips even so, and an
+APNG's are put together here: what a frame covers and what it leaves behind, Pillow shows otherwise than browsers do.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyvips
 from PIL import Image, features
 
-from imgproc_local.codecs.container import Blocks, Data, avif, gif, png, webp
-from imgproc_local.codecs.decode import CheckStop
+from imgproc_local.codecs.container import Blocks, Data, apng, avif, gif, png, webp
+from imgproc_local.codecs.decode import CheckStop, open_upright
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
@@ -24,20 +28,32 @@ AVIF_QUALITY = 60
 AVIF_SPEED = 8
 WEBP_QUALITY = 75
 WEBP_EFFORT = 3
+WEBP_LONGEST_MS, WEBP_MOST_PLAYS = 2**24 - 1, 2**16 - 1
+"""What a WebP has room for: 4.6 hours, and so many times."""
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What shows a picture of this EXIF orientation upright."""
 
 _TIMING = {Format.GIF: gif.read_timing, Format.PNG: png.read_timing, Format.WEBP: webp.read_timing}
 
 
 class _Frames(Image.Image):
-    """An animation as Pillow's encoders walk through it: whole frames of one mode, `check_stop` asked at each."""
+    """An animation as Pillow's encoders walk through it: whole frames, upright, `check_stop` asked at each."""
 
     is_animated = True
 
-    def __init__(self, source: Image.Image, first: int, count: int, mode: str, check_stop: CheckStop) -> None:
+    def __init__(self, shown: Callable[[int], Image.Image], info: ImageInfo, check_stop: CheckStop) -> None:
         super().__init__()
-        self._source, self._first, self._at = source, first, -1
-        self._mode_wanted, self._check_stop = mode, check_stop
-        self.n_frames = count
+        self._shown, self._turn, self._check_stop, self._at = shown, _TURNS.get(info.orientation), check_stop, -1
+        self.n_frames = info.frames
         self.seek(0)
 
     def seek(self, frame: int) -> None:
@@ -47,19 +63,29 @@ class _Frames(Image.Image):
         if frame == self._at:
             return
         self._check_stop()
-        self._source.seek(self._first + frame)
-        shown = self._source.convert(self._mode_wanted)
+        shown = self._shown(frame)
+        shown = shown if self._turn is None else shown.transpose(self._turn)
         self.im, self._mode, self._size, self._at = shown.im, shown.mode, shown.size, frame
 
     def tell(self) -> int:
         return self._at
 
 
+def delays_ms(path: Path, info: ImageInfo) -> list[int]:
+    """How long each frame is shown, as browsers play it and as far as a WebP can say it."""
+    with opened(path) as data:
+        return [min(delay, WEBP_LONGEST_MS) for delay in _TIMING[info.format](data)[0]]
+
+
 def encode_webp(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
     """The animation as WebP without metadata, its delays and number of plays kept."""
-    return _encode(
-        path, info, check_stop, "WEBP", quality=WEBP_QUALITY, method=WEBP_EFFORT, allow_mixed=True, minimize_size=False
-    )
+    options: dict[str, Any] = {
+        "quality": WEBP_QUALITY,
+        "method": WEBP_EFFORT,
+        "allow_mixed": True,
+        "minimize_size": False,
+    }
+    return _encode(path, info, check_stop, "WEBP", WEBP_LONGEST_MS, WEBP_MOST_PLAYS, **options)
 
 
 def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, check_stop: CheckStop) -> bytes:
@@ -69,32 +95,96 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, check_stop: CheckSt
         for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp), ("icc_profile", blocks.icc))
         if block
     }
-    encoded = _encode(path, info, check_stop, "AVIF", quality=AVIF_QUALITY, speed=AVIF_SPEED, max_threads=1, **more)
+    options: dict[str, Any] = {"quality": AVIF_QUALITY, "speed": AVIF_SPEED, "max_threads": 1, **more}
+    encoded = _encode(path, info, check_stop, "AVIF", **options)
     with opened(path) as data:
         _, plays = _TIMING[info.format](data)
     return avif.with_plays(encoded, plays)
 
 
-def _encode(path: Path, info: ImageInfo, check_stop: CheckStop, form: str, **options: Any) -> bytes:
+def _encode(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    form: str,
+    longest_ms: int | None = None,
+    most_plays: int | None = None,
+    **options: Any,
+) -> bytes:
     with opened(path) as data:
-        delays_ms, plays = _TIMING[info.format](data)
-        first = _first_frame(data, info)
-    with Image.open(path, formats=[info.format.value.upper()]) as source:
-        count = getattr(source, "n_frames", 1) - first
-        if count != len(delays_ms):
-            raise BrokenImage(f"The animation is damaged: it says {len(delays_ms)} frames and has {count}.")
-        frames = _Frames(source, first, count, "RGBA" if info.has_alpha else "RGB", check_stop)
-        out = io.BytesIO()
-        frames.save(out, form, save_all=True, duration=delays_ms, loop=plays, **options)
+        delays, plays = _TIMING[info.format](data)
+        if info.frames != len(delays):
+            raise BrokenImage(f"The animation is damaged: it says {info.frames} frames and has {len(delays)}.")
+        with _shown(path, data, info) as shown:
+            frames = _Frames(shown, info, check_stop)
+            out = io.BytesIO()
+            delays = [delay if longest_ms is None else min(delay, longest_ms) for delay in delays]
+            plays = plays if most_plays is None else min(plays, most_plays)
+            frames.save(out, form, save_all=True, duration=delays, loop=plays, **options)
     check_stop()
     return out.getvalue()
 
 
-def _first_frame(data: Data, info: ImageInfo) -> int:
-    """1 where an APNG's plain picture is no frame of its animation."""
-    if info.format is not Format.PNG:
-        return 0
-    for chunk in png.chunks(data):
-        if chunk.kind in (b"fcTL", b"IDAT"):
-            return int(chunk.kind == b"IDAT")
-    return 0
+@contextmanager
+def _shown(path: Path, data: Data, info: ImageInfo) -> Iterator[Callable[[int], Image.Image]]:
+    """What gives each frame, whole. Frames are asked for in their order; one that lies behind begins anew."""
+    if info.format is Format.GIF:
+        yield _shown_of_gif(path, info)
+    elif info.format is Format.PNG:
+        yield _shown_of_apng(data, info)
+    else:
+        with Image.open(path, formats=[info.format.value.upper()]) as source:
+
+            def shown(frame: int) -> Image.Image:
+                source.seek(frame)
+                return source.convert("RGBA" if info.has_alpha else "RGB")
+
+            yield shown
+
+
+def _shown_of_gif(path: Path, info: ImageInfo) -> Callable[[int], Image.Image]:
+    strip: pyvips.Image | None = None
+    following = 0
+
+    def shown(frame: int) -> Image.Image:
+        nonlocal strip, following
+        if strip is None or frame < following:
+            strip = open_upright(path, info, all_frames=True).colourspace("srgb")
+        following = frame + 1
+        height = strip.get("page-height")
+        pixels = strip.crop(0, frame * height, strip.width, height).write_to_memory()
+        return Image.frombytes("RGBA" if strip.bands == 4 else "RGB", (strip.width, height), bytes(pixels))
+
+    return shown
+
+
+def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
+    frames = apng.frames(data)
+    # one that is put back where nothing was leaves a hole, too
+    holes = any(frame.disposal == apng.TO_NOTHING for frame in frames) or frames[0].disposal == apng.TO_PREVIOUS
+    canvas, following = Image.new("RGBA", (0, 0)), 0
+
+    def shown(number: int) -> Image.Image:
+        nonlocal canvas, following
+        if number < following or following == 0:
+            canvas, following = Image.new("RGBA", (info.width_px, info.height_px)), 0
+        while True:
+            frame, is_first = frames[following], following == 0
+            with Image.open(io.BytesIO(apng.as_png(data, frame)), formats=["PNG"]) as stored:
+                part = stored.convert("RGBA")
+            before = canvas.copy() if frame.disposal == apng.TO_PREVIOUS and not is_first else None
+            place = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
+            if frame.over:
+                canvas.alpha_composite(part, place[:2])
+            else:
+                canvas.paste(part, place)
+            whole = canvas.copy()
+            if before is not None:
+                canvas = before
+            elif frame.disposal in (apng.TO_NOTHING, apng.TO_PREVIOUS):
+                canvas.paste((0, 0, 0, 0), place)
+            following += 1
+            if following > number:
+                return whole if info.has_alpha or holes else whole.convert("RGB")
+
+    return shown

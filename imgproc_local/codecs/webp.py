@@ -83,7 +83,9 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         image = open_upright(path, info, all_frames=info.frames > 1)
         encoded: bytes | None = None
         if container.is_lossless(data):
-            encoded = _saved(image, check_stop, **_options(info, lossless=True))
+            encoded = _saved(_timed(image, path, info), check_stop, **_options(info, lossless=True))
+            if info.frames > 1:
+                encoded = container.with_all_frames(encoded, animation.delays_ms(path, info))
         elif info.frames > 1:
             finish(image, check_stop, "avg")
         else:
@@ -123,7 +125,8 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             def shown() -> tuple[pyvips.Image, bytes | None]:
                 source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                return for_display(source, blocks.icc, eight_bit=True)
+                picture, kept_icc = for_display(source, blocks.icc, eight_bit=True)
+                return _timed(picture, path, info), kept_icc
 
             image, profile = shown()
             if info.frames > 1:
@@ -140,8 +143,21 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
             return _smallest(image, profile, graphic, size_bytes, target, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
-    kept = metadata.kept(blocks, info.format, Format.WEBP)
+    if info.frames > 1:
+        encoded = container.with_all_frames(encoded, animation.delays_ms(path, info))
+    # an animated WebP's frames are not turned here
+    orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
+    kept = metadata.kept(blocks, info.format, Format.WEBP, orientation=orientation)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
+
+
+def _timed(strip: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
+    """An animation's frames with the delays that browsers give them: a still picture as it is."""
+    if info.frames == 1:
+        return strip
+    strip = strip.copy()
+    strip.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
+    return strip
 
 
 def _animated(

@@ -21,6 +21,7 @@ from imgproc_local.codecs.container import (
     text_of,
     unpack,
 )
+from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -87,7 +88,7 @@ def chunks(data: Data) -> Iterator[Chunk]:
 def read_header(data: Data) -> ImageInfo:
     """What IHDR, the animation chunks and EXIF say. Raises: BrokenImage."""
     width, height, bits, colour = 0, 0, 0, -1
-    frames, duration_ms, orientation, alpha = 1, 0, 1, False
+    frames, duration_ms, orientation, alpha = 1, 0, 0, False
     texts, text_bytes = 0, 0
     for number, chunk in enumerate(chunks(data)):
         if number == 0:
@@ -101,8 +102,8 @@ def read_header(data: Data) -> ImageInfo:
             frames = max(1, unpack(">I", data, chunk.payload, "animation header")[0])
         elif chunk.kind == b"fcTL":
             delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header")
-            duration_ms += round(1000 * delay / (per_second or 100))
-        elif chunk.kind == b"eXIf":
+            duration_ms += played_delay_ms(round(1000 * delay / (per_second or 100)))
+        elif chunk.kind == b"eXIf" and not orientation:
             orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
         elif chunk.kind in (b"zTXt", b"iTXt"):
             packed = _packed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
@@ -118,18 +119,18 @@ def read_header(data: Data) -> ImageInfo:
         raise BrokenImage(
             f"The PNG's header makes no sense: {width}×{height} pixels, {bits} bits, colour type {colour}."
         )
-    return ImageInfo(Format.PNG, width, height, frames, orientation, alpha, bits, duration_ms if frames > 1 else 0)
+    return ImageInfo(Format.PNG, width, height, frames, orientation or 1, alpha, bits, duration_ms if frames > 1 else 0)
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:
-    """The delay of each frame in milliseconds, and how often the animation plays; 0 is for ever."""
+    """The delay of each frame in milliseconds as browsers play it, and how often the animation plays; 0 is for ever."""
     delays, plays = [], 0
     for chunk in chunks(data):
         if chunk.kind == b"acTL":
             (plays,) = unpack(">I", data, chunk.payload + 4, "animation header")
         elif chunk.kind == b"fcTL":
             delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header")
-            delays.append(round(1000 * delay / (per_second or 100)))
+            delays.append(played_delay_ms(round(1000 * delay / (per_second or 100))))
     return delays, plays
 
 

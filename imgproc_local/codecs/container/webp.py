@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ from imgproc_local.domain.image import Format, ImageInfo
 
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
+_TAKEN_AWAY = 1
+"""The flag of a frame that leaves a hole behind."""
+_PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
 _MAX_CHUNKS = 100_000
 _MAX_CHUNKS_IN_FRAME = 8
 
@@ -144,9 +147,9 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     flags = (ANIMATION_FLAG if animated else 0) | (ICC_FLAG if blocks.icc else 0)
     flags |= (EXIF_FLAG if blocks.exif else 0) | (XMP_FLAG if blocks.xmp else 0)
     picture = [
-        _chunk(chunk.kind, data[chunk.payload : chunk.end])
+        _chunk(chunk.kind, _frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
-        if chunk.kind in (b"ANIM", b"ANMF", b"ALPH", b"VP8 ", b"VP8L")
+        if chunk.kind in (b"ANIM", b"ANMF", *_PICTURE_DATA)
     ]
     if not flags and not with_alpha_chunk:
         body = b"".join(picture)
@@ -160,6 +163,68 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
         parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
         body = b"".join(parts)
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def _frame(data: Data, chunk: Chunk) -> bytes:
+    """The frame without chunks that are no picture data, which it may hold, too."""
+    inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
+    parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
+    return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
+
+
+def with_all_frames(data: bytes, delays_ms: Sequence[int]) -> bytes:
+    """The animation with the frames that its encoder left out because they show the same as the one before.
+
+    Each gets its own delay back: a frame of nothing is put over the one before, 40 bytes in the file. As it is where
+    the delays are no sums of these.
+    """
+    out: list[tuple[bytes, bytes]] = []
+    at, fewer = 0, False
+    for chunk in chunks(data):
+        payload = data[chunk.payload : chunk.end]
+        if chunk.kind != b"ANMF":
+            out.append((chunk.kind, payload))
+            continue
+        shown_ms, own = _u24(payload, 12), list(delays_ms[at : at + 1])
+        while sum(own) < shown_ms and at + len(own) < len(delays_ms):
+            own.append(delays_ms[at + len(own)])
+        if sum(own) != shown_ms:
+            return data
+        at += len(own)
+        fewer = fewer or len(own) > 1
+        out += [(b"ANMF", frame) for frame in _frames_apart(payload, own)]
+    if at != len(delays_ms) or not fewer:
+        return data
+    body = b"".join(
+        _chunk(kind, bytes((payload[0] | ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
+        for kind, payload in out
+    )
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def _frames_apart(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
+    """A frame, then as many of nothing as there are further delays; the last is taken away as the frame was to be."""
+    flags = frame[15]
+    if len(delays_ms) == 1:
+        return [frame]
+    stays = flags & ~_TAKEN_AWAY
+    found = [frame[:12] + struct.pack("<I", delays_ms[0])[:3] + bytes((stays,)) + frame[16:]]
+    for delay in delays_ms[1:-1]:
+        found.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _nothing(1, 1))
+    place = frame[:12] if flags & _TAKEN_AWAY else bytes(12)
+    width, height = _u24(place, 6) + 1, _u24(place, 9) + 1
+    last = struct.pack("<I", delays_ms[-1])[:3] + bytes((flags & _TAKEN_AWAY,))
+    return [*found, place + last + _nothing(width, height)]
+
+
+def _nothing(width: int, height: int) -> bytes:
+    """A chunk of picture data, transparent throughout.
+
+    Five prefix codes of one symbol, 0, need no bits for the pixels. Source: RFC 9649, 3.7.2.1.
+    """
+    size = width - 1 | height - 1 << 14 | 1 << 28
+    bits = sum(1 << 3 + 4 * code for code in range(5))
+    return _chunk(b"VP8L", b"\x2f" + struct.pack("<I", size) + bits.to_bytes(3, "little"))
 
 
 def _chunk(kind: bytes, payload: bytes) -> bytes:

@@ -1,0 +1,196 @@
+"""Animations in another format: the frames that browsers show, each as long, as often, and upright."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image, ImageOps
+
+from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs.container import gif as gif_container
+from imgproc_local.codecs.container import png as png_container
+from imgproc_local.codecs.container import webp as container
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+CONVERT = {"WEBP": webp.convert, "AVIF": avif.convert}
+WIDTH, HEIGHT = 64, 48
+WHOLE = (0, 0, WIDTH, HEIGHT)
+
+
+def converted(folder: Path, data: bytes, form: str) -> bytes:
+    path = pictures.write(folder, data)
+    return CONVERT[form](path, probe(path, MANY), never_stop)
+
+
+def shown(data: bytes) -> list[np.ndarray]:
+    """The frames, colours multiplied with their alpha: what is invisible has none."""
+    found = []
+    with Image.open(io.BytesIO(data)) as image:
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            found.append(seen(np.asarray(image.convert("RGBA"))))
+    return found
+
+
+def seen(frame: np.ndarray) -> np.ndarray:
+    alpha = frame[..., 3:].astype(float)
+    return np.concatenate([frame[..., :3] * alpha / 255, alpha], axis=-1)
+
+
+def delays_of(data: bytes) -> list[int]:
+    delays = []
+    with Image.open(io.BytesIO(data)) as image:
+        for number in range(image.n_frames):
+            image.seek(number)
+            image.load()
+            delays.append(round(image.info["duration"]))
+    return delays
+
+
+def gif_frame(index: int, place: tuple[int, int, int, int], disposal: int, delay: int) -> bytes:
+    """A frame of one colour with a corner in palette entry 3, which is transparent but in frames of the whole."""
+    left, top, width, height = place
+    pixels = np.full((height, width), index)
+    pixels[: height // 3, : width // 3] = 3
+    # a code to clear the table before it grows makes LZW of two bits plain: every code has three
+    codes = [code for pair in zip(pixels.ravel()[::2], pixels.ravel()[1::2], strict=True) for code in (4, *pair)] + [5]
+    bits = sum(int(code) << 3 * number for number, code in enumerate(codes))
+    coded = bits.to_bytes(-(-3 * len(codes) // 8), "little")
+    blocks = b"".join(bytes((len(coded[at : at + 255]),)) + coded[at : at + 255] for at in range(0, len(coded), 255))
+    control = b"\x21\xf9\x04" + bytes((disposal << 2 | (place != WHOLE),)) + struct.pack("<HBB", delay, 3, 0)
+    return control + b"\x2c" + struct.pack("<HHHHB", left, top, width, height, 0) + b"\x02" + blocks + b"\0"
+
+
+def gif(*frames: tuple[int, tuple[int, int, int, int], int, int]) -> bytes:
+    palette = bytes((200, 40, 30, 30, 160, 60, 40, 60, 210, 0, 0, 0))
+    head = b"GIF89a" + struct.pack("<HHBBB", WIDTH, HEIGHT, 0xF1, 0, 0) + palette
+    return head + b"\x21\xff\x0bNETSCAPE2.0\x03\x01\2\0\0" + b"".join(gif_frame(*frame) for frame in frames) + b"\x3b"
+
+
+@pytest.mark.parametrize("form", CONVERT)
+@pytest.mark.parametrize("disposal", [0, 1, 2, 3])
+def test_what_a_frame_of_a_gif_leaves_behind_is_what_browsers_show(tmp_path: Path, form: str, disposal: int) -> None:
+    source = gif(
+        (0, WHOLE, disposal, 10),
+        (1, (6, 4, 30, 20), 3, 10),
+        (2, (20, 10, 32, 24), disposal, 10),
+        (1, (2, 20, 16, 16), 2, 10),
+        (0, (40, 2, 16, 40), 1, 10),
+    )
+    strip = pyvips.Image.gifload_buffer(source, n=-1).numpy().reshape(5, HEIGHT, WIDTH, 4)
+    found = shown(converted(tmp_path, source, form))
+    for old, new in zip(strip, found, strict=True):
+        assert np.abs(seen(old) - new).mean() < 5
+
+
+def apng(
+    frames: list[tuple[np.ndarray, int, int, int, int]], *, plays: int = 0, delay: tuple[int, int] = (1, 10)
+) -> bytes:
+    """Frames as RGBA pixels, left, top, disposal and blend."""
+
+    def packed(pixels: np.ndarray) -> bytes:
+        return zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
+
+    out = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 6, 0, 0, 0))
+    out += pictures.chunk(b"acTL", struct.pack(">II", len(frames), plays))
+    sequence = 0
+    for number, (pixels, left, top, disposal, blend) in enumerate(frames):
+        height, width = pixels.shape[:2]
+        control = struct.pack(">IIIIIHHBB", sequence, width, height, left, top, *delay, disposal, blend)
+        out += pictures.chunk(b"fcTL", control)
+        sequence += 1
+        if number == 0:
+            out += pictures.chunk(b"IDAT", packed(pixels))
+        else:
+            out += pictures.chunk(b"fdAT", struct.pack(">I", sequence) + packed(pixels))
+            sequence += 1
+    return png_container.SIGNATURE + out + pictures.chunk(b"IEND", b"")
+
+
+def plain(colour: tuple[int, int, int, int], width: int = WIDTH, height: int = HEIGHT) -> np.ndarray:
+    return np.broadcast_to(np.array(colour, np.uint8), (height, width, 4)).copy()
+
+
+@pytest.mark.parametrize("form", CONVERT)
+def test_half_transparent_frames_of_an_apng_lie_over_what_is_there(tmp_path: Path, form: str) -> None:
+    over, in_place, stays, to_nothing, to_previous = 1, 0, 0, 1, 2
+    red, veil = (200, 40, 40, 255), (20, 20, 220, 128)
+    source = apng(
+        [
+            (plain(red), 0, 0, stays, in_place),
+            (plain(veil, 32, 24), 0, 0, to_previous, over),
+            (plain(veil, 32, 24), 32, 24, to_nothing, over),
+            (plain(veil, 16, 16), 40, 4, stays, in_place),
+        ]
+    )
+    mixed = (110, 30, 130, 255)
+    first, second, third, fourth = (plain(red) for _ in range(4))
+    second[:24, :32] = mixed
+    third[24:, 32:] = mixed
+    fourth[24:, 32:] = 0
+    fourth[4:20, 40:56] = veil
+    found = shown(converted(tmp_path, source, form))
+    for expected, frame in zip((first, second, third, fourth), found, strict=True):
+        assert np.abs(seen(expected) - frame).mean() < 4
+
+
+def test_a_frame_outside_of_an_apng_is_refused(tmp_path: Path) -> None:
+    source = apng([(plain((9, 9, 9, 255)), 0, 0, 0, 0), (plain((0, 0, 0, 255), 20, 20), 60, 0, 0, 0)])
+    with pytest.raises(Exception, match="damaged"):
+        converted(tmp_path, source, "WEBP")
+
+
+@pytest.mark.parametrize("disposal", [1, 2])
+def test_frames_that_show_the_same_keep_their_own_delays_in_a_webp(tmp_path: Path, disposal: int) -> None:
+    moves = [(0, WHOLE), (0, WHOLE), (1, (6, 4, 30, 20)), (1, (6, 4, 30, 20)), (1, (6, 4, 30, 20)), (2, WHOLE)]
+    delays = [10, 30, 0, 1, 7, 500]
+    source = gif(*((index, place, disposal, delay) for (index, place), delay in zip(moves, delays, strict=True)))
+    out = converted(tmp_path, source, "WEBP")
+    assert container.read_timing(out) == gif_container.read_timing(source) == ([100, 300, 100, 100, 70, 5000], 3)
+    strip = pyvips.Image.gifload_buffer(source, n=-1).numpy().reshape(6, HEIGHT, WIDTH, 4)
+    for old, new in zip(strip, shown(out), strict=True):
+        assert np.abs(seen(old) - new).mean() < 5
+
+
+def test_a_lossless_webp_keeps_frames_that_show_the_same_when_it_is_optimised(tmp_path: Path) -> None:
+    source = gif(*((number // 3, WHOLE, 1, 10 + number) for number in range(9)))
+    path = pictures.write(tmp_path, source)
+    strip = pyvips.Image.gifload(str(path), n=-1)
+    wasteful = strip.webpsave_buffer(lossless=True, effort=0)
+    wasteful = container.with_all_frames(wasteful, gif_container.read_timing(source)[0])
+    path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
+    out = webp.optimize(path, probe(path, MANY), never_stop) or wasteful
+    assert container.read_timing(out) == container.read_timing(wasteful)
+    assert len(container.read_timing(out)[0]) == 9
+
+
+@pytest.mark.parametrize("form", CONVERT)
+@pytest.mark.parametrize("source_form", ["PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", [3, 5, 6])
+def test_an_animation_is_shown_upright(tmp_path: Path, source_form: str, form: str, orientation: int) -> None:
+    upright = [pictures.photo(64, 48), np.ascontiguousarray(pictures.photo(64, 48)[:, ::-1])]
+    stored = [Image.fromarray(pictures.oriented(frame, orientation)) for frame in upright]
+    options = {"save_all": True, "append_images": stored[1:], "duration": [100, 200]}
+    source = pictures.saved(stored[0], source_form, exif=pictures.tiff(orientation, full=False), **options)
+    with Image.open(io.BytesIO(converted(tmp_path, source, form))) as image:
+        for number, frame in enumerate(upright):
+            image.seek(number)
+            turned = ImageOps.exif_transpose(image)
+            assert turned.size == (64, 48)
+            assert pictures.distance(turned, frame) < 8
+
+
+def test_what_a_webp_has_no_room_for_is_cut(tmp_path: Path) -> None:
+    frames = [(plain((200, 40, 40, 255)), 0, 0, 0, 0), (plain((40, 40, 200, 255)), 0, 0, 0, 0)]
+    source = apng(frames, plays=70_000, delay=(65535, 1))
+    assert container.read_timing(converted(tmp_path, source, "WEBP")) == ([2**24 - 1] * 2, 65535)
+    assert delays_of(converted(tmp_path, source, "AVIF")) == [65_535_000] * 2
