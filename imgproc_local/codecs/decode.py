@@ -129,14 +129,28 @@ def open_upright(
     return image
 
 
+_SPACES = {"cmyk": "CMYK", "b-w": "GRAY", "grey16": "GRAY"}
+"""What a profile of pictures of this kind speaks of; of all others RGB."""
+
+
+def fits(image: pyvips.Image, profile: bytes) -> bool:
+    """Whether a profile speaks of such samples as the picture has. Viewers pass over one that does not."""
+    return colour_space(profile) == _SPACES.get(image.interpretation, "RGB")
+
+
 def to_srgb(image: pyvips.Image) -> pyvips.Image:
     """The picture in 8-bit sRGB with its alpha, through the profile it carries; CMYK without one through a usual one.
 
     A profile that does not fit the picture is passed over, as viewers do.
     """
+    has_profile = bool(image.get_typeof("icc-profile-data"))
+    usable = has_profile and fits(image, image.get("icc-profile-data"))
+    if has_profile and not usable:
+        image = image.copy()
+        image.remove("icc-profile-data")
     if image.interpretation == "cmyk":
         image = image.icc_transform("srgb", embedded=True, input_profile="cmyk", intent="perceptual", depth=8)
-    elif image.get_typeof("icc-profile-data"):
+    elif usable:
         try:
             image = image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8)
         except pyvips.Error:
@@ -179,6 +193,8 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
     CMYK and profiles of other kinds than RGB (a WebP or AVIF has only RGB) are applied.
     """
     kept = kept_profile(profile)
+    if kept and not fits(image, kept):
+        kept = None
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
     if image.format == "ushort" and eight_bit:
