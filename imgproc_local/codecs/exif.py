@@ -32,9 +32,10 @@ _USED = frozenset(
     )
 )  # fmt: skip
 """All entries of a structure may point to the same bytes: only these, 1 to 4 being a GPS IFD's, are unpacked."""
-_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8}
-_BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL = 1, 2, 3, 4, 5, 10
-_NUMBERS = (_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL)
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
+"""In bytes, by type; 13 is an offset as 4 is, and 129, since Exif 3.0, UTF-8."""
+_BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET = 1, 2, 3, 4, 5, 10, 13
+_NUMBERS = (_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET)
 
 Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
 
@@ -82,7 +83,7 @@ def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
 def _value(raw: bytes, order: str, kind: int) -> Value | None:
     if kind == _SHORT:
         return struct.unpack(f"{order}{len(raw) // 2}H", raw)
-    if kind == _LONG:
+    if kind in (_LONG, _OFFSET):
         return struct.unpack(f"{order}{len(raw) // 4}I", raw)
     if kind in (_RATIONAL, _SIGNED_RATIONAL):
         letter = "I" if kind == _RATIONAL else "i"
@@ -102,11 +103,23 @@ def text(value: Value | None) -> str:
     """The text of an ASCII field, which many writers fill with UTF-8, stripped; empty where it is none."""
     if not isinstance(value, bytes):
         return ""
-    raw = value.split(b"\0", 1)[0]
+    return _decoded(value.split(b"\0", 1)[0])
+
+
+def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8").strip()
     except UnicodeDecodeError:
         return raw.decode("cp1252", "replace").strip()
+
+
+def copyright_text(value: Value | None) -> str:
+    """The photographer's copyright and then the editor's, either of which may be missing; empty where both are.
+
+    Source: CIPA DC-008, 4.6.4.D: the two are told apart by a terminator.
+    """
+    holders = value.split(b"\0", 2)[:2] if isinstance(value, bytes) else []
+    return "; ".join(text for text in map(_decoded, holders) if text)
 
 
 def wide_text(value: Value | None) -> str:
@@ -152,8 +165,10 @@ def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
 
 
 def _ended(tag: int, raw: bytes) -> bytes:
-    """The field up to and with its first terminator: bytes behind it are shown by no program."""
+    """The field up to and with its terminator, a copyright's second one: bytes behind it are shown by no program."""
     if tag not in XP_FIELDS:
-        return raw.split(b"\0", 1)[0] + b"\0"
+        first, _, rest = raw.partition(b"\0")
+        second = rest.partition(b"\0")[0] if tag == COPYRIGHT else b""
+        return first + b"\0" + (second + b"\0" if second.strip() else b"")
     end = next((at for at in range(0, len(raw) - 1, 2) if raw[at : at + 2] == b"\0\0"), len(raw) // 2 * 2)
     return raw[:end] + b"\0\0"

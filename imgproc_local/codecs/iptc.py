@@ -22,13 +22,14 @@ KEPT = (
 
 _UTF8_MARK = b"\x1b%G"
 _RESOURCE = 0x0404
+_SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_DATASETS = 4096
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
     """The datasets in a run of Photoshop image resources, None where there are none."""
     at, found = 0, b""
-    while at + 12 <= len(resources) and resources[at : at + 4] in (b"8BIM", b"MeSa", b"AgHg", b"PHUT"):
+    while at + 12 <= len(resources) and resources[at : at + 4] in _SIGNATURES:
         (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
         name_bytes = resources[at + 6] + 1
         at += 6 + name_bytes + name_bytes % 2
@@ -37,7 +38,10 @@ def from_photoshop(resources: bytes) -> bytes | None:
         (size,) = struct.unpack(">I", resources[at : at + 4])
         if number == _RESOURCE:
             found += resources[at + 4 : at + 4 + size]
-        at += 4 + size + size % 2
+        at += 4 + size
+        # some writers leave out the byte that makes the size even
+        if size % 2 and resources[at : at + 4] not in _SIGNATURES:
+            at += 1
     return found or None
 
 

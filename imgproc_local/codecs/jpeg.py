@@ -54,18 +54,19 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.JPEG)
-        gain_map = container.gain_map_offset(data)
+        gain_map = container.gain_map(data)
         if gain_map is not None:
+            tail = _cleaned_gain_map(gain_map)
             clean = metadata.cleaned(
                 data,
                 blocks,
                 Format.JPEG,
-                lambda new, _: container.with_blocks_and_gain_map(data, new, gain_map),
+                lambda new, _: container.with_blocks_and_gain_map(data, new, tail),
                 orientation=info.orientation,
-                gain_map=True,
+                gain_map_bytes=len(tail),
             )
             _decode_through(path, info, check_stop)
-            best = _rescanned_with_gain_map(clean, info, check_stop) or clean
+            best = _rescanned_with_gain_map(clean, tail, info, check_stop) or clean
             return best if len(best) < len(data) else None
         clean = _cleaned(data, blocks, info)
         size_bytes, clean_bytes = len(data), len(clean)
@@ -113,13 +114,19 @@ def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | 
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
 
 
-def _rescanned_with_gain_map(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
-    end = container.gain_map_offset(clean)
-    packed = _rescanned(clean[:end], info, check_stop) if end else None
+def _cleaned_gain_map(gain_map: bytes) -> bytes:
+    """The gain map without metadata of its own but what says how it is applied."""
+    blocks = container.read_blocks(gain_map)
+    kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, gain_map_bytes=0)
+    clean = container.with_blocks(gain_map, Blocks(xmp=kept.xmp, icc=blocks.icc))
+    return clean[:2] + container.gain_map_marks(gain_map) + clean[2:]
+
+
+def _rescanned_with_gain_map(clean: bytes, tail: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    packed = _rescanned(clean[: -len(tail)], info, check_stop)
     if packed is None:
         return None
-    blocks = container.read_blocks(packed)
-    return container.with_blocks_and_gain_map(packed + clean[end:], blocks, len(packed))
+    return container.with_blocks_and_gain_map(packed, container.read_blocks(packed), tail)
 
 
 def _encoded(

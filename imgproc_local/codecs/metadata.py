@@ -118,7 +118,7 @@ def read_embedded(path: Path, info: ImageInfo) -> Embedded:
     """
     with opened(path) as data:
         blocks = read_blocks(data, info.format)
-    words, datasets = xmp.parse(blocks.xmp), iptc.read(blocks.iptc)
+    words, datasets = xmp.parse(blocks.xmp, blocks.more_xmp), iptc.read(blocks.iptc)
     main, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
 
     notes = _by_name(blocks.texts)
@@ -157,7 +157,7 @@ def read_embedded(path: Path, info: ImageInfo) -> Embedded:
         province=one(xmp.PHOTOSHOP + "State", iptc.PROVINCE, _place(words, "ProvinceState")),
         country=one(xmp.PHOTOSHOP + "Country", iptc.COUNTRY, _place(words, "CountryName")),
         creator=tuple(dict.fromkeys(creators)),
-        copyright=one(xmp.DC + "rights", iptc.COPYRIGHT, exif.text(main.get(exif.COPYRIGHT))),
+        copyright=one(xmp.DC + "rights", iptc.COPYRIGHT, exif.copyright_text(main.get(exif.COPYRIGHT))),
         created=_date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
         camera=_camera(exif.text(main.get(exif.MAKE)), exif.text(main.get(exif.MODEL))),
         gps=exif.degrees(exif.read_ifd(blocks.exif or b"", exif.GPS_IFD)),
@@ -193,14 +193,16 @@ def _camera(make: str, model: str) -> str | None:
     return model if not make or model.lower().startswith(make.partition(" ")[0].lower()) else f"{make} {model}"
 
 
-def kept(blocks: Blocks, source: Format, target: Format, *, orientation: int = 1, gain_map: bool = False) -> Blocks:
+def kept(
+    blocks: Blocks, source: Format, target: Format, *, orientation: int = 1, gain_map_bytes: int | None = None
+) -> Blocks:
     """The blocks that an output of format `target` carries; the profile stays as it is where it means more than sRGB.
 
     Within a format each block stays what it is. Another format gets one XMP packet into which IPTC, EXIF and texts are
     merged, and EXIF's copyright, artist and caption.
-    `orientation` is what EXIF says of unturned pixels.
+    `orientation` is what EXIF says of unturned pixels, `gain_map_bytes` how long the gain map behind them is.
     """
-    return _kept(blocks, source, target, orientation, gain_map)
+    return _kept(blocks, source, target, orientation, gain_map_bytes)
 
 
 def _kept(
@@ -208,7 +210,7 @@ def _kept(
     source: Format,
     target: Format,
     orientation: int,
-    gain_map: bool,
+    gain_map_bytes: int | None,
     form: xmp.Form = xmp.Form.PLAIN,
     most: int = xmp.WEIGHTS,
 ) -> Blocks:
@@ -221,7 +223,11 @@ def _kept(
     raw = {tag: value for tag, name in fields.items() if isinstance(value := main.get(tag), bytes) and stays(name)}
     if _CAMERA_PHRASES.fullmatch(exif.text(raw.get(exif.IMAGE_DESCRIPTION))):
         del raw[exif.IMAGE_DESCRIPTION]
-    written, profile, words = exif.write(raw, orientation), kept_profile(blocks.icc), xmp.parse(blocks.xmp)
+    written, profile, words = (
+        exif.write(raw, orientation),
+        kept_profile(blocks.icc),
+        xmp.parse(blocks.xmp, blocks.more_xmp),
+    )
     limit = jpeg.MAX_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
     datasets: bytes | None = None
     texts: tuple[Text, ...] = ()
@@ -230,7 +236,7 @@ def _kept(
     else:
         datasets = iptc.cut(blocks.iptc, [number for number in iptc.KEPT if stays(_name_of_dataset(number))])
         texts = tuple(text for text in _told(blocks.texts) if stays(_TEXT_NAMES[text.keyword]))
-    packet = xmp.write(xmp.kept(words, gain_map=gain_map, most=most), limit, form)
+    packet = xmp.write(xmp.kept(words, gain_map_bytes=gain_map_bytes, most=most), limit, form)
     return Blocks(written, packet, datasets, profile, texts)
 
 
@@ -241,7 +247,7 @@ def cleaned(
     write: Callable[[Blocks, bool], bytes],
     *,
     orientation: int = 1,
-    gain_map: bool = False,
+    gain_map_bytes: int | None = None,
 ) -> bytes:
     """The file with the same picture data and only the metadata that may stay: smaller wherever something had to go.
 
@@ -251,12 +257,12 @@ def cleaned(
     licences, then alt text, and the creator and the copyright last. That is so only where blocks were stored in ways
     that can't be written again: fields that share their bytes, a text packed together with much else.
     """
-    clean = write(_kept(blocks, form, form, orientation, gain_map), False)
-    if len(clean) < len(data) or not _something_goes(data, blocks, form, write, orientation, gain_map):
+    clean = write(_kept(blocks, form, form, orientation, gain_map_bytes), False)
+    if len(clean) < len(data) or not _something_goes(data, blocks, form, write, orientation, gain_map_bytes):
         return clean
     forms = [(xmp.Form.BARE, xmp.WEIGHTS), *((xmp.Form.SHORT, most) for most in range(xmp.WEIGHTS, -1, -1))]
     for short, most in forms:
-        shorter = write(_kept(blocks, form, form, orientation, gain_map, short, most), True)
+        shorter = write(_kept(blocks, form, form, orientation, gain_map_bytes, short, most), True)
         if len(shorter) < len(data):
             return shorter
     return clean
@@ -268,17 +274,17 @@ def _something_goes(
     form: Format,
     write: Callable[[Blocks, bool], bytes],
     orientation: int,
-    gain_map: bool,
+    gain_map_bytes: int | None,
 ) -> bool:
     """Whether the file holds more than it may keep."""
-    all_stays = _kept(blocks, form, form, orientation, gain_map)
-    main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp)
+    all_stays = _kept(blocks, form, form, orientation, gain_map_bytes)
+    main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp, blocks.more_xmp)
     if set(main) - {*_EXIF_NAMES, exif.ORIENTATION}:
         return True
     # other IFDs, and what no field points to
     if blocks.exif not in (None, avif.NO_EXIF) and len(blocks.exif or b"") > len(all_stays.exif or b""):
         return True
-    if xmp.parts(words.values()) != xmp.parts(xmp.kept(words, gain_map=gain_map)):
+    if xmp.parts(words.values()) != xmp.parts(xmp.kept(words, gain_map_bytes=gain_map_bytes)):
         return True
     if not words and blocks.xmp not in (None, avif.NO_XMP):
         return True
@@ -329,11 +335,14 @@ def _by_name(texts: Iterable[Text]) -> dict[str, list[EmbeddedText]]:
 
 
 def _merged(words: xmp.Properties, blocks: Blocks) -> xmp.Properties:
-    """The XMP properties, those that it lacks filled from IPTC, then from texts, then from EXIF."""
+    """The XMP properties, those that it lacks filled from IPTC, then from texts, then from EXIF.
+
+    Where IPTC or a text names other creators or rights than XMP does, both stay; EXIF's stay where they are.
+    """
     found = dict(words)
     datasets, main, notes = iptc.read(blocks.iptc), exif.read_ifd(blocks.exif or b""), _by_name(blocks.texts)
     fallback = {
-        xmp.DC + "rights": [exif.text(main.get(exif.COPYRIGHT))],
+        xmp.DC + "rights": [exif.copyright_text(main.get(exif.COPYRIGHT))],
         xmp.DC + "creator": [exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))],
         xmp.DC + "description": [
             exif.text(main.get(exif.IMAGE_DESCRIPTION)) or exif.wide_text(main.get(exif.XP_COMMENT))
@@ -344,9 +353,25 @@ def _merged(words: xmp.Properties, blocks: Blocks) -> xmp.Properties:
     for dataset, name in [*_TO_IPTC.items(), (None, xmp.RIGHTS + "UsageTerms")]:
         told = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
         values = _once(told or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
-        if values and name not in found:
+        if values and not xmp.texts(found, name):
             found[name] = _property(name, values)
+    author = exif.wide_text(main.get(exif.XP_AUTHOR))
+    told_elsewhere = {
+        xmp.DC + "rights": datasets.get(iptc.COPYRIGHT, []),
+        xmp.DC + "creator": [*datasets.get(iptc.BYLINE, []), *author.split(";")],
+        xmp.PHOTOSHOP + "Credit": datasets.get(iptc.CREDIT, []),
+    }
+    for name, others in told_elsewhere.items():
+        for other in (text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]):
+            if other and not any(_is_told_in(text, other) for text in xmp.texts(found, name)):
+                found[name] = xmp.told_more(found[name], [other])
     return found
+
+
+def _is_told_in(told: str, other: str) -> bool:
+    """Whether a text holds another, of which IPTC may have lost the end, and letters that became question marks."""
+    spelling = "".join("." if letter in "?\ufffd" else re.escape(letter) for letter in " ".join(other.split()))
+    return re.search(spelling, " ".join(told.split()), re.IGNORECASE) is not None
 
 
 def _property(name: str, values: Sequence[EmbeddedText]) -> ET.Element:

@@ -58,7 +58,7 @@ def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
     if profile is not None and colour_space(profile) != "RGB":
         return True
     if info.format is Format.JPEG:
-        return jpeg.components(data) > 3 or jpeg.gain_map_offset(data) is not None
+        return jpeg.components(data) > 3 or jpeg.gain_map(data) is not None
     if info.format is Format.PNG:
         if png.has_chunk(data, b"cICP", b"mDCV", b"cLLI"):
             return True

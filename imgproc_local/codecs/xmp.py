@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from enum import StrEnum
 from string import ascii_lowercase
 from xml.etree import ElementTree as ET
@@ -24,6 +25,7 @@ PHOTOSHOP = "{http://ns.adobe.com/photoshop/1.0/}"
 CORE = "{http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/}"
 EXT = "{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}"
 RIGHTS = "{http://ns.adobe.com/xap/1.0/rights/}"
+TIFF = "{http://ns.adobe.com/tiff/1.0/}"
 PLUS = "{http://ns.useplus.org/ldf/xmp/1.0/}"
 CC = "{http://creativecommons.org/ns#}"
 PANORAMA = "{http://ns.google.com/photos/1.0/panorama/}"
@@ -34,7 +36,8 @@ LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
-    "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM, "hdrgm": GAIN_MAP,
+    "tiff": TIFF, "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM,
+    "hdrgm": GAIN_MAP,
 }  # fmt: skip
 _NAMES = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
 
@@ -42,7 +45,7 @@ ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescr
 
 _KEPT_PROPERTIES = (
     DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,
-    EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
+    TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
     DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
     PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
     PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
@@ -59,33 +62,40 @@ _INNER_NAMESPACES = tuple(_PREFIXES.values())
 _HEAD = '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
 _TAIL = '<?xpacket end="w"?>'
 
+_ENCODINGS = (
+    (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"<\0\0\0", "utf-32-le"), (b"\0\0\0<", "utf-32-be"),
+    (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
+)  # fmt: skip
+"""What a packet begins with that is not in UTF-8, with a byte order mark or without."""
+
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """IPTC, EXIF and PNG texts can hold these."""
 
 Properties = dict[str, ET.Element]
 
 
-def parse(packet: bytes | None) -> Properties:
-    """The top-level properties by their qualified name; those written as attributes become elements."""
-    root = _root(packet or b"")
+def parse(packet: bytes | None, more: bytes | None = None) -> Properties:
+    """The top-level properties by their qualified name; those written as attributes become elements.
+
+    `more` is what a packet had no room for.
+    """
     found: Properties = {}
-    if root is None:
-        return found
-    for description in root.iterfind(f".//{RDF}RDF/{RDF}Description") if root.tag != RDF + "RDF" else root:
-        for name, value in description.attrib.items():
-            if not name.startswith(RDF) and name != LANG:
-                element = ET.Element(name)
-                element.text = value
-                found.setdefault(name, element)
-        for element in description:
-            found.setdefault(element.tag, element)
+    for root in (_root(packet or b""), _root(more or b"")):
+        if root is None:
+            continue
+        for description in root.iterfind(f".//{RDF}RDF/{RDF}Description") if root.tag != RDF + "RDF" else root:
+            for name, value in description.attrib.items():
+                if not name.startswith(RDF) and name != LANG:
+                    found.setdefault(name, single(name, value))
+            for element in description:
+                found.setdefault(element.tag, element)
     return found
 
 
 def _root(packet: bytes) -> ET.Element | None:
     if not 0 < len(packet) <= MAX_PACKET_BYTES:
         return None
-    encoding = "utf-16" if packet[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    encoding = next((name for start, name in _ENCODINGS if packet.startswith(start)), "utf-8")
     try:
         text = packet.decode(encoding).strip("\ufeff\0 \r\n\t")
     except UnicodeDecodeError:
@@ -163,6 +173,40 @@ def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
     return element
 
 
+def _hold_one_gain_map(directory: ET.Element, size_bytes: int) -> None:
+    """Sets the length of the gain map in a container's directory, and takes out all but it and the picture itself.
+
+    Source: Ultra HDR image format 1.1, GContainer: items lie behind the picture one after the other.
+    """
+    for entries in directory.iter(RDF + "Seq"):
+        for entry in list(entries):
+            item = next((part for part in entry.iter() if _field(part, "Semantic")), None)
+            semantic = None if item is None else _field(item, "Semantic")
+            if item is None or semantic not in ("Primary", "GainMap"):
+                entries.remove(entry)
+            elif semantic == "GainMap":
+                for part in item.findall(CONTAINER_ITEM + "Length"):
+                    item.remove(part)
+                item.set(CONTAINER_ITEM + "Length", str(size_bytes))
+
+
+def _field(item: ET.Element, name: str) -> str | None:
+    """A field of a container's item, written as an attribute or as an element."""
+    return item.get(CONTAINER_ITEM + name) or item.findtext(CONTAINER_ITEM + name)
+
+
+def told_more(element: ET.Element, texts: Sequence[str]) -> ET.Element:
+    """A copy of a property holding texts that says these, too: as further entries, or in the text for all languages."""
+    items = _items(element)
+    if element.tag == DC + "creator":
+        return array(element.tag, "Seq", [*((item.text or "").strip() for item in items), *texts])
+    copy = deepcopy(element)
+    items = _items(copy)
+    main = next((item for item in items if item.get(LANG) == "x-default"), items[0])
+    main.text = "; ".join([(main.text or "").strip(), *texts])
+    return copy
+
+
 def single(name: str, text: str) -> ET.Element:
     element = ET.Element(name)
     element.text = text
@@ -186,15 +230,19 @@ def weight(name: str, *, gain_map: bool = False) -> int | None:
     )
 
 
-def kept(properties: Properties, *, gain_map: bool = False, most: int = WEIGHTS) -> list[ET.Element]:
+def kept(properties: Properties, *, gain_map_bytes: int | None = None, most: int = WEIGHTS) -> list[ET.Element]:
     """The properties that may stay, without what may not stand inside them, the weightiest first.
 
-    Only those of a `weight` under `most`.
+    Only those of a `weight` under `most`. `gain_map_bytes` is how long the gain map is that follows the picture.
     """
-    weights = {name: weight(name, gain_map=gain_map) for name in properties}
+    weights = {name: weight(name, gain_map=gain_map_bytes is not None) for name in properties}
     named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
-    copies = (_copy(properties[name], MAX_DEPTH) for number, _, name in named if number < most)
-    return [copy for copy in copies if copy is not None]
+    copies = [_copy(properties[name], MAX_DEPTH) for number, _, name in named if number < most]
+    found = [copy for copy in copies if copy is not None]
+    for element in found:
+        if gain_map_bytes and element.tag == CONTAINER + "Directory":
+            _hold_one_gain_map(element, gain_map_bytes)
+    return found
 
 
 def parts(elements: Iterable[ET.Element]) -> int:

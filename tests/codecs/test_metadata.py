@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from imgproc_local.codecs import avif, gif, jpeg, metadata, png, webp, xmp
 from imgproc_local.codecs.metadata import read_embedded
 from imgproc_local.codecs.probe import probe
-from imgproc_local.domain.image import EmbeddedText
+from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
@@ -233,3 +234,171 @@ def test_where_room_is_short_rights_and_alt_text_win() -> None:
         assert word.encode() in packet
     assert pictures.KEPT["place shown"].encode() not in packet
     assert xmp.write(elements, 100) is None
+
+
+OUTPUTS = {"JPEG": jpeg.optimize, "WEBP": webp.convert, "AVIF": avif.convert}
+
+
+def _made(folder: Path, form: str, *segments: bytes) -> bytes:
+    """What becomes of a JPEG with these segments."""
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
+    out = OUTPUTS[form](path, probe(path, MANY), never_stop)
+    assert out is not None
+    return out
+
+
+def _read(folder: Path, data: bytes) -> Embedded:
+    path = pictures.write(folder, data, "read")
+    return read_embedded(path, probe(path, MANY))
+
+
+def _exif(fields: dict[int, tuple[int, bytes]]) -> bytes:
+    """An EXIF segment with these types and values, each longer than four bytes."""
+    head, tail = b"II*\0" + struct.pack("<IH", 8, len(fields)), b""
+    start = len(head) + 12 * len(fields) + 4
+    for tag, (kind, raw) in sorted(fields.items()):
+        head += struct.pack("<HHII", tag, kind, len(raw), start + len(tail))
+        tail += raw
+    return pictures.segment(0xE1, b"Exif\0\0" + head + b"\0" * 4 + tail)
+
+
+def _xmp(*properties: str, attributes: str = "") -> str:
+    spaces = "".join(
+        f' xmlns:{prefix}="{space[1:-1]}"'
+        for prefix, space in (
+            ("dc", xmp.DC),
+            ("photoshop", xmp.PHOTOSHOP),
+            ("core", xmp.CORE),
+            ("old", xmp.TIFF),
+            ("note", "{http://ns.adobe.com/xmp/note/}"),
+            ("exif", "{http://ns.adobe.com/exif/1.0/}"),
+        )
+    )
+    inner = f'<rdf:Description rdf:about=""{spaces}{attributes}>{"".join(properties)}</rdf:Description>'
+    rdf = f'<rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}">{inner}</rdf:RDF>'
+    return f'<?xpacket begin="\ufeff" id="x"?><x:xmpmeta xmlns:x="adobe:ns:meta/">{rdf}</x:xmpmeta><?xpacket end="w"?>'
+
+
+def _xmp_segment(packet: bytes) -> bytes:
+    return pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet)
+
+
+def _alternatives(name: str, *texts: str) -> str:
+    items = "".join(
+        f'<rdf:li xml:lang="{tag}">{text}</rdf:li>' for tag, text in zip(("x-default", "de"), texts, strict=False)
+    )
+    return f"<{name}><rdf:Alt>{items}</rdf:Alt></{name}>"
+
+
+def _iptc_segment(datasets: dict[int, str]) -> bytes:
+    run = b"".join(
+        b"\x1c\x02" + struct.pack(">BH", number, len(text)) + text.encode() for number, text in datasets.items()
+    )
+    return pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(run))
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_exif_texts_declared_as_utf8_stay(tmp_path: Path, form: str) -> None:
+    utf8 = 129
+    out = _made(
+        tmp_path, form, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
+    )
+    embedded = _read(tmp_path, out)
+    assert (embedded.copyright, embedded.creator) == ("© Jürgen", ("Jürgen 写真",))
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [(b"Ada Example\0Example Press\0SECRET\0", "Ada Example; Example Press"), (b" \0Example Press\0", "Example Press")],
+)
+def test_the_editors_copyright_stays_behind_the_photographers(
+    tmp_path: Path, form: str, raw: bytes, shown: str
+) -> None:
+    out = _made(tmp_path, form, _exif({0x8298: (2, raw)}))
+    assert _read(tmp_path, out).copyright == shown
+    assert b"\0Example Press\0" in out or b"; Example Press" in out
+    assert b"SECRET" not in out
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_a_blank_property_does_not_stand_in_the_way_of_iptc(tmp_path: Path, form: str) -> None:
+    blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
+    words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
+    embedded = _read(tmp_path, _made(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
+    assert (embedded.creator, embedded.copyright) == (("Ada Example",), "(c) Example")
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_creators_and_rights_that_only_iptc_names_stay_beside_those_of_xmp(tmp_path: Path, form: str) -> None:
+    packet = _xmp(
+        _alternatives("dc:rights", "© 2031 Ada Example, all rights reserved", "© 2031 Ada Example, alle Rechte"),
+        "<dc:creator><rdf:Seq><rdf:li>Ada Example</rdf:li><rdf:li>José Example</rdf:li></rdf:Seq></dc:creator>",
+        attributes=' photoshop:Credit="Example Press"',
+    )
+    same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
+    assert xmp.parse(metadata.read_blocks(out, Format[form]).xmp).keys() == xmp.parse(packet.encode()).keys()
+    assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
+    assert b"Example Press;" not in out
+    other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
+    assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
+    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
+    assert xmp.texts(words, xmp.DC + "rights") == [
+        "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
+        "© 2031 Ada Example, alle Rechte",
+    ]
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_what_a_packet_had_no_room_for_is_read_from_its_extension(tmp_path: Path, form: str) -> None:
+    more = _xmp(
+        _alternatives("core:AltTextAccessibility", "A red boat", "Ein rotes Boot"),
+        "<exif:GPSLatitude>SECRET-GPS</exif:GPSLatitude>",
+        f"<exif:UserComment>{'A' * 150_000}</exif:UserComment>",
+    ).encode()
+    name = b"0123456789ABCDEF" * 2
+    pieces = [
+        pictures.segment(
+            0xE1,
+            b"http://ns.adobe.com/xmp/extension/\0" + name + struct.pack(">II", len(more), at) + more[at : at + 60_000],
+        )
+        for at in range(0, len(more), 60_000)
+    ]
+    stranger = pieces[0].replace(name, b"F" * 32).replace(b"A red boat", b"A red lies")
+    packet = _xmp(_alternatives("dc:rights", "© Example"), attributes=f' note:HasExtendedXMP="{name.decode()}"')
+    # the pieces may come in any order
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
+    embedded = _read(tmp_path, out)
+    assert [text.text for text in embedded.alt_text] == ["A red boat", "Ein rotes Boot"]
+    assert embedded.copyright == "© Example"
+    assert b"SECRET" not in out
+    assert len(out) < 60_000
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: str) -> None:
+    packet = _xmp(_alternatives("dc:rights", "© Exämple")).encode(encoding)
+    assert _read(tmp_path, _made(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_old_names_of_copyright_and_creator_stay(tmp_path: Path, form: str) -> None:
+    packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()))
+    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
+    assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
+    assert b"SECRET" not in out
+
+
+def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_path: Path) -> None:
+    odd = b"8BIM\x04\x0b\0\0" + struct.pack(">I", 5) + b"hello"
+    run = b"\x1c\x02\x74\0\x09(c) Owner"
+    block = pictures.segment(0xED, b"Photoshop 3.0\0" + odd) + pictures.segment(
+        0xED, b"Photoshop 3.0\0" + pictures.photoshop(run)
+    )
+    assert _read(tmp_path, _made(tmp_path, "JPEG", block)).copyright == "(c) Owner"

@@ -45,7 +45,8 @@ class Blocks(Struct, frozen=True):
     """The metadata blocks of one file, each without its container's own framing.
 
     `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
-    PNG's text chunks with the keywords that are read, or a GIF's comments.
+    PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is what a JPEG's packet had no
+    room for; it is read only.
     """
 
     exif: bytes | None = None
@@ -53,6 +54,7 @@ class Blocks(Struct, frozen=True):
     iptc: bytes | None = None
     icc: bytes | None = None
     texts: tuple[Text, ...] = ()
+    more_xmp: bytes | None = None
 
 
 def unpack(form: str, data: Data, offset: int, where: str) -> tuple[int, ...]:

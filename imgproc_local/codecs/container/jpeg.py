@@ -20,12 +20,14 @@ PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+MORE_XMP = b"http://ns.adobe.com/xmp/extension/\0"
 ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 
 MAX_SEGMENT_BYTES = 65533
 MAX_XMP_BYTES = MAX_SEGMENT_BYTES - len(XMP)
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
+_MAX_PICTURES = 16
 _MAX_SEGMENTS = 2_000
 """Before the picture data, and again within it: 25 MB of full segments are about 400, a profile has at most 255."""
 
@@ -107,9 +109,13 @@ def is_progressive(data: Data) -> bool:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The metadata blocks; of several of one kind the first, an ICC profile and IPTC joined from their pieces."""
+    """The metadata blocks; of several of one kind the first; an ICC profile, IPTC and extended XMP joined from pieces.
+
+    The extension of a packet belongs to it where the packet names it, by 32 digits.
+    """
     exif_block = xmp = None
     resources = b""
+    more_xmp: dict[bytes, dict[int, bytes]] = {}
     icc: dict[int, bytes] = {}
     for segment in segments(data):
         payload = data[segment.payload : segment.end]
@@ -117,30 +123,56 @@ def read_blocks(data: Data) -> Blocks:
             exif_block = exif_block or payload[len(EXIF) :]
         elif segment.marker == APP1 and payload.startswith(XMP):
             xmp = xmp or payload[len(XMP) :]
+        elif segment.marker == APP1 and payload.startswith(MORE_XMP) and len(payload) >= len(MORE_XMP) + 40:
+            name, rest = payload[len(MORE_XMP) : len(MORE_XMP) + 32], payload[len(MORE_XMP) + 32 :]
+            more_xmp.setdefault(name, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
         elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and len(resources) < MAX_BLOCK_BYTES:
             resources += payload[len(PHOTOSHOP) :]
         elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
             icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
     profile = b"".join(icc[number] for number in sorted(icc))
     return Blocks(
-        exif_block, xmp, iptc.from_photoshop(resources), profile if 0 < len(profile) <= MAX_BLOCK_BYTES else None
+        exif_block,
+        xmp,
+        iptc.from_photoshop(resources),
+        profile if 0 < len(profile) <= MAX_BLOCK_BYTES else None,
+        more_xmp=next((_joined(more_xmp[name]) for name in more_xmp if name in (xmp or b"")), None),
     )
+
+
+def _joined(pieces: dict[int, bytes]) -> bytes | None:
+    """Pieces by where they begin as one; None where some are missing or there is too much."""
+    out = b""
+    for start in sorted(pieces):
+        if start != len(out) or start > MAX_BLOCK_BYTES:
+            return None
+        out += pieces[start]
+    return out
 
 
 def picture_end(data: Data) -> int:
     """The offset after the EOI that closes the first picture. Raises: BrokenImage where there is none."""
-    at = 0
+    scan = 0
     for segment in segments(data):
-        at = segment.end
+        scan = segment.end
+    return max(end for _, end in _between_scans(data, scan))
+
+
+def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
+    """Where each segment behind the first scan's header begins and ends, the end marker's last.
+
+    Raises: BrokenImage where there is none.
+    """
     for _ in range(_MAX_SEGMENTS):
         found = _MARKER_IN_SCAN.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off: its end marker is missing.")
-        marker = data[found.end() - 1]
-        if marker == EOI:
-            return found.end()
+        if data[found.end() - 1] == EOI:
+            yield found.start(), found.end()
+            return
         (length,) = unpack(">H", data, found.end(), "picture data")
         at = found.end() + max(2, length)
+        yield found.start(), at
     raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments within its picture data.")
 
 
@@ -156,19 +188,37 @@ def luma_quantization(data: Data) -> tuple[int, ...]:
     raise BrokenImage("The JPEG has no quantization table for its brightness.")
 
 
-def gain_map_offset(data: Data) -> int | None:
-    """Where the gain map of an Ultra HDR JPEG begins, None where there is none.
+def gain_map(data: Data) -> bytes | None:
+    """The gain map of an Ultra HDR JPEG, a JPEG itself; None where there is none.
 
+    Of several pictures behind the first, such as previews, it is the first that says so, or else the very first.
     Source: ISO 21496-1; Ultra HDR image format 1.1: a further JPEG after the first, announced in XMP or in an APP2.
     """
-    for segment in segments(data):
-        if segment.marker in (APP1, APP2):
-            payload = data[segment.payload : segment.end]
-            if any(mark in payload for mark in GAIN_MAP_MARKS):
-                end = picture_end(data)
-                start = data.find(b"\xff\xd8\xff", end)
-                return start if start >= 0 else None
-    return None
+    if not _speaks_of_gain_maps(data):
+        return None
+    found: list[bytes] = []
+    at = picture_end(data)
+    for _ in range(_MAX_PICTURES):
+        start = data.find(b"\xff\xd8\xff", at)
+        if start < 0:
+            break
+        picture = bytes(data[start:])
+        try:
+            picture = picture[: picture_end(picture)]
+        except BrokenImage:
+            break
+        if _speaks_of_gain_maps(picture):
+            return picture
+        found.append(picture)
+        at = start + len(picture)
+    return found[0] if found else None
+
+
+def _speaks_of_gain_maps(data: Data) -> bool:
+    return any(
+        segment.marker in (APP1, APP2) and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
+        for segment in segments(data)
+    )
 
 
 def _segment(marker: int, payload: bytes) -> bytes:
@@ -178,7 +228,7 @@ def _segment(marker: int, payload: bytes) -> bytes:
 def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; frames, tables and scans stay as they are, bit for bit.
 
-    What follows the picture's end marker goes too, and with it previews and appended videos.
+    What stands between scans or follows the picture's end marker goes too, and with it previews and appended videos.
     """
     out = [b"\xff\xd8"]
     kept: list[bytes] = []
@@ -189,33 +239,46 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
         if segment.marker == APP0 and data[segment.payload : segment.payload + 5] == b"JFIF\0":
             # version, unit and density stay, the thumbnail that may follow goes
             out.append(_segment(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
-        elif (segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe") or not (
-            APP0 <= segment.marker <= APP15 or segment.marker == COM
-        ):
+        elif segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe":
+            # version, flags and what the colours are stay, nothing else has a place there
+            kept.append(_segment(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
+        elif not (APP0 <= segment.marker <= APP15 or segment.marker == COM):
             kept.append(whole)
     out += _block_segments(blocks)
-    end = picture_end(data)
-    return b"".join([*out, *kept, data[scan:end]])
+    return b"".join([*out, *kept, *_scans(data, scan)])
 
 
-def with_blocks_and_gain_map(data: Data, blocks: Blocks, gain_map_at: int) -> bytes:
-    """Like `with_blocks`, the gain map that begins at `gain_map_at` and everything behind it kept.
+def _scans(data: Data, start: int) -> list[bytes]:
+    """The picture data up to the end marker; between scans only tables may stand, but no metadata."""
+    found = []
+    for at, stop in _between_scans(data, start):
+        if APP0 <= data[at + 1] <= APP15 or data[at + 1] == COM:
+            found.append(data[start:at])
+            start = stop
+    return [*found, data[start : picture_end(data)]]
+
+
+def with_blocks_and_gain_map(data: Data, blocks: Blocks, tail: bytes) -> bytes:
+    """Like `with_blocks`, with the gain map `tail` behind it.
 
     Programs find it through the multi-picture index, whose sizes and offsets are written anew.
     """
     primary = with_blocks(data, blocks)
-    tail = data[gain_map_at:]
-    extra = b"".join(
-        _segment(APP2, data[segment.payload : segment.end])
-        for segment in segments(data)
-        if segment.marker == APP2 and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
-    )
-    head = primary[:2] + extra
+    head = primary[:2] + gain_map_marks(data)
     index_bytes = 4 + len(MPF) + 82
     primary_bytes = len(head) + index_bytes + len(primary) - 2
     # offsets count from the index's own TIFF header
     offset = primary_bytes - (len(head) + 4 + len(MPF))
     return head + _segment(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(tail))) + primary[2:] + tail
+
+
+def gain_map_marks(data: Data) -> bytes:
+    """The segments that hold ISO's word on gain maps, of the picture or of the map."""
+    return b"".join(
+        _segment(APP2, data[segment.payload : segment.end])
+        for segment in segments(data)
+        if segment.marker == APP2 and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
+    )
 
 
 def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: int) -> bytes:
