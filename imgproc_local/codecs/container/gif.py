@@ -160,18 +160,21 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
     GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only the XMP packet and comments are written.
     """
     out = [data[: _first_block(data)]]
-    comments = [text.raw for text in new.texts]
+    comments, control = [text.raw for text in new.texts], b""
     if new.xmp or comments:
         out[0] = b"GIF89a" + out[0][6:]
     for block in blocks(data):
-        drop = block.kind == EXTENSION and (
-            block.label == COMMENT or (block.label == APPLICATION and block.name not in LOOPS)
-        )
         if comments and (block.kind == IMAGE or block.label == CONTROL):
             # before the first frame, where readers look for them
             out += comments
             comments = []
-        if not drop:
+        if block.kind == IMAGE:
+            out += [control, data[block.start : block.end]]
+            control = b""
+        elif block.label == CONTROL:
+            # the last one before a frame counts: others were of texts to draw, which no program does
+            control = data[block.start : block.end]
+        elif block.name in LOOPS:
             out.append(data[block.start : block.end])
     if new.xmp:
         out.append(b"\x21\xff\x0b" + XMP + new.xmp + _MAGIC_TRAILER)

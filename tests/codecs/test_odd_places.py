@@ -1,0 +1,147 @@
+"""Private bytes in places where metadata seldom stands: they go too, and the picture stays.
+
+The pictures are small and coarse, so that their data stay as they came: encoding anew would hide what is not cleaned.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs import avif, gif, jpeg, png, webp, xmp
+from imgproc_local.codecs.container import gif as gif_container
+from imgproc_local.codecs.container import jpeg as jpeg_container
+from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+OPTIMIZE = {
+    "JPEG": jpeg.optimize,
+    "PNG": png.optimize,
+    "WEBP": webp.optimize,
+    "AVIF": avif.optimize,
+    "GIF": gif.optimize,
+}
+
+
+def optimized(folder: Path, data: bytes, form: str) -> bytes:
+    path = pictures.write(folder, data)
+    return OPTIMIZE[form](path, probe(path, MANY), never_stop) or data
+
+
+def settled(folder: Path, data: bytes, form: str) -> bytes:
+    """The file as it comes back unchanged."""
+    once = optimized(folder, data, form)
+    assert optimized(folder, once, form) == once
+    return once
+
+
+def frames(data: bytes) -> list[np.ndarray]:
+    image = pictures.opened(data)
+    found = []
+    for number in range(getattr(image, "n_frames", 1)):
+        image.seek(number)
+        found.append(np.asarray(image.convert("RGBA")))
+    return found
+
+
+def test_nothing_hides_between_the_scans_of_a_jpeg(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    assert jpeg_container.is_progressive(plain)
+    hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
+    last_scan = plain.rfind(b"\xff\xda")
+    out = optimized(tmp_path, plain[:last_scan] + hidden + plain[last_scan:], "JPEG")
+    assert out == plain
+
+
+def test_nothing_hides_behind_what_adobe_says_of_colours(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    adobe = b"Adobe\0\x64\0\0\0\0\1"
+    out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:], "JPEG")
+    assert pictures.segment(0xEE, adobe) in out
+    assert b"SECRET" not in out
+
+
+HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"
+
+
+def packet(attributes: str, properties: str = "") -> bytes:
+    spaces = (
+        f'xmlns:hdrgm="{HDRGM}" xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:Container="{xmp.CONTAINER[1:-1]}"'
+        f' xmlns:Item="{xmp.CONTAINER_ITEM[1:-1]}"'
+    )
+    inner = f"<rdf:Description {spaces} {attributes}>{properties}</rdf:Description>"
+    text = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}">{inner}</rdf:RDF></x:xmpmeta>'
+    return pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + text.encode())
+
+
+def ultra_hdr(*, as_elements: bool) -> bytes:
+    """A phone's picture: a preview, the gain map with metadata of its own, and a video behind the picture."""
+    plain = pictures.saved(pictures.photo(200, 150), "JPEG", quality=60)
+    preview = pictures.saved(pictures.scene(64, 48), "JPEG", comment=b"SECRET preview")
+    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
+    iso = pictures.segment(0xE2, b"urn:iso:std:iso:ts:21496:-1\0\0\0\0\0")
+    own = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff()) + pictures.segment(0xFE, b"SECRET remark")
+    own += packet('hdrgm:Version="1.0" hdrgm:GainMapMax="2.5" exif:GPSLatitude="SECRET"') + iso
+    gain_map = gain_map[:2] + own + gain_map[2:]
+    video = b"\0\0\0\x18ftypmp42SECRET video"
+
+    def item(semantic: str, size: int) -> str:
+        if as_elements:
+            fields = f"<Item:Semantic>{semantic}</Item:Semantic><Item:Length>{size}</Item:Length>"
+            inner = f'<Container:Item rdf:parseType="Resource">{fields}</Container:Item>'
+        else:
+            inner = f'<Container:Item Item:Semantic="{semantic}" Item:Length="{size}"/>'
+        return f'<rdf:li rdf:parseType="Resource">{inner}</rdf:li>'
+
+    items = item("Primary", 0) + item("GainMap", len(gain_map)) + item("MotionPhoto", len(video))
+    directory = f"<Container:Directory><rdf:Seq>{items}</rdf:Seq></Container:Directory>"
+    return plain[:2] + packet('hdrgm:Version="1.0"', directory) + iso + plain[2:] + preview + gain_map + video
+
+
+@pytest.mark.parametrize("as_elements", [False, True])
+def test_of_what_follows_a_picture_only_the_gain_map_stays_and_without_its_metadata(
+    tmp_path: Path, *, as_elements: bool
+) -> None:
+    source = ultra_hdr(as_elements=as_elements)
+    out = settled(tmp_path, source, "JPEG")
+    for secret in (b"SECRET", b"MotionPhoto", b"video", *pictures.SECRETS.values()):
+        assert secret not in out
+    gain_map = jpeg_container.gain_map(out)
+    assert gain_map is not None
+    assert out.endswith(gain_map)
+    assert f'Item:Length="{len(gain_map)}"'.encode() in out
+    assert out.count(b"Item:Length=") + out.count(b"<Item:Length>") == 2
+    assert b'hdrgm:GainMapMax="2.5"' in gain_map
+    assert b"urn:iso:std:iso:ts:21496:-1" in gain_map
+    before = jpeg_container.gain_map(source)
+    assert before is not None
+    assert np.array_equal(frames(before)[0], frames(gain_map)[0])
+
+
+def test_nothing_hides_inside_the_frames_of_an_animated_webp(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
+    hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
+    body = b"".join(
+        webp_container._chunk(chunk.kind, plain[chunk.payload : chunk.end] + (hidden if chunk.kind == b"ANMF" else b""))
+        for chunk in webp_container.chunks(plain)
+    )
+    source = b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+    assert source.count(b"SECRET") == 3
+    assert optimized(tmp_path, source, "WEBP") == plain
+
+
+def test_nothing_hides_in_a_gifs_extensions(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
+    unknown = b"\x21\x99\x06SECRET\0"
+    text = b"\x21\xf9\x04\x08\xff\0\0\0" + b"\x21\x01\x0c" + struct.pack("<HHHHBBBB", 0, 0, 8, 8, 8, 8, 0, 1)
+    text += b"\x0bSECRET text\0"
+    first = next(block.start for block in gif_container.blocks(plain) if block.label == gif_container.CONTROL)
+    out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b", "GIF")
+    assert out == plain
