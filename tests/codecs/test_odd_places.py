@@ -6,16 +6,21 @@ The pictures are small and coarse, so that their data stay as they came: encodin
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import avif, gif, jpeg, png, webp, xmp
+from imgproc_local.codecs.container import avif as avif_container
+from imgproc_local.codecs.container import avif_grid
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.metadata import read_embedded
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -145,3 +150,119 @@ def test_nothing_hides_in_a_gifs_extensions(tmp_path: Path) -> None:
     first = next(block.start for block in gif_container.blocks(plain) if block.label == gif_container.CONTROL)
     out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b", "GIF")
     assert out == plain
+
+
+def box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(body), kind) + body
+
+
+def avif_of(folder: Path, *items: avif_grid._Item) -> bytes:
+    """A picture in few bytes and these items beside it, all of which speak of it; a second picture is its thumbnail."""
+    tile = settled(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    picture = avif_grid._pictures(tile)[0]
+    numbers = range(2, len(items) + 2)
+    references = [
+        (b"thmb" if item.kind == b"av01" else b"cdsc", number, [1]) for number, item in zip(numbers, items, strict=True)
+    ]
+    return avif_grid._file(tile, [avif_grid._Item(b"av01", picture.data, picture.properties), *items], references)
+
+
+@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+def test_nothing_hides_in_an_avifs_items_wherever_they_lie(tmp_path: Path, place: int) -> None:
+    small = avif_grid._pictures(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))[0]
+    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    # libavif wants something beside the tables
+    beside = avif_grid._IN_TABLE
+    json = avif_grid._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
+    thumbnail = avif_grid._Item(b"av01", small.data, small.properties)
+    source = avif_of(tmp_path, exif, words, thumbnail, json)
+    out = settled(tmp_path, source, "AVIF")
+    assert len(out) < len(source)
+    for secret in (b"SECRET", small.data, *pictures.SECRETS.values()):
+        assert secret not in out
+    for text in (pictures.COPYRIGHT, *pictures.ALT_TEXT.values()):
+        assert text.encode() in out
+    assert np.array_equal(frames(source)[0], frames(out)[0])
+    assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
+    path = pictures.write(tmp_path, out)
+    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize("animated", [False, True])
+def test_nothing_hides_in_an_avifs_further_boxes(tmp_path: Path, *, animated: bool) -> None:
+    plain = (
+        pictures.animated("AVIF", [100, 200, 300], quality=30)
+        if animated
+        else pictures.saved(pictures.photo(64, 48), "AVIF", quality=30)
+    )
+    plain = settled(tmp_path, plain, "AVIF")
+    secrets = box(b"uuid", bytes(16) + b"SECRET") + box(b"free", b"SECRET") + box(b"abcd", b"SECRET")
+    assert optimized(tmp_path, plain + secrets, "AVIF") == plain
+    if animated:
+        moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
+        user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
+        size = struct.pack(">I", moov.end - moov.start + len(user_data))
+        # picture data lie behind, and all offsets with them
+        grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
+        source = shifted(grown, moov.end, len(user_data))
+        assert len(frames(source)) == 3
+        assert optimized(tmp_path, source, "AVIF") == plain
+
+
+def shifted(data: bytes, start: int, by: int) -> bytes:
+    """The AVIF whose tables point to what lay behind `start` where it lies now."""
+    out = bytearray(data)
+    fields = [
+        (extent.offset_field, extent.offset) for item in avif_container._all_items(data) for extent in item.extents
+    ]
+    for table, size in avif_container._chunk_offset_tables(data):
+        (count,) = struct.unpack(">I", data[table.body + 4 : table.body + 8])
+        places = [table.body + 8 + number * size for number in range(count)]
+        fields += [((at, size), int.from_bytes(data[at : at + size], "big")) for at in places]
+    for (position, size), offset in fields:
+        if offset >= start:
+            out[position : position + size] = (offset + by).to_bytes(size, "big")
+    return bytes(out)
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_packet_in_a_box_of_its_own_stays_there(tmp_path: Path, *, secret: bool) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    uuid = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
+    private = b"<xmpMM:History>SECRET</xmpMM:History>" if secret else b""
+    packet_bytes = pictures.xmp_packet().replace(b"<dc:creator>", private + b"<dc:creator>")
+    out = settled(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
+    assert b"SECRET" not in out
+    path = pictures.write(tmp_path, out)
+    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+@pytest.mark.parametrize("from_a_base", [False, True])
+def test_an_avifs_metadata_in_pieces_is_read_and_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, from_a_base: bool
+) -> None:
+    def locations(items: Sequence[avif_grid._Item], start: int) -> bytes:
+        """Like the table that is written, but with metadata in three pieces."""
+        at, entries = {avif_grid._IN_FILE: start, avif_grid._IN_TABLE: 0}, b""
+        for number, item in enumerate(items, 1):
+            length, begin = len(item.content), at[item.place]
+            sizes = [length] if length < 1000 else [10, length // 2, length - 10 - length // 2]
+            entries += struct.pack(">HHHIH", number, item.place, 0, begin if from_a_base else 0, len(sizes))
+            for size in sizes:
+                offset = at[item.place] - begin if from_a_base else at[item.place]
+                entries += struct.pack(">II", offset, size)
+                at[item.place] += size
+        return avif_grid._full_box(b"iloc", struct.pack(">BBH", 0x44, 0x40, len(items)) + entries, version=1)
+
+    monkeypatch.setattr(avif_grid, "_locations", locations)
+    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    other = avif_grid._Item(b"mime", b"{}", place=avif_grid._IN_TABLE, content_type=b"application/json\0")
+    source = avif_of(tmp_path, exif, words, other)
+    out = settled(tmp_path, source, "AVIF")
+    assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
+    path = pictures.write(tmp_path, out)
+    assert len(read_embedded(path, probe(path, MANY)).alt_text) == 2
+    assert np.array_equal(frames(source)[0], frames(out)[0])

@@ -1,15 +1,18 @@
 """AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
 
-Metadata blocks are items: `with_blocks` replaces their bytes in place and moves every offset that points behind them,
-so that picture data and sample tables stay bit for bit.
+Metadata blocks are items: `with_blocks` replaces their bytes in place, takes out boxes that no picture needs, and moves
+every offset that points behind them, so that picture data and sample tables stay bit for bit. It is a long file because
+reading and rewriting go through the same tables.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
 from imgproc_local.domain.errors import BrokenImage
@@ -26,6 +29,15 @@ _MAX_CHUNK_OFFSETS = 100_000
 NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
 NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
 """What items hold whose content had to go: they themselves can't."""
+_EMPTY = b"\n"
+"""A piece of no bytes would mean all there are."""
+_XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
+"""Source: XMP specification part 3, 1.2.7."""
+_TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
+_CONTAINERS = frozenset((b"meta", b"moov", b"trak", b"mdia", b"minf"))
+_LEVELS = 4
+"""As deep they stand in one another: `moov`, `trak`, `mdia`, `minf`."""
+_NEEDLESS = frozenset((b"uuid", b"udta", b"free", b"skip", b"xml ", b"bxml"))
 
 _ORIENTATIONS = {
     (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
@@ -44,20 +56,30 @@ class Box(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """One piece of an item, and the `(position, size in bytes)` of the fields that hold its offset and length."""
+    """One piece of an item, from `offset` of the file on.
+
+    The table says it from `base` on, which is said of the whole item. Fields are `(position, size in bytes)`.
+    """
 
     offset: int
     length: int
+    base: int
     offset_field: tuple[int, int]
+    base_field: tuple[int, int]
     length_field: tuple[int, int]
 
 
 class Item(Struct):
+    """`kind_at` is where its kind stands. Bases in the table count from `counted_from`; those of extents don't."""
+
     id: int
     kind: bytes = b""
     content_type: bytes = b""
     in_file: bool = True
+    in_table: bool = False
     extents: list[Extent] = []
+    kind_at: int = 0
+    counted_from: int = 0
 
 
 def boxes(data: Data, start: int, end: int, most: int = _MAX_BOXES) -> Iterator[Box]:
@@ -233,6 +255,14 @@ def _items(data: Data, meta: Box) -> list[Item]:
     if table is None or names is None:
         return []
     found = {item.id: item for item in _locations(data, table)}
+    beside = _find(data, meta, b"idat")
+    for item in found.values():
+        if item.in_table and beside is not None:
+            item.counted_from = beside.body
+            item.extents = [
+                structs.replace(each, offset=each.offset + beside.body, base=each.base + beside.body)
+                for each in item.extents
+            ]
     version = data[names.body]
     for box in boxes(data, names.body + (8 if version else 6), names.end, _MAX_LISTED):
         if box.kind != b"infe" or data[box.body] < 2:
@@ -241,7 +271,7 @@ def _items(data: Data, meta: Box) -> list[Item]:
         (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table")
         at = box.body + 4 + (4 if wide else 2) + 2
         if number in found:
-            found[number].kind = data[at : at + 4]
+            found[number].kind, found[number].kind_at = data[at : at + 4], at
             if found[number].kind == b"mime":
                 texts = data[at + 4 : min(box.end, at + 4 + _MAX_MIME_BYTES)].split(b"\0", 2)
                 found[number].content_type = texts[1] if len(texts) > 1 else b""
@@ -265,7 +295,8 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
     listed = 0
     for _ in range(take(4 if version == 2 else 2)):
         item = Item(take(4 if version == 2 else 2))
-        item.in_file = (take(2) & 15) == 0 if version else True
+        method = take(2) & 15 if version else 0
+        item.in_file, item.in_table = method == 0, method == 1
         take(2)
         base_at, base = at, take(base_size)
         pieces = take(2)
@@ -278,34 +309,64 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
             offset_at, offset = at, take(offset_size)
             length_at, length = at, take(length_size)
             # writers keep the position in the base and leave the offset 0, or the other way round
-            field = (base_at, base_size) if base and pieces == 1 else (offset_at, offset_size)
-            item.extents.append(Extent(base + offset, length, field, (length_at, length_size)))
+            fields = ((offset_at, offset_size), (base_at, base_size), (length_at, length_size))
+            item.extents.append(Extent(base + offset, length, base, *fields))
         yield item
 
 
-def _metadata_items(data: Data) -> list[tuple[str, Item, Extent]]:
-    """The EXIF and XMP items that lie whole in the file, in one piece."""
+def _metadata_items(data: Data) -> list[tuple[str, Item]]:
+    """The items that are no pictures, as `exif`, `xmp` or `other`, where all their pieces lie in the file."""
     found = []
     for item in _all_items(data):
         xmp = item.kind == b"mime" and item.content_type == b"application/rdf+xml"
-        if (item.kind != b"Exif" and not xmp) or not item.in_file or len(item.extents) != 1:
+        if item.kind not in (b"Exif", b"mime", b"uri ") or not _is_here(data, item):
             continue
-        extent = item.extents[0]
-        if extent.offset + extent.length <= len(data):
-            found.append(("xmp" if xmp else "exif", item, extent))
+        found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
     if len(found) > _MAX_METADATA_ITEMS:
         raise BrokenImage(f"The AVIF has more than {_MAX_METADATA_ITEMS} items of metadata.")
     return found
 
 
+def _is_here(data: Data, item: Item) -> bool:
+    pieces = all(0 < each.length <= len(data) - each.offset for each in item.extents)
+    return bool(item.extents) and pieces and (item.in_file or bool(item.counted_from))
+
+
+def _xmp_box(data: Data) -> tuple[int, int] | None:
+    """Where the packet in a box of its own begins and ends, as Adobe's programs write it."""
+    for box in boxes(data, 0, len(data)):
+        if box.kind == b"uuid" and data[box.body : box.body + 16] == _XMP_UUID:
+            return box.body + 16, box.end
+    return None
+
+
+def _thumbnails(data: Data) -> list[Item]:
+    """The items that show the picture once more, small."""
+    meta = meta_box(data)
+    references = _find(data, meta, b"iref")
+    if references is None:
+        return []
+    form = ">I" if data[references.body] else ">H"
+    small = {
+        unpack(form, data, box.body, "item references")[0]
+        for box in boxes(data, references.body + 4, references.end, _MAX_LISTED)
+        if box.kind == b"thmb"
+    }
+    return [item for item in _items(data, meta) if item.id in small and item.kind == b"av01" and _is_here(data, item)]
+
+
 def read_blocks(data: Data) -> Blocks:
     found: dict[str, bytes] = {}
-    for name, _, extent in _metadata_items(data):
-        if name not in found and 4 < extent.length <= MAX_BLOCK_BYTES:
-            raw = data[extent.offset : extent.offset + extent.length]
+    for name, item in _metadata_items(data):
+        if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
+            first, *others = (data[each.offset : each.offset + each.length] for each in item.extents)
+            raw = b"".join([first, *(piece for piece in others if piece != _EMPTY)])
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
+    packet = _xmp_box(data)
+    if packet is not None and packet[1] - packet[0] <= MAX_BLOCK_BYTES:
+        found.setdefault("xmp", data[packet[0] : packet[1]])
     for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
@@ -315,20 +376,35 @@ def read_blocks(data: Data) -> Blocks:
 def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with the contents of its EXIF and XMP items exchanged for these, or emptied.
 
+    Other items that are no pictures are emptied, so are thumbnails; boxes of programs' own and free space go.
     A block for which the file has no item is not written; `blocks.icc` is not looked at: the profile stays as it is.
     """
     new = {
         "exif": b"\0\0\0\0" + (blocks.exif or NO_EXIF),
         "xmp": blocks.xmp or NO_XMP,
+        "other": _EMPTY,
     }
+    thumbnails = _thumbnails(data)
     edits = set()
     lengths = {}
-    for name, _, extent in _metadata_items(data):
-        edits.add((extent.offset, extent.offset + extent.length, new[name]))
-        lengths[extent.length_field] = len(new[name])
+    items = _metadata_items(data)
+    for name, item in [*items, *(("other", item) for item in thumbnails)]:
+        for number, extent in enumerate(item.extents):
+            content = new[name] if number == 0 else _EMPTY
+            edits.add((extent.offset, extent.offset + extent.length, content))
+            lengths[extent.length_field] = len(content)
+    packet = _xmp_box(data)
+    stays = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in items) else None
+    if stays:
+        edits.add((*stays, new["xmp"]))
+    edits |= {(box.start, box.end, b"") for box in _needless(data) if not stays or box.end != stays[1]}
     # the same bytes may be an item of the file and of a track
     ordered = sorted(edits)
+    if any(one[1] > other[0] for one, other in pairwise(ordered)):
+        raise BrokenImage("The AVIF is damaged: its metadata lie one upon the other.")
     out = bytearray(data)
+    for item in thumbnails:
+        out[item.kind_at : item.kind_at + 4] = b"free"
     _move(out, data, ordered)
     for (position, size), length in lengths.items():
         out[position : position + size] = length.to_bytes(size, "big")
@@ -337,19 +413,48 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     return bytes(out)
 
 
-def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
-    """Rewrites every offset and box size for edits that lie in mdat boxes behind all tables, or before them."""
+def _needless(data: Data) -> list[Box]:
+    """The boxes that no picture needs, and nothing points into: programs' own, free space, user data."""
+    referred = [each.offset for item in _all_items(data) for each in item.extents]
+    for table, size in _chunk_offset_tables(data):
+        (count,) = unpack(">I", data, table.body + 4, "chunk table")
+        end = min(table.end, table.body + 8 + size * min(count, _MAX_CHUNK_OFFSETS))
+        referred += [int.from_bytes(data[at : at + size], "big") for at in range(table.body + 8, end, size)]
+    found = [box for box in boxes(data, 0, len(data)) if box.kind not in _TOP_LEVEL]
+    for start, end in _insides(data, 0, len(data)):
+        found += [box for box in boxes(data, start, end) if box.kind in _NEEDLESS]
+    referred.sort()
+    return [box for box in found if bisect_left(referred, box.start) == bisect_left(referred, box.end)]
 
-    def moved(offset: int) -> int:
-        return offset + sum(len(content) - (end - start) for start, end, content in edits if end <= offset)
+
+def _insides(data: Data, start: int, end: int, levels: int = _LEVELS) -> Iterator[tuple[int, int]]:
+    """Where the boxes in boxes that may hold needless ones begin and end, at every level."""
+    for box in boxes(data, start, end) if levels else ():
+        if box.kind in _CONTAINERS:
+            inside = box.body + (4 if box.kind == b"meta" else 0)
+            yield inside, box.end
+            yield from _insides(data, inside, box.end, levels - 1)
+
+
+def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
+    """Rewrites every offset and box size for edits of picture data, data beside the tables, or whole boxes."""
+    ends = [end for _, end, _ in edits]
+    changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
+
+    def change_before(offset: int) -> int:
+        return changes[bisect_right(ends, offset)]
 
     fields: dict[tuple[int, int], int] = {}
     for item in _all_items(data):
         for extent in item.extents:
-            if item.in_file:
-                change = moved(extent.offset) - extent.offset
-                position, size = extent.offset_field
-                fields.setdefault((position, size), int.from_bytes(data[position : position + size], "big") + change)
+            if item.in_file or item.counted_from:
+                moved = (
+                    (extent.offset_field, change_before(extent.offset) - change_before(extent.base)),
+                    (extent.base_field, change_before(extent.base) - change_before(item.counted_from)),
+                )
+                for (position, size), change in moved:
+                    stored = int.from_bytes(data[position : position + size], "big")
+                    fields.setdefault((position, size), stored + change)
     offsets = 0
     for table, size in _chunk_offset_tables(data):
         (count,) = unpack(">I", data, table.body + 4, "chunk table")
@@ -360,15 +465,17 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
             position = table.body + 8 + number * size
             if position + size > table.end:
                 raise BrokenImage("The AVIF is damaged: its chunk table is longer than its box.")
-            fields[position, size] = moved(int.from_bytes(data[position : position + size], "big"))
-    for box in boxes(data, 0, len(data)):
-        change = sum(len(new) - (end - start) for start, end, new in edits if box.body <= start and end <= box.end)
-        if change and box.kind != b"mdat":
-            raise BrokenImage("The AVIF keeps its metadata where no other program does.")
-        size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
-        stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
-        if change and stored:
-            fields[size_field] = stored + change
+            offset = int.from_bytes(data[position : position + size], "big")
+            fields[position, size] = offset + change_before(offset)
+    for start, end in [(0, len(data)), *_insides(data, 0, len(data))]:
+        for box in boxes(data, start, end):
+            inside = [edit for edit in edits if box.body <= edit[0] and edit[1] <= box.end]
+            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS):
+                raise BrokenImage("The AVIF keeps its metadata where no other program does.")
+            size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
+            stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
+            if inside and stored:
+                fields[size_field] = stored + sum(len(new) - (end - start) for start, end, new in inside)
     for (position, size), value in fields.items():
         out[position : position + size] = value.to_bytes(size, "big")
 
