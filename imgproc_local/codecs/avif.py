@@ -50,15 +50,14 @@ MAX_TILE_PIXELS = 8_400_000
 MAX_SIDE_PX = 16384
 """libvips writes no larger HEIF."""
 
-_HDR_TRANSFERS = (16, 18)
-
 
 @at_border("The AVIF can't be optimised")
 def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
     """A smaller AVIF, None where nothing smaller came out.
 
     A still picture of 8 bits is encoded anew where it is finer than what is written here and that saves much. All
-    others (animations, more bits, HDR) keep their picture data bit for bit and lose only metadata that must go.
+    others (animations, more bits, HDR, wide gamuts told by numbers) keep their picture data bit for bit and lose only
+    metadata that must go.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -67,9 +66,8 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         clean = metadata.cleaned(data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new))
         best = clean
         image = open_upright(path, info)
-        hdr = container.transfer_characteristics(data) in _HDR_TRANSFERS
         too_long = max(info.width_px, info.height_px) > MAX_SIDE_PX
-        if hdr or too_long or info.frames > 1 or image.format != "uchar":
+        if container.has_own_colours(data) or too_long or info.frames > 1 or image.format != "uchar":
             finish(image, check_stop, "avg")
         else:
             kept, profile = metadata.kept(blocks, info.format, Format.AVIF), kept_profile(blocks.icc)

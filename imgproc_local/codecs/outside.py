@@ -29,7 +29,6 @@ MAX_MEAN_ERROR = 8.0
 """Of 255 steps, between original and result scaled down: far above what compression does, far below another picture."""
 MAX_ALPHA_ERROR = 0.02
 
-_HDR_TRANSFERS = (16, 18)
 _WITH_BLOCKS = {
     Format.JPEG: jpeg.with_blocks,
     Format.PNG: png.with_blocks,
@@ -66,8 +65,7 @@ def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
     if info.format is Format.AVIF:
         # an AVIF without metadata items has no place to put any
         kept = metadata.kept(blocks, Format.AVIF, Format.AVIF)
-        hdr = avif.transfer_characteristics(data) in _HDR_TRANSFERS
-        return hdr or info.orientation != 1 or any((kept.exif, kept.xmp, profile))
+        return avif.has_own_colours(data) or info.orientation != 1 or any((kept.exif, kept.xmp, profile))
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -167,15 +168,16 @@ def test_an_animated_avif_keeps_every_frame_and_loses_what_must_go(tmp_path: Pat
         assert np.array_equal(old, new)
 
 
-def test_an_hdr_picture_keeps_its_very_samples(tmp_path: Path) -> None:
-    source = pictures.full_avif()
+@pytest.mark.parametrize("numbers", [(1, 16), (12, 13), (9, 18)])
+def test_colours_told_by_numbers_stay_with_their_very_samples(tmp_path: Path, numbers: tuple[int, int]) -> None:
+    source = pictures.saved(pictures.photo(320, 240), "AVIF", quality=100, exif=pictures.tiff())
+    assert len(optimized(tmp_path, source) or b"") < 0.5 * len(source)
     at = source.index(b"colrnclx") + 8
-    hdr = source[: at + 2] + (16).to_bytes(2, "big") + source[at + 4 :]
-    assert container.transfer_characteristics(hdr) == 16
-    out = optimized(tmp_path, hdr)
+    wide = source[:at] + struct.pack(">HH", *numbers) + source[at + 4 :]
+    out = optimized(tmp_path, wide)
     assert out is not None
-    assert container.transfer_characteristics(out) == 16
-    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(hdr)))
+    assert container.colour_description(out) == container.colour_description(wide) == numbers
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(wide)))
 
 
 @pytest.mark.parametrize("size", [0, 14, 200, 5000])

@@ -31,6 +31,8 @@ NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
 """What items hold whose content had to go: they themselves can't."""
 _EMPTY = b"\n"
 """A piece of no bytes would mean all there are."""
+_SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
+"""BT.709's or not said; those of sRGB or like it. Source: ITU-T H.273, 8.1 and 8.2."""
 _XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
 _TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
@@ -241,12 +243,19 @@ def _has_alpha(data: Data, meta: Box) -> bool:
     return any(b":alpha" in data[box.body : box.end] or b":auxid:1" in data[box.body : box.end] for box in auxiliary)
 
 
-def transfer_characteristics(data: Data) -> int | None:
-    """The primary item's transfer function by its CICP number, None where it is not said. 16 is PQ, 18 is HLG."""
+def colour_description(data: Data) -> tuple[int, int] | None:
+    """The primary item's colour primaries and transfer function by their CICP numbers, None where they are not said."""
     for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
-            return unpack(">HH", data, box.body + 4, "colour description")[1]
+            primaries, transfer = unpack(">HH", data, box.body + 4, "colour description")
+            return primaries, transfer
     return None
+
+
+def has_own_colours(data: Data) -> bool:
+    """Whether the picture says by numbers that its colours are of a wide gamut or HDR, which encoders drop."""
+    primaries, transfer = colour_description(data) or (1, 13)
+    return primaries not in _SRGB_PRIMARIES or transfer not in _SDR_TRANSFERS
 
 
 def _items(data: Data, meta: Box) -> list[Item]:
