@@ -143,7 +143,8 @@ def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
 
 def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
     """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation, None where that is nothing at all."""
-    fields = {tag: _ended(tag, raw) for tag, raw in texts.items() if raw.strip(b"\0 ")}
+    ended = {tag: _ended(tag, raw) for tag, raw in texts.items()}
+    fields = {tag: raw for tag, raw in ended.items() if raw.strip(b"\0 ")}
     tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
     if not tags:
         return None

@@ -56,17 +56,20 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         blocks = metadata.read_blocks(data, Format.JPEG)
         gain_map = container.gain_map(data)
         if gain_map is not None:
-            tail = _cleaned_gain_map(gain_map)
+            marks, tail = container.gain_map_marks(data), _cleaned_gain_map(gain_map)
             clean = metadata.cleaned(
                 data,
                 blocks,
                 Format.JPEG,
-                lambda new, _: container.with_blocks_and_gain_map(data, new, tail),
+                lambda new, _: container.with_blocks_and_gain_map(data, new, marks, tail),
                 orientation=info.orientation,
                 gain_map_bytes=len(tail),
             )
             _decode_through(path, info, check_stop)
-            best = _rescanned_with_gain_map(clean, tail, info, check_stop) or clean
+            packed = _rescanned(clean[: -len(tail)], info, check_stop)
+            best = clean
+            if packed is not None:
+                best = container.with_blocks_and_gain_map(packed, container.read_blocks(packed), marks, tail)
             return best if len(best) < len(data) else None
         clean = _cleaned(data, blocks, info)
         size_bytes, clean_bytes = len(data), len(clean)
@@ -120,13 +123,6 @@ def _cleaned_gain_map(gain_map: bytes) -> bytes:
     kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, gain_map_bytes=0)
     clean = container.with_blocks(gain_map, Blocks(xmp=kept.xmp, icc=blocks.icc))
     return clean[:2] + container.gain_map_marks(gain_map) + clean[2:]
-
-
-def _rescanned_with_gain_map(clean: bytes, tail: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
-    packed = _rescanned(clean[: -len(tail)], info, check_stop)
-    if packed is None:
-        return None
-    return container.with_blocks_and_gain_map(packed, container.read_blocks(packed), tail)
 
 
 def _encoded(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs import avif, gif, jpeg, metadata, png, webp, xmp
+from imgproc_local.codecs import avif, exif, gif, jpeg, metadata, png, webp, xmp
 from imgproc_local.codecs.metadata import read_embedded
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
@@ -402,3 +402,12 @@ def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_pat
         0xED, b"Photoshop 3.0\0" + pictures.photoshop(run)
     )
     assert _read(tmp_path, _made(tmp_path, "JPEG", block)).copyright == "(c) Owner"
+
+
+def test_a_field_that_ends_before_it_begins_is_not_written(tmp_path: Path) -> None:
+    fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
+    source = _made(tmp_path, "JPEG", _exif(fields))
+    main = exif.read_ifd(metadata.read_blocks(source, Format.JPEG).exif or b"")
+    assert main == {0x8298: b"(c) Owner\0"}
+    path = pictures.write(tmp_path, source)
+    assert jpeg.optimize(path, probe(path, MANY), never_stop) is None

@@ -258,13 +258,13 @@ def _scans(data: Data, start: int) -> list[bytes]:
     return [*found, data[start : picture_end(data)]]
 
 
-def with_blocks_and_gain_map(data: Data, blocks: Blocks, tail: bytes) -> bytes:
-    """Like `with_blocks`, with the gain map `tail` behind it.
+def with_blocks_and_gain_map(data: Data, blocks: Blocks, marks: bytes, tail: bytes) -> bytes:
+    """Like `with_blocks`, with what ISO wants said of it and the gain map `tail` behind it.
 
     Programs find it through the multi-picture index, whose sizes and offsets are written anew.
     """
     primary = with_blocks(data, blocks)
-    head = primary[:2] + gain_map_marks(data)
+    head = primary[:2] + marks
     index_bytes = 4 + len(MPF) + 82
     primary_bytes = len(head) + index_bytes + len(primary) - 2
     # offsets count from the index's own TIFF header
