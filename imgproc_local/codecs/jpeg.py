@@ -54,9 +54,9 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.JPEG)
-        gain_map = container.gain_map(data)
-        if gain_map is not None:
-            marks, tail = container.gain_map_marks(data), _cleaned_gain_map(gain_map)
+        gain_map, marks = container.gain_map(data), container.gain_map_marks(data)
+        if gain_map is not None and (marks or _tells_of_gain_map(blocks)):
+            tail = _cleaned_gain_map(gain_map)
             clean = metadata.cleaned(
                 data,
                 blocks,
@@ -115,6 +115,12 @@ def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | 
         return None
     packed = rescanned(clean, check_stop)
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
+
+
+def _tells_of_gain_map(blocks: Blocks) -> bool:
+    """Whether programs will still learn of the gain map from the words that stay: XMP may be broken."""
+    packet = metadata.kept(blocks, Format.JPEG, Format.JPEG, gain_map_bytes=0).xmp or b""
+    return any(mark in packet for mark in container.GAIN_MAP_MARKS)
 
 
 def _cleaned_gain_map(gain_map: bytes) -> bytes:

@@ -133,6 +133,14 @@ def test_of_what_follows_a_picture_only_the_gain_map_stays_and_without_its_metad
     assert np.array_equal(frames(before)[0], frames(gain_map)[0])
 
 
+def test_a_gain_map_that_only_broken_xmp_tells_of_goes(tmp_path: Path) -> None:
+    source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
+    broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
+    assert jpeg_container.gain_map(settled(tmp_path, source, "JPEG")) is not None
+    out = settled(tmp_path, broken, "JPEG")
+    assert out.count(b"\xff\xd8\xff") == 1
+
+
 def test_nothing_hides_inside_the_frames_of_an_animated_webp(tmp_path: Path) -> None:
     plain = settled(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
     hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")

@@ -1,8 +1,8 @@
 """AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
 
 Metadata blocks are items: `with_blocks` replaces their bytes in place, takes out boxes that no picture needs, and moves
-every offset that points behind them, so that picture data and sample tables stay bit for bit. It is a long file because
-reading and rewriting go through the same tables.
+every offset that points behind them, so that picture data and sample tables stay bit for bit. It is one long file
+because reading and rewriting go through the same tables.
 """
 
 from __future__ import annotations
