@@ -161,6 +161,10 @@ def test_nothing_hides_in_a_gifs_extensions(tmp_path: Path) -> None:
     first = next(block.start for block in gif_container.blocks(plain) if block.label == gif_container.CONTROL)
     out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b", "GIF")
     assert out == plain
+    control, loop = b"\x21\xf9\x04" + plain[first + 3 : first + 7], b"\x03\x01\x02\0"
+    assert plain.count(control + b"\0") == plain.count(loop + b"\0") == 1
+    source = plain.replace(control, control + b"\x06SECRET").replace(loop, loop + b"\x06SECRET")
+    assert optimized(tmp_path, source, "GIF") == plain
 
 
 def box(kind: bytes, body: bytes) -> bytes:

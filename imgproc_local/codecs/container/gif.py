@@ -154,6 +154,11 @@ def _joined(sub_blocks: bytes) -> bytes:
     return bytes(out)
 
 
+def _first_sub_block(data: Data, start: int, at: int) -> bytes:
+    """An extension with no more than the sub-block that programs read."""
+    return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
+
+
 def with_blocks(data: Data, new: Blocks) -> bytes:
     """The file with these metadata blocks and no others; frames, delays and loop count stay bit for bit.
 
@@ -173,9 +178,9 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
             control = b""
         elif block.label == CONTROL:
             # the last one before a frame counts: others were of texts to draw, which no program does
-            control = data[block.start : block.end]
+            control = _first_sub_block(data, block.start, block.body)
         elif block.name in LOOPS:
-            out.append(data[block.start : block.end])
+            out.append(_first_sub_block(data, block.start, block.start + 14))
     if new.xmp:
         out.append(b"\x21\xff\x0b" + XMP + new.xmp + _MAGIC_TRAILER)
     out.append(b"\x3b")
