@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyvips
+from msgspec import structs
 from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, apng, avif, gif, png, webp
@@ -24,10 +25,11 @@ from imgproc_local.domain.image import Format, ImageInfo
 if not features.check("avif"):  # where Pillow's own build has none, its plugin is installed
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
 
-AVIF_QUALITY = 60
 AVIF_SPEED = 8
-WEBP_QUALITY = 75
 WEBP_EFFORT = 3
+STRIP_FRAMES, STRIP_PIXELS, STRIP_WITHIN_PIXELS = 8, 600_000, 24_000_000
+"""So many frames, of together so many pixels, stand for an animation, chosen evenly from its first so many pixels."""
+
 WEBP_LONGEST_MS, WEBP_MOST_PLAYS = 2**24 - 1, 2**16 - 1
 """What a WebP has room for: 4.6 hours, and so many times."""
 
@@ -77,29 +79,78 @@ def delays_ms(path: Path, info: ImageInfo) -> list[int]:
         return [min(delay, WEBP_LONGEST_MS) for delay in _TIMING[info.format](data)[0]]
 
 
-def encode_webp(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
-    """The animation as WebP without metadata, its delays and number of plays kept."""
+def strip(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
+    """Some of the frames, one below the other, in memory: by them an animation's quality is searched."""
+    with opened(path) as data, _shown(path, data, info) as shown:
+        frames = _Frames(shown, info, check_stop)
+        return _strip(frames, _chosen(info))
+
+
+def strip_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
+    """The same frames of what the animation that `info` tells of was encoded to."""
+    with Image.open(io.BytesIO(encoded)) as source:
+
+        def shown(frame: int) -> Image.Image:
+            source.seek(frame)
+            return source.convert("RGBA" if source.has_transparency_data else "RGB")
+
+        count = getattr(source, "n_frames", 1)
+        still = structs.replace(info, frames=count, orientation=1)
+        return _strip(_Frames(shown, still, check_stop), [min(number, count - 1) for number in _chosen(info)])
+
+
+def _chosen(info: ImageInfo) -> list[int]:
+    frame_pixels = info.width_px * info.height_px
+    within = min(info.frames, max(1, STRIP_WITHIN_PIXELS // frame_pixels))
+    count = min(within, STRIP_FRAMES, max(1, STRIP_PIXELS // frame_pixels))
+    return [int((number + 0.5) * within / count) for number in range(count)]
+
+
+def _strip(frames: _Frames, numbers: list[int]) -> pyvips.Image:
+    pictures = []
+    for number in numbers:
+        frames.seek(number)
+        rows, bands = frames.tobytes(), len(frames.getbands())
+        picture = pyvips.Image.new_from_memory(rows, frames.width, frames.height, bands, "uchar")
+        pictures.append(picture.copy(interpretation="srgb"))
+    return pyvips.Image.arrayjoin(pictures, across=1).copy_memory()
+
+
+def encode_webp(path: Path, info: ImageInfo, quality: int | None, check_stop: CheckStop) -> bytes:
+    """The animation as WebP without metadata, its delays and number of plays kept; lossless without a quality."""
     options: dict[str, Any] = {
-        "quality": WEBP_QUALITY,
+        "lossless": quality is None,
+        "quality": 75 if quality is None else quality,
         "method": WEBP_EFFORT,
-        "allow_mixed": True,
+        "allow_mixed": quality is not None,
         "minimize_size": False,
     }
     return _encode(path, info, check_stop, "WEBP", WEBP_LONGEST_MS, WEBP_MOST_PLAYS, **options)
 
 
-def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, check_stop: CheckStop) -> bytes:
+def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check_stop: CheckStop) -> bytes:
     """The animation as an AVIF sequence with these metadata blocks, its delays and number of plays kept."""
-    more = {
+    more: dict[str, Any] = {
         name: block
         for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp), ("icc_profile", blocks.icc))
         if block
     }
-    options: dict[str, Any] = {"quality": AVIF_QUALITY, "speed": AVIF_SPEED, "max_threads": 1, **more}
-    encoded = _encode(path, info, check_stop, "AVIF", **options)
+    encoded = _encode(path, info, check_stop, "AVIF", **_avif_options(quality), **more)
     with opened(path) as data:
         _, plays = _TIMING[info.format](data)
     return avif.with_plays(encoded, plays)
+
+
+def encode_frame_avif(frame: pyvips.Image, quality: int) -> bytes:
+    """A still picture, RGB or RGBA, as AVIF, encoded like a frame of an animation."""
+    mode, out = "RGBA" if frame.hasalpha() else "RGB", io.BytesIO()
+    pixels = bytes(frame.write_to_memory())
+    Image.frombytes(mode, (frame.width, frame.height), pixels).save(out, "AVIF", **_avif_options(quality))
+    return out.getvalue()
+
+
+def _avif_options(quality: int) -> dict[str, Any]:
+    return {"quality": quality, "speed": AVIF_SPEED, "subsampling": "4:4:4", "max_threads": 1}
 
 
 def _encode(

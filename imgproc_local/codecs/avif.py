@@ -17,7 +17,7 @@ from imgproc_local.codecs import animation, metadata
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks, avif_grid
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.conversion import Form, quality_for, smaller, smallest
+from imgproc_local.codecs.conversion import Form, quality_for, settled, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
@@ -46,6 +46,9 @@ next to none.
 GRID_FROM_PIXELS = 24_000_000
 MAX_TILE_PIXELS = 8_400_000
 """From here on a picture is encoded as a grid of tiles no larger than this, so that the encoder's share is bounded."""
+
+ANIMATION_QUALITIES = 1, 65, 95
+"""The lowest, the usual and the highest, as libavif counts them."""
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger HEIF."""
@@ -85,7 +88,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
 def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
     """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
 
-    `target` is the score that a still 8-bit picture is aimed at.
+    `target` is the score that the picture, or its frames, are aimed at.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -100,7 +103,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
         kept = metadata.kept(blocks, info.format, Format.AVIF)
-        return container.with_blocks(animation.encode_avif(path, info, kept, check_stop), kept)
+        return container.with_blocks(_animated(path, info, kept, target, check_stop), kept)
 
     kept = metadata.kept(blocks, info.format, Format.AVIF)
 
@@ -127,6 +130,22 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         return container.with_blocks(encoded, kept)
 
     return whole_or_error(path, info, encode)
+
+
+def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_stop: CheckStop) -> bytes:
+    """An animation whose frames look as asked."""
+    sample = Sample(animation.strip(path, info, check_stop), profile=kept.icc)
+
+    def write(_: pyvips.Image, quality: int) -> bytes:
+        return animation.encode_avif(path, info, kept, quality, check_stop)
+
+    def seen(encoded: bytes) -> pyvips.Image:
+        return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+
+    frame = animation.encode_frame_avif
+    quality = quality_for(sample, Form(frame, frame, _shown, *ANIMATION_QUALITIES, 0.0), target).quality
+    form = Form(write, write, seen, *ANIMATION_QUALITIES, 0.0)
+    return settled(sample, form, target, quality).on_sample.encoded
 
 
 def _is_graphic(image: pyvips.Image) -> bool:

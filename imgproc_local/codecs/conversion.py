@@ -69,7 +69,7 @@ class Converted(Struct, frozen=True):
     score: float
 
     def reaches(self, target: float) -> bool:
-        return self.score >= target - TOO_LOW
+        return self.score >= target - FAR_TOO_LOW
 
 
 class Form(Struct, frozen=True):
@@ -165,8 +165,13 @@ class Found(Struct, frozen=True):
 
 def quality_for(sample: Sample, form: Form, target: float) -> Found:
     """The quality for a picture of which `sample` is all that is looked at."""
+    return settled(sample, form, target, _drafted(sample, form, target))
+
+
+def settled(sample: Sample, form: Form, target: float, quality: int) -> Found:
+    """The same, beginning at a quality that is known to be near."""
     search = _Search(form, form.final, sample.image, sample.score)
-    quality = search.settled(_drafted(sample, form, target), target)
+    quality = search.settled(quality, target)
     return Found(quality, search.at(quality))
 
 

@@ -13,7 +13,7 @@ from imgproc_local.codecs import animation, metadata, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.conversion import Converted, Form, Found, glimpse, quality_for, smaller, smallest
+from imgproc_local.codecs.conversion import Converted, Form, Found, glimpse, quality_for, settled, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
@@ -33,7 +33,6 @@ CALMLY_PIXELS = 4_000_000
 BYTES_PER_POINT = 0.045
 """The logarithm of the bytes that a point of score is worth."""
 
-ANIMATION_QUALITY = 75
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this is taken for a graphic, whose sharp edges lossless WebP often stores smaller than lossy."""
 
@@ -50,8 +49,6 @@ PALETTE_SCORE = 3.0
 
 POINT_IN_COLOURS = 0.06
 """The logarithm of the bytes saved by fewer colours for each point they score above the target."""
-
-_ANIMATION_FIELDS = ("page-height", "n-pages", "delay", "loop", "gif-delay", "gif-loop", "background")
 
 NEAR_LOSSLESS = (20, 40, 60)
 NEAR_LOSSLESS_FROM = 0.6
@@ -83,7 +80,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         image = open_upright(path, info, all_frames=info.frames > 1)
         encoded: bytes | None = None
         if container.is_lossless(data):
-            encoded = _saved(_timed(image, path, info), check_stop, **_options(info, lossless=True))
+            encoded = _saved(_timed(image, path, info), check_stop, **_options(info, None))
             if info.frames > 1:
                 encoded = container.with_all_frames(encoded, animation.delays_ms(path, info))
         elif info.frames > 1:
@@ -118,7 +115,13 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
     if info.frames > 1 and info.format is Format.AVIF:
         raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")
     if info.frames > 1 and info.format is Format.PNG:
-        encoded, profile = animation.encode_webp(path, info, check_stop), kept_profile(blocks.icc)
+        profile = kept_profile(blocks.icc)
+
+        def write(quality: int | None) -> bytes:
+            encoded = animation.encode_webp(path, info, quality, check_stop)
+            return container.with_all_frames(encoded, animation.delays_ms(path, info))
+
+        encoded = _animated(path, info, write, profile, target, check_stop)
     else:
         graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
 
@@ -130,7 +133,12 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
 
             image, profile = shown()
             if info.frames > 1:
-                return _animated(info, lambda: shown()[0], profile, size_bytes, target, check_stop), profile
+
+                def write(quality: int | None) -> bytes:
+                    encoded = _saved(shown()[0], check_stop, **_options(info, quality))
+                    return container.with_all_frames(encoded, animation.delays_ms(path, info))
+
+                return _animated(path, info, write, profile, target, check_stop), profile
             image = finish(image, check_stop, "copy_memory")
             if info.pixels >= LARGE_FROM_PIXELS:
                 sample = Sample(image, profile=profile)
@@ -143,8 +151,6 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
             return _smallest(image, profile, graphic, size_bytes, target, check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
-    if info.frames > 1:
-        encoded = container.with_all_frames(encoded, animation.delays_ms(path, info))
     # an animated WebP's frames are not turned here
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
     kept = metadata.kept(blocks, info.format, Format.WEBP, orientation=orientation)
@@ -161,29 +167,33 @@ def _timed(strip: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
 
 
 def _animated(
+    path: Path,
     info: ImageInfo,
-    opened: Callable[[], pyvips.Image],
+    write: Callable[[int | None], bytes],
     profile: bytes | None,
-    size_bytes: int,
     target: float,
     check_stop: CheckStop,
 ) -> bytes:
-    """An animation whose frames look as asked, at the usual quality or lossless where they take more than they have."""
-    options = _options(info)
-    if info.pixels >= LARGE_FROM_PIXELS:
-        return _saved(opened(), check_stop, **options)
-    strip = opened()
-    strip = strip.crop(0, 0, strip.width, min(strip.height, container.MAX_SIDE_PX))
-    strip = finish(strip, check_stop, "copy_memory").copy()
-    for name in _ANIMATION_FIELDS:
-        strip.remove(name)
-    sample = Sample(strip, profile=profile)
+    """The smaller of an animation without loss and one whose frames look as asked; large ones first without loss.
+
+    `write` gives the whole of it at a quality, or lossless without one.
+    """
+    lossless = write(None)
+    if info.pixels >= LARGE_FROM_PIXELS and len(lossless) <= path.stat().st_size:
+        return lossless
+    sample = Sample(animation.strip(path, info, check_stop), profile=profile)
+
+    def whole(_: pyvips.Image, quality: int) -> bytes:
+        return write(quality)
+
+    def seen(encoded: bytes) -> pyvips.Image:
+        return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+
     quality = quality_for(sample, _form(sample, check_stop, large=True), target).quality
-    encoded = _saved(opened(), check_stop, **options | {"Q": quality})
-    if len(encoded) > size_bytes:
-        others = [options, {"lossless": True, "effort": EFFORT}]
-        encoded = min(encoded, *(_saved(opened(), check_stop, **each) for each in others), key=len)
-    return encoded
+    # frames lose more than stills: what has changed little is left as it was in the frame before
+    form = Form(whole, whole, seen, LOWEST, USUAL, HIGHEST, 0.0)
+    lossy = settled(sample, form, target, quality).on_sample
+    return lossy.encoded if lossy.reaches(target) and len(lossy.encoded) < len(lossless) else lossless
 
 
 def _smallest(
@@ -297,12 +307,12 @@ def _saved(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
     return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **options))
 
 
-def _options(info: ImageInfo, *, lossless: bool = False) -> dict[str, Any]:
-    """Those of animations, and of lossless pictures."""
+def _options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
+    """Those of animations and of lossless pictures, which have no quality."""
     effort = DRAFT_EFFORT if info.pixels >= LARGE_FROM_PIXELS else EFFORT
-    if lossless:
+    if quality is None:
         return {"lossless": True, "effort": effort}
-    return {"Q": ANIMATION_QUALITY, "mixed": True, "effort": effort}
+    return {"Q": quality, "mixed": True, "smart_subsample": True, "effort": effort}
 
 
 def require_side(info: ImageInfo) -> None:
