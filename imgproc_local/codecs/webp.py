@@ -174,14 +174,16 @@ def _animated(
     target: float,
     check_stop: CheckStop,
 ) -> bytes:
-    """The smaller of an animation without loss and one whose frames look as asked; large ones first without loss.
+    """The smaller of an animation without loss and one whose frames look as asked, where a glimpse doesn't tell which.
 
     `write` gives the whole of it at a quality, or lossless without one.
     """
-    lossless = write(None)
-    if info.pixels >= LARGE_FROM_PIXELS and len(lossless) <= path.stat().st_size:
-        return lossless
     sample = Sample(animation.strip(path, info, check_stop), profile=profile)
+    found = quality_for(sample, _form(sample, check_stop, large=True), target)
+    times = len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(found.on_sample.encoded)
+    lossless = write(None) if times < LOSSLESS_FROM or not found.on_sample.reaches(target) else None
+    if lossless and times < 1 / LOSSLESS_FROM:
+        return lossless
 
     def whole(_: pyvips.Image, quality: int) -> bytes:
         return write(quality)
@@ -189,11 +191,12 @@ def _animated(
     def seen(encoded: bytes) -> pyvips.Image:
         return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
 
-    quality = quality_for(sample, _form(sample, check_stop, large=True), target).quality
     # frames lose more than stills: what has changed little is left as it was in the frame before
     form = Form(whole, whole, seen, LOWEST, USUAL, HIGHEST, 0.0)
-    lossy = settled(sample, form, target, quality).on_sample
-    return lossy.encoded if lossy.reaches(target) and len(lossy.encoded) < len(lossless) else lossless
+    lossy = settled(sample, form, target, found.quality).on_sample
+    if lossless is None and not lossy.reaches(target):
+        lossless = write(None)
+    return lossless if lossless and (len(lossless) < len(lossy.encoded) or not lossy.reaches(target)) else lossy.encoded
 
 
 def _smallest(
