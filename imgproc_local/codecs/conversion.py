@@ -8,6 +8,7 @@ bytes to show the same: that is not answered with a picture that looks worse, fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyvips
 from msgspec import Struct, structs
@@ -18,6 +19,7 @@ from imgproc_local.codecs.search import (
     WHOLE,
     Sample,
     rise_of,
+    score,
 )
 
 WORTH_IT = 0.85
@@ -26,9 +28,13 @@ WORTH_IT = 0.85
 FINER_POINTS = 3.5
 """So much above the usual quality, at most, is it then encoded."""
 
-CHECKED_PIXELS = 4_000_000
-MANY_TILES = 54
-"""Up to so many pixels a result is scored whole, above on so many tiles: two megapixels."""
+AT_ONCE_PIXELS = 4_000_000
+"""Larger pictures are scored in bands, the original each time anew: that takes less memory."""
+
+OVER, SCANT = 1.0, 0.12
+"""So much more is aimed at where a sample of less than that part of a picture is all that is scored: it promises one to
+three points too much.
+"""
 
 DRAFTS, ROUGHLY = 3, 2.0
 """So many drafts are made, or until one comes so near the target. The slow encoder scores differently anyway."""
@@ -165,6 +171,7 @@ class Found(Struct, frozen=True):
 
 def quality_for(sample: Sample, form: Form, target: float) -> Found:
     """The quality for a picture of which `sample` is all that is looked at."""
+    target += OVER if sample.share < SCANT else 0
     return settled(sample, form, target, _drafted(sample, form, target))
 
 
@@ -194,11 +201,10 @@ def smallest(
     found = found or glimpse(sample, form, target)
     if sample.is_whole:
         return found.on_sample
-    whole = Sample(image, WHOLE if image.width * image.height <= CHECKED_PIXELS else MANY_TILES, profile)
-
-    def scored(decoded: pyvips.Image) -> float:
-        return whole.score(whole.part_of(decoded))
-
+    if image.width * image.height <= AT_ONCE_PIXELS:
+        scored = Sample(image, WHOLE, profile).score
+    else:
+        scored = partial(score, image, profile=profile)
     search = _Search(form, form.final, image, scored)
     if form.even and search.at(found.quality).score < target - FELL:
         search = _Search(form, form.even, image, scored)
