@@ -1,7 +1,7 @@
 """A still picture in another format, as small as it may be while it looks as asked.
 
-The quality is found with quick drafts of a sample, brought right with the slow encoder on the sample, and seen to be
-right on the whole result. A coarsely stored original spends its bytes on artefacts, and another format may take more
+The quality is found with quick drafts of a sample, brought nearer with the slow encoder on the sample, and right on the
+whole. A coarsely stored original spends its bytes on artefacts, and another format may take more
 bytes to show the same: that is not answered with a picture that looks worse, for the original is there to be served.
 """
 
@@ -13,14 +13,7 @@ from functools import partial
 import pyvips
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.search import (
-    TARGET_SCORE,
-    USUAL_RISE,
-    WHOLE,
-    Sample,
-    rise_of,
-    score,
-)
+from imgproc_local.codecs.search import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, rise_of, score
 
 WORTH_IT = 0.85
 """So much smaller a lossy file must become to be encoded anew in its own format."""
@@ -43,9 +36,6 @@ GLIMPSES, GLIMPSE_OFF = 2, 3.0
 """So often the slow encoder is tried on a sample, where the whole is checked afterwards: that never scores quite the
 same.
 """
-
-TOO_LOW, TOO_HIGH = 1.1, 1.6
-"""So far from the target, what counts gets another quality."""
 
 CHECKS, TOO_LOW, TOO_HIGH = 3, 1.1, 1.6
 """So often, at most, it is tried on what counts, and until so near the target."""
