@@ -55,7 +55,7 @@ class _Frames(Image.Image):
     def __init__(self, shown: Callable[[int], Image.Image], info: ImageInfo, check_stop: CheckStop) -> None:
         super().__init__()
         self._shown, self._turn, self._check_stop, self._at = shown, _TURNS.get(info.orientation), check_stop, -1
-        self.n_frames = info.frames
+        self._has_alpha, self.n_frames = info.has_alpha, info.frames
         self.seek(0)
 
     def seek(self, frame: int) -> None:
@@ -66,6 +66,7 @@ class _Frames(Image.Image):
             return
         self._check_stop()
         shown = self._shown(frame)
+        shown = shown if self._has_alpha else shown.convert("RGB")
         shown = shown if self._turn is None else shown.transpose(self._turn)
         self.im, self._mode, self._size, self._at = shown.im, shown.mode, shown.size, frame
 
@@ -77,6 +78,22 @@ def delays_ms(path: Path, info: ImageInfo) -> list[int]:
     """How long each frame is shown, as browsers play it and as far as a WebP can say it."""
     with opened(path) as data:
         return [min(delay, WEBP_LONGEST_MS) for delay in _TIMING[info.format](data)[0]]
+
+
+def as_shown(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
+    """`info` with alpha only where a frame is transparent somewhere.
+
+    Frames that hold only what changed say that they have alpha and show none; others leave holes without saying so.
+    """
+    with opened(path) as data, _shown(path, data, info) as shown:
+        for number in range(info.frames):
+            check_stop()
+            frame = shown(number)
+            if frame.mode != "RGBA":
+                break
+            if frame.getchannel("A").getextrema() != (255, 255):
+                return structs.replace(info, has_alpha=True)
+    return structs.replace(info, has_alpha=False)
 
 
 def strip(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
@@ -178,7 +195,10 @@ def _encode(
 
 @contextmanager
 def _shown(path: Path, data: Data, info: ImageInfo) -> Iterator[Callable[[int], Image.Image]]:
-    """What gives each frame, whole. Frames are asked for in their order; one that lies behind begins anew."""
+    """What gives each frame, whole, with alpha wherever it may have some.
+
+    Frames are asked for in their order; one that lies behind begins anew.
+    """
     if info.format is Format.GIF:
         yield _shown_of_gif(path, info)
     elif info.format is Format.PNG:
@@ -211,8 +231,6 @@ def _shown_of_gif(path: Path, info: ImageInfo) -> Callable[[int], Image.Image]:
 
 def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
     frames = apng.frames(data)
-    # one that is put back where nothing was leaves a hole, too
-    holes = any(frame.disposal == apng.TO_NOTHING for frame in frames) or frames[0].disposal == apng.TO_PREVIOUS
     canvas, following = Image.new("RGBA", (0, 0)), 0
 
     def shown(number: int) -> Image.Image:
@@ -232,10 +250,10 @@ def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             whole = canvas.copy()
             if before is not None:
                 canvas = before
-            elif frame.disposal in (apng.TO_NOTHING, apng.TO_PREVIOUS):
+            elif frame.disposal in (apng.TO_NOTHING, apng.TO_PREVIOUS):  # nothing was there before the first
                 canvas.paste((0, 0, 0, 0), place)
             following += 1
             if following > number:
-                return whole if info.has_alpha or holes else whole.convert("RGB")
+                return whole
 
     return shown

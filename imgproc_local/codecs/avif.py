@@ -102,7 +102,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
     if info.frames > 1:
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
-        kept = metadata.kept(blocks, info.format, Format.AVIF)
+        kept, info = metadata.kept(blocks, info.format, Format.AVIF), animation.as_shown(path, info, check_stop)
         return container.with_blocks(_animated(path, info, kept, target, check_stop), kept)
 
     kept = metadata.kept(blocks, info.format, Format.AVIF)

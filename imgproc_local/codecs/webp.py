@@ -82,7 +82,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         if container.is_lossless(data):
             encoded = _saved(_timed(image, path, info), check_stop, **_options(info, None))
             if info.frames > 1:
-                encoded = container.with_all_frames(encoded, animation.delays_ms(path, info))
+                encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
         elif info.frames > 1:
             finish(image, check_stop, "avg")
         else:
@@ -114,12 +114,14 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         size_bytes = len(data)
     if info.frames > 1 and info.format is Format.AVIF:
         raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")
+    if info.frames > 1:
+        info = animation.as_shown(path, info, check_stop)
     if info.frames > 1 and info.format is Format.PNG:
         profile = kept_profile(blocks.icc)
 
         def write(quality: int | None) -> bytes:
             encoded = animation.encode_webp(path, info, quality, check_stop)
-            return container.with_all_frames(encoded, animation.delays_ms(path, info))
+            return container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
 
         encoded = _animated(path, info, write, profile, target, check_stop)
     else:
@@ -136,7 +138,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
 
                 def write(quality: int | None) -> bytes:
                     encoded = _saved(shown()[0], check_stop, **_options(info, quality))
-                    return container.with_all_frames(encoded, animation.delays_ms(path, info))
+                    return container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
 
                 return _animated(path, info, write, profile, target, check_stop), profile
             image = finish(image, check_stop, "copy_memory")

@@ -92,15 +92,34 @@ def test_what_a_frame_of_a_gif_leaves_behind_is_what_browsers_show(tmp_path: Pat
         assert np.abs(seen(old) - new).mean() < 5
 
 
+@pytest.mark.parametrize("form", CONVERT)
+def test_holes_between_opaque_frames_stay(tmp_path: Path, form: str) -> None:
+    pages = [Image.new("RGBA", (WIDTH, HEIGHT)) for _ in range(3)]
+    for number, page in enumerate(pages):
+        page.paste((200, 40, 40, 255), (8 * number, 8 * number, 8 * number + 24, 8 * number + 24))
+    out = io.BytesIO()
+    pages[0].save(out, "GIF", save_all=True, append_images=pages[1:], duration=100, disposal=2)
+    for page, frame in zip(pages, shown(converted(tmp_path, out.getvalue(), form)), strict=True):
+        assert np.abs(seen(np.asarray(page)) - frame).mean() < 4
+
+
+def test_frames_that_only_say_that_they_have_alpha_get_none_in_an_avif(tmp_path: Path) -> None:
+    source = gif((0, WHOLE, 1, 10), (1, (6, 4, 30, 20), 1, 10), (2, (20, 10, 32, 24), 1, 10))
+    assert pyvips.Image.gifload_buffer(source, n=-1).hasalpha()
+    with Image.open(io.BytesIO(converted(tmp_path, source, "AVIF"))) as image:
+        assert not image.has_transparency_data
+
+
 def apng(
     frames: list[tuple[np.ndarray, int, int, int, int]], *, plays: int = 0, delay: tuple[int, int] = (1, 10)
 ) -> bytes:
-    """Frames as RGBA pixels, left, top, disposal and blend."""
+    """Frames as RGB or RGBA pixels, left, top, disposal and blend."""
 
     def packed(pixels: np.ndarray) -> bytes:
         return zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
 
-    out = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 6, 0, 0, 0))
+    colour = {3: 2, 4: 6}[frames[0][0].shape[2]]
+    out = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, colour, 0, 0, 0))
     out += pictures.chunk(b"acTL", struct.pack(">II", len(frames), plays))
     sequence = 0
     for number, (pixels, left, top, disposal, blend) in enumerate(frames):
@@ -143,6 +162,16 @@ def test_half_transparent_frames_of_an_apng_lie_over_what_is_there(tmp_path: Pat
         assert np.abs(seen(expected) - frame).mean() < 4
 
 
+@pytest.mark.parametrize("form", CONVERT)
+def test_an_apng_without_alpha_has_the_holes_that_its_frames_leave(tmp_path: Path, form: str) -> None:
+    to_nothing = 1
+    red, blue = (plain((*colour, 255))[..., :3] for colour in ((200, 40, 40), (40, 60, 210)))
+    found = shown(converted(tmp_path, apng([(red, 0, 0, to_nothing, 0), (blue[:24, :32], 0, 0, 0, 0)]), form))
+    assert found[0][..., 3].min() > 250
+    assert found[1][:20, :28, 3].min() > 250
+    assert found[1][28:, 36:, 3].max() < 5
+
+
 def test_a_frame_outside_of_an_apng_is_refused(tmp_path: Path) -> None:
     source = apng([(plain((9, 9, 9, 255)), 0, 0, 0, 0), (plain((0, 0, 0, 255), 20, 20), 60, 0, 0, 0)])
     with pytest.raises(Exception, match="damaged"):
@@ -166,7 +195,7 @@ def test_a_lossless_webp_keeps_frames_that_show_the_same_when_it_is_optimised(tm
     path = pictures.write(tmp_path, source)
     strip = pyvips.Image.gifload(str(path), n=-1)
     wasteful = strip.webpsave_buffer(lossless=True, effort=0)
-    wasteful = container.with_all_frames(wasteful, gif_container.read_timing(source)[0])
+    wasteful = container.with_all_frames(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
     path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
     out = webp.optimize(path, probe(path, MANY), never_stop) or wasteful
     assert container.read_timing(out) == container.read_timing(wasteful)

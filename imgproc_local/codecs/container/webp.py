@@ -172,12 +172,15 @@ def _frame(data: Data, chunk: Chunk) -> bytes:
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 
 
-def with_all_frames(data: bytes, delays_ms: Sequence[int]) -> bytes:
+def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:
     """The animation with the frames that its encoder left out because they show the same as the one before.
 
-    Each gets its own delay back: a frame of nothing is put over the one before, 40 bytes in the file. As it is where
-    the delays are no sums of these.
+    Each gets its own delay back: a frame of nothing is put over the one before, 40 bytes in the file. None is put back
+    where the delays are no sums of these. An animation that `has_alpha` says so: encoders leave that out where no frame
+    has any, but one leaves a hole.
     """
+    if has_alpha and data[12:16] == b"VP8X":
+        data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]
     out: list[tuple[bytes, bytes]] = []
     at, fewer = 0, False
     for chunk in chunks(data):
