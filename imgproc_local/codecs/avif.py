@@ -113,13 +113,18 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
 
         image, profile = shown()
         image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
+        # AVIF loses some of an alpha that says nothing, too
+        opaque = image.hasalpha() and image[image.bands - 1].min() == 255
+        if opaque:
+            image = _colour(image).copy_memory()
         if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
             form = _form(info, check_stop, graphic=_is_graphic(sample.image))
             quality = quality_for(sample, form, target).quality
             # what was decoded is given back before the encoder takes its share
             del image, sample
-            encoded = form.final(_with_blocks(shown()[0], kept, profile), quality)
+            whole = _colour(shown()[0]) if opaque else shown()[0]
+            encoded = form.final(_with_blocks(whole, kept, profile), quality)
         else:
             image, profile = srgb_where_it_fits(image, profile)
             image = _with_blocks(image, kept, profile)
@@ -146,6 +151,11 @@ def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_st
     quality = quality_for(sample, Form(frame, frame, _shown, *ANIMATION_QUALITIES, 0.0), target).quality
     form = Form(write, write, seen, *ANIMATION_QUALITIES, 0.0)
     return settled(sample, form, target, quality).on_sample.encoded
+
+
+def _colour(image: pyvips.Image) -> pyvips.Image:
+    """A picture that has alpha, without it."""
+    return image.extract_band(0, n=image.bands - 1)
 
 
 def _is_graphic(image: pyvips.Image) -> bool:

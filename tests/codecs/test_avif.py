@@ -71,6 +71,12 @@ def test_transparency_is_kept(tmp_path: Path) -> None:
     assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).mean() < 2
 
 
+@pytest.mark.parametrize("mode", ["LA", "RGBA"])
+def test_an_alpha_that_says_nothing_is_not_written(tmp_path: Path, mode: str) -> None:
+    opaque = Image.fromarray(pictures.graphic()[..., :3]).convert(mode)
+    assert not pictures.opened(converted(tmp_path, pictures.saved(opaque, "PNG"))).has_transparency_data
+
+
 def test_wide_colours_keep_their_profile_and_srgb_needs_none(tmp_path: Path) -> None:
     for form in ("JPEG", "PNG"):
         wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
