@@ -38,6 +38,9 @@ GAIN, GRAPHIC_GAIN = 2.2, 6.0
 LARGE_FROM_PIXELS = 13_000_000
 """Larger pictures are stored in 4:2:0 and 8 bits: the encoder takes 65 bytes a pixel in 4:4:4 and 10 bits, 21 so."""
 
+TINY_PIXELS = 256
+"""Up to here nothing is saved below the usual quality, and a transparent pixel would become a faint one."""
+
 FLAT_PX, FLAT_SHARE = 8, 0.25
 """A picture of which so many pixels are the same as those so far to the right and below is a graphic. Photographs have
 next to none.
@@ -191,7 +194,7 @@ def _form(info: ImageInfo, check_stop: CheckStop, *, graphic: bool) -> Form:
         lambda part, quality: encode(part, keep="none", Q=QUALITIES[quality], **usual | _DRAFT),
         final,
         _shown,
-        LOWEST,
+        USUAL if info.pixels <= TINY_PIXELS else LOWEST,
         USUAL,
         HIGHEST,
         GRAPHIC_GAIN if graphic else GAIN,

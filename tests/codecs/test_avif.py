@@ -71,6 +71,13 @@ def test_transparency_is_kept(tmp_path: Path) -> None:
     assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).mean() < 2
 
 
+@pytest.mark.parametrize("side_px", [1, 8])
+def test_a_transparent_spacer_stays_transparent(tmp_path: Path, side_px: int) -> None:
+    spacer = Image.new("RGBA", (side_px, side_px))
+    shown = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(spacer, "PNG"))).convert("RGBA"))
+    assert shown[..., 3].max() == 0
+
+
 @pytest.mark.parametrize("mode", ["LA", "RGBA"])
 def test_an_alpha_that_says_nothing_is_not_written(tmp_path: Path, mode: str) -> None:
     opaque = Image.fromarray(pictures.graphic()[..., :3]).convert(mode)
