@@ -103,7 +103,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
 def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
     """The picture as WebP; an animation keeps its frames, delays and loop count.
 
-    `target` is the score that a still picture is aimed at.
+    `target` is the score that the picture, or its frames, are aimed at.
     WebP has 8 bits per sample: deeper pictures are rounded.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
