@@ -239,8 +239,7 @@ def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             canvas, following = Image.new("RGBA", (info.width_px, info.height_px)), 0
         while True:
             frame, is_first = frames[following], following == 0
-            with Image.open(io.BytesIO(apng.as_png(data, frame)), formats=["PNG"]) as stored:
-                part = stored.convert("RGBA")
+            part = _of_png(apng.as_png(data, frame))
             before = canvas.copy() if frame.disposal == apng.TO_PREVIOUS and not is_first else None
             place = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
             if frame.over:
@@ -257,3 +256,10 @@ def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
                 return whole
 
     return shown
+
+
+def _of_png(encoded: bytes) -> Image.Image:
+    """A PNG as RGBA, read by libvips: Pillow turns grey of 16 bits white."""
+    stored = pyvips.Image.pngload_buffer(encoded, fail_on="error").colourspace("srgb")
+    stored = stored if stored.hasalpha() else stored.bandjoin(255)
+    return Image.frombytes("RGBA", (stored.width, stored.height), bytes(stored.write_to_memory()))

@@ -113,13 +113,14 @@ def test_frames_that_only_say_that_they_have_alpha_get_none_in_an_avif(tmp_path:
 def apng(
     frames: list[tuple[np.ndarray, int, int, int, int]], *, plays: int = 0, delay: tuple[int, int] = (1, 10)
 ) -> bytes:
-    """Frames as RGB or RGBA pixels, left, top, disposal and blend."""
+    """Frames as grey, RGB or RGBA pixels, left, top, disposal and blend."""
 
     def packed(pixels: np.ndarray) -> bytes:
         return zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
 
-    colour = {3: 2, 4: 6}[frames[0][0].shape[2]]
-    out = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, colour, 0, 0, 0))
+    first = frames[0][0]
+    bits, colour = 8 * first.itemsize, {1: 0, 3: 2, 4: 6}[first.shape[2]]
+    out = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", WIDTH, HEIGHT, bits, colour, 0, 0, 0))
     out += pictures.chunk(b"acTL", struct.pack(">II", len(frames), plays))
     sequence = 0
     for number, (pixels, left, top, disposal, blend) in enumerate(frames):
@@ -170,6 +171,14 @@ def test_an_apng_without_alpha_has_the_holes_that_its_frames_leave(tmp_path: Pat
     assert found[0][..., 3].min() > 250
     assert found[1][:20, :28, 3].min() > 250
     assert found[1][28:, 36:, 3].max() < 5
+
+
+@pytest.mark.parametrize("form", CONVERT)
+def test_an_apng_of_sixteen_bit_grey_keeps_its_brightness(tmp_path: Path, form: str) -> None:
+    greys = [np.full((HEIGHT, WIDTH, 1), level, ">u2") for level in (0x6000, 0x3000)]
+    found = shown(converted(tmp_path, apng([(grey, 0, 0, 0, 0) for grey in greys]), form))
+    for frame, expected in zip(found, (0x60, 0x30), strict=True):
+        assert np.abs(frame[..., :3] - expected).mean() < 6
 
 
 def test_a_frame_outside_of_an_apng_is_refused(tmp_path: Path) -> None:
