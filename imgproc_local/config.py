@@ -22,6 +22,8 @@ from imgproc_local.vision.model import Run
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
+_WORDS = {"float": "a number", "int": "a whole number", "str": "a text", "bool": "true or false", "object": "a table"}
+"""What settings are called where a value is refused."""
 
 
 def default_data_dir() -> Path:
@@ -238,7 +240,13 @@ def _check(name: str, value: Any, origin: str) -> None:
         msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
         came = "another kind of value" if hint.__origin__ is Secret else repr(value)
-        raise SettingInvalid(f"{name} ({origin}): {error}; {came} came. {setting_meta(name).description}.") from error
+        expected = str(error)
+        for kind, word in _WORDS.items():
+            expected = expected.replace(f"`{kind}`", word)
+        description = setting_meta(name).description or ""
+        raise SettingInvalid(
+            f"{name} ({origin}): {expected}; {came} came. {description[:1].upper()}{description[1:]}."
+        ) from error
 
 
 def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
