@@ -18,7 +18,15 @@ from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks, avif_grid
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.conversion import Form, quality_for, settled, smaller, smallest
-from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
+from imgproc_local.codecs.decode import (
+    CheckStop,
+    finish,
+    for_display,
+    open_upright,
+    srgb_where_it_fits,
+    whole_or_error,
+    without_alpha,
+)
 from imgproc_local.codecs.icc import kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE, Sample
@@ -119,14 +127,14 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         # AVIF loses some of an alpha that says nothing, too
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
-            image = _colour(image).copy_memory()
+            image = without_alpha(image).copy_memory()
         if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
             form = _form(info, check_stop, graphic=_is_graphic(sample.image))
             quality = quality_for(sample, form, target).quality
             # what was decoded is given back before the encoder takes its share
             del image, sample
-            whole = _colour(shown()[0]) if opaque else shown()[0]
+            whole = without_alpha(shown()[0]) if opaque else shown()[0]
             encoded = form.final(_with_blocks(whole, kept, profile), quality)
         else:
             image, profile = srgb_where_it_fits(image, profile)
@@ -151,14 +159,9 @@ def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_st
         return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
 
     frame = animation.encode_frame_avif
-    quality = quality_for(sample, Form(frame, frame, _shown, *ANIMATION_QUALITIES, 0.0), target).quality
+    quality = quality_for(sample, Form(frame, frame, as_browsers_read, *ANIMATION_QUALITIES, 0.0), target).quality
     form = Form(write, write, seen, *ANIMATION_QUALITIES, 0.0)
     return settled(sample, form, target, quality).on_sample.encoded
-
-
-def _colour(image: pyvips.Image) -> pyvips.Image:
-    """A picture that has alpha, without it."""
-    return image.extract_band(0, n=image.bands - 1)
 
 
 def _is_graphic(image: pyvips.Image) -> bool:
@@ -193,7 +196,7 @@ def _form(info: ImageInfo, check_stop: CheckStop, *, graphic: bool) -> Form:
     return Form(
         lambda part, quality: encode(part, keep="none", Q=QUALITIES[quality], **usual | _DRAFT),
         final,
-        _shown,
+        as_browsers_read,
         USUAL if info.pixels <= TINY_PIXELS else LOWEST,
         USUAL,
         HIGHEST,
@@ -202,7 +205,7 @@ def _form(info: ImageInfo, check_stop: CheckStop, *, graphic: bool) -> Form:
     )
 
 
-def _shown(encoded: bytes) -> pyvips.Image:
+def as_browsers_read(encoded: bytes) -> pyvips.Image:
     """The picture in 8 bits as browsers show it.
 
     Like Pillow they read AVIF with libavif, which rounds colours of 10 bits down. That takes up to two points of

@@ -160,6 +160,11 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     return image if image.format == "uchar" else image.cast("uchar")
 
 
+def without_alpha(image: pyvips.Image) -> pyvips.Image:
+    """Its colours alone; as it is where it has no alpha."""
+    return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
+
+
 def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
     """8-bit samples read through a profile, in memory; as they are without one."""
     if profile is None:

@@ -20,7 +20,7 @@ from imgproc_local.codecs import metadata, png_levels, png_packing, png_palette
 from imgproc_local.codecs.border import at_border
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb
+from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.search import TARGET_SCORE
@@ -122,7 +122,7 @@ def _without_the_needless(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Imag
     if image.hasalpha():
         alpha = image[image.bands - 1]
         opaque = 255 if image.format == "uchar" else 65535
-        image = image.extract_band(0, n=image.bands - 1) if alpha.min() == opaque else (alpha == 0).ifthenelse(0, image)
+        image = without_alpha(image) if alpha.min() == opaque else (alpha == 0).ifthenelse(0, image)
     if image.bands > 2 and not rgb_only and max((image[0] - image[band]).abs().max() for band in (1, 2)) == 0:
         grey = image[0].bandjoin(image[3]) if image.hasalpha() else image[0]
         image = grey.copy(interpretation="b-w" if image.format == "uchar" else "grey16")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pyvips
 
-from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.decode import CheckStop, finish, without_alpha
 from imgproc_local.codecs.search import Sample, score
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
@@ -56,7 +56,7 @@ def rounded(image: pyvips.Image, profile: bytes | None, target: float, check_sto
 
 
 def _rounded(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
-    colour = _colour(image)
+    colour = without_alpha(image)
     others, green = (_multiples(each(step)) for each in (math.ceil, math.floor))
     table = others if colour.bands == 1 else others.bandjoin([green, others])
     found = smooth.ifthenelse(colour, colour.maplut(table))
@@ -72,7 +72,7 @@ def _multiples(step: int) -> pyvips.Image:
 
 def _smooth(image: pyvips.Image) -> pyvips.Image:
     """255 where no pixel around differs from the line between its own neighbours by more than rounding does."""
-    colour = _colour(image)
+    colour = without_alpha(image)
     around = colour.embed(1, 1, image.width + 2, image.height + 2, extend="mirror").cast("short")
 
     def at(left: int, top: int) -> pyvips.Image:
@@ -81,7 +81,3 @@ def _smooth(image: pyvips.Image) -> pyvips.Image:
     bends = [(at(1, 1) * 2 - at(*one) - at(*other)).abs() for one, other in (((0, 1), (2, 1)), ((1, 0), (1, 2)))]
     straight = ((bends[0] <= 1) & (bends[1] <= 1)).bandand()
     return straight.rank(min(3, image.width), min(3, image.height), 0)
-
-
-def _colour(image: pyvips.Image) -> pyvips.Image:
-    return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image

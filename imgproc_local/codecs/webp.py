@@ -119,11 +119,10 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
     if info.frames > 1 and info.format is Format.PNG:
         profile = kept_profile(blocks.icc)
 
-        def write(quality: int | None) -> bytes:
-            encoded = animation.encode_webp(path, info, quality, check_stop)
-            return container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
+        def encode_frames(quality: int | None) -> bytes:
+            return animation.encode_webp(path, info, quality, check_stop)
 
-        encoded = _animated(path, info, write, profile, target, check_stop)
+        encoded = _animated(path, info, encode_frames, profile, target, check_stop)
     else:
         graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
 
@@ -136,11 +135,10 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
             image, profile = shown()
             if info.frames > 1:
 
-                def write(quality: int | None) -> bytes:
-                    encoded = _saved(shown()[0], check_stop, **_options(info, quality))
-                    return container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
+                def encode_strip(quality: int | None) -> bytes:
+                    return _saved(shown()[0], check_stop, **_options(info, quality))
 
-                return _animated(path, info, write, profile, target, check_stop), profile
+                return _animated(path, info, encode_strip, profile, target, check_stop), profile
             image = finish(image, check_stop, "copy_memory")
             if info.pixels >= LARGE_FROM_PIXELS:
                 sample = Sample(image, profile=profile)
@@ -171,15 +169,20 @@ def _timed(strip: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
 def _animated(
     path: Path,
     info: ImageInfo,
-    write: Callable[[int | None], bytes],
+    encode: Callable[[int | None], bytes],
     profile: bytes | None,
     target: float,
     check_stop: CheckStop,
 ) -> bytes:
     """The smaller of an animation without loss and one whose frames look as asked, where a glimpse doesn't tell which.
 
-    `write` gives the whole of it at a quality, or lossless without one.
+    `encode` gives it at a quality, or lossless without one.
     """
+    delays_ms = animation.delays_ms(path, info)
+
+    def write(quality: int | None) -> bytes:
+        return container.with_all_frames(encode(quality), delays_ms, has_alpha=info.has_alpha)
+
     sample = Sample(animation.strip(path, info, check_stop), profile=profile)
     found = quality_for(sample, _form(sample, check_stop, large=True), target)
     times = len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(found.on_sample.encoded)
@@ -216,8 +219,8 @@ def _smallest(
     # lossy WebP has half the colours' resolution: what lives by them it may not reach at any quality
     if not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes:
         exact += [_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
-    best = min([*exact, lossy.encoded], key=len)
-    return best if lossy.reaches(target) or len(best) > size_bytes else min(exact, key=len, default=best)
+    looks_as_asked = [*exact, lossy.encoded] if lossy.reaches(target) else exact
+    return min(looks_as_asked, key=len, default=lossy.encoded)
 
 
 def _expected_bytes(found: Found, sample: Sample, target: float) -> float:

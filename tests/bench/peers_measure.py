@@ -24,7 +24,7 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs import decode, probe, quality
+from imgproc_local.codecs import avif, decode, probe, quality
 from imgproc_local.codecs.border import at_border
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format, ImageInfo
@@ -91,10 +91,7 @@ def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:
     """The samples of a still AVIF of more than 8 bits as libavif gives them; libheif, which libvips has, is finer."""
     if image.format == "uchar" or image.get_n_pages() > 1:
         return image
-    with Image.open(path) as opened:
-        rows = opened.convert({1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[image.bands]).tobytes()
-    read = pyvips.Image.new_from_memory(rows, image.width, image.height, image.bands, "uchar")
-    read = read.copy(interpretation="b-w" if image.bands < 3 else "srgb")
+    read = avif.as_browsers_read(path.read_bytes()).copy()
     if image.get_typeof("icc-profile-data"):
         read.set_type(pyvips.GValue.blob_type, "icc-profile-data", image.get("icc-profile-data"))
     return read

@@ -12,16 +12,16 @@ import pytest
 import pyvips
 from PIL import Image, ImageOps
 
-from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs import webp
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
+from tests.codecs.doors import CONVERT
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
-CONVERT = {"WEBP": webp.convert, "AVIF": avif.convert}
 WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
 

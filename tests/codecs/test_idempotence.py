@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs import avif, gif, jpeg, png, webp
+from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import gif as gif_container
@@ -17,16 +17,10 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
+from tests.codecs.doors import OPTIMIZE
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
-OPTIMIZE = {
-    "JPEG": jpeg.optimize,
-    "PNG": png.optimize,
-    "GIF": gif.optimize,
-    "WEBP": webp.optimize,
-    "AVIF": avif.optimize,
-}
 CONTAINER = {
     "JPEG": jpeg_container,
     "PNG": png_container,

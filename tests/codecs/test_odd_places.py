@@ -14,7 +14,7 @@ import pytest
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs import avif, gif, jpeg, png, webp, xmp
+from imgproc_local.codecs import xmp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import avif_grid
 from imgproc_local.codecs.container import gif as gif_container
@@ -23,16 +23,10 @@ from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.metadata import read_embedded
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
+from tests.codecs.doors import OPTIMIZE
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
-OPTIMIZE = {
-    "JPEG": jpeg.optimize,
-    "PNG": png.optimize,
-    "WEBP": webp.optimize,
-    "AVIF": avif.optimize,
-    "GIF": gif.optimize,
-}
 
 
 def optimized(folder: Path, data: bytes, form: str) -> bytes:

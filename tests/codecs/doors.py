@@ -1,0 +1,14 @@
+"""The codecs' doors by the format that Pillow writes."""
+
+from __future__ import annotations
+
+from imgproc_local.codecs import avif, gif, jpeg, png, webp
+
+OPTIMIZE = {
+    "JPEG": jpeg.optimize,
+    "PNG": png.optimize,
+    "GIF": gif.optimize,
+    "WEBP": webp.optimize,
+    "AVIF": avif.optimize,
+}
+CONVERT = {"WEBP": webp.convert, "AVIF": avif.convert}
