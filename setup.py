@@ -25,11 +25,11 @@ setup(
     ext_modules=[
         Extension(
             f"imgproc_local.codecs.{name}",
-            [f"imgproc_local/codecs/{name}.c"],
+            [f"imgproc_local/codecs/{name.replace('.', '/')}.c"],
             optional=True,
             py_limited_api=not FREE_THREADED,
         )
-        for name in ("_ssimulacra2", "_jpeg_splice")
+        for name in ("quality._ssimulacra2", "jpeg._splice")
     ],
     cmdclass={"build_ext": BuildForCompiler},
     options={

@@ -42,7 +42,7 @@ ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
 """1980, the first year that a zip file can tell."""
-EXTENSIONS = ("_ssimulacra2", "_jpeg_splice")
+EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """What the program itself is built from."""
 

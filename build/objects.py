@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from elf import Elf, is_elf
 
-OWN = re.compile(r"_(ssimulacra2|jpeg_splice)\..*|lib(ggml.*|llama|mtmd)\.so.*")
+OWN = re.compile(r"_(ssimulacra2|splice)\..*|lib(ggml.*|llama|mtmd)\.so.*")
 """Compiled when the program is built, without a choice at run time."""
 CEILING = (2, 36)
 EVEX_PREFIX = re.compile(r"^((2e|36|3e|26|64|65|66|67|f0|f2|f3) )*62 ")

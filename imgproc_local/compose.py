@@ -28,8 +28,8 @@ from imgproc_local.storage.credits import Credits
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.keys import Keys
-from imgproc_local.storage.lock import FolderLock, Owner, make_folder
 from imgproc_local.storage.migration import is_older
+from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
 from imgproc_local.web.session import PageSession, page_token
 
@@ -85,9 +85,9 @@ def describer(config: Config) -> Describer:
     """The describer that looks through the model in use, loaded when the first picture comes; without a model it
     states the facts.
     """
-    from imgproc_local.vision.llm_describer import LlmDescriber
-    from imgproc_local.vision.proof import ensure_proved
-    from imgproc_local.vision.store import Models
+    from imgproc_local.vision.llm.describer import LlmDescriber
+    from imgproc_local.vision.llm.selftest import ensure_proved
+    from imgproc_local.vision.models.store import Models
 
     models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
     return LlmDescriber(

@@ -17,8 +17,8 @@ from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TargetName
-from imgproc_local.vision.catalogue import Entry, check_name
-from imgproc_local.vision.model import Run
+from imgproc_local.vision.models.catalogue import Entry, check_name
+from imgproc_local.vision.models.model import Run
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"

@@ -11,12 +11,21 @@ from typing import Any
 import click
 
 from imgproc_local import __version__
+from imgproc_local.cli.options import air_gapped_option
 from imgproc_local.cli.output import give_up_output_that_fails
-from imgproc_local.cli.settings import air_gapped_option
 from imgproc_local.domain.errors import ServiceError
 
-COMMANDS = ("serve", "process", "keys", "credits", "models", "doctor", "config")
-HIDDEN = ("rescan-jpeg",)
+COMMANDS = {
+    "serve": "serve.command",
+    "process": "process.command",
+    "keys": "keys",
+    "credits": "credits",
+    "models": "models.command",
+    "doctor": "doctor.command",
+    "config": "config",
+}
+"""Each command and the module that holds it, in the order in which `--help` lists them."""
+HIDDEN = {"rescan-jpeg": "rescan_jpeg"}
 EXIT_REFUSED = 2
 
 
@@ -27,9 +36,10 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS + HIDDEN:
+        name = (COMMANDS | HIDDEN).get(cmd_name)
+        if name is None:
             return None
-        module = importlib.import_module(f"imgproc_local.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"imgproc_local.cli.{name}")
         command: click.Command = module.command
         return command
 

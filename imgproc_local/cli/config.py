@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from imgproc_local.cli.settings import data_dir_option, load_settings
+from imgproc_local.cli.options import data_dir_option, load_settings
 
 
 @click.group("config")

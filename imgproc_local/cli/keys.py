@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.names import checked_name
-from imgproc_local.cli.settings import data_dir_option, load_config
+from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from imgproc_local.codecs.jpeg_rescan import run_child
+from imgproc_local.codecs.jpeg.repack import run_child
 
 
 @click.command("rescan-jpeg", hidden=True)

@@ -13,11 +13,9 @@ from typing import Any
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs import animation, metadata
-from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks, avif_grid
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.conversion import Form, quality_for, settled, smaller, smallest
 from imgproc_local.codecs.decode import (
     CheckStop,
     finish,
@@ -27,9 +25,12 @@ from imgproc_local.codecs.decode import (
     whole_or_error,
     without_alpha,
 )
-from imgproc_local.codecs.icc import kept_profile
+from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, Sample
+from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
+from imgproc_local.codecs.quality.search import Form, quality_for, settled, smaller, smallest
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs.border import at_border
-from imgproc_local.codecs.icc import colour_space, is_wide, kept_profile
+from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
 # A log handler in Python can be entered again from within itself, when the garbage collector frees a picture there and

@@ -9,15 +9,17 @@ from typing import Any
 
 import pyvips
 
-from imgproc_local.codecs import animation, metadata, png_palette
-from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.conversion import Converted, Form, Found, glimpse, quality_for, settled, smaller, smallest
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
-from imgproc_local.codecs.icc import kept_profile
+from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata.icc import kept_profile
+from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.search import TARGET_SCORE, Sample, score
+from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample, score
+from imgproc_local.codecs.quality.search import Converted, Form, Found, glimpse, quality_for, settled, smaller, smallest
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -241,7 +243,7 @@ def _exact(
     if len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) < LOSSLESS_FROM * sample.share * lossy_bytes:
         yield _lossless(image, check_stop)
     if _few_colours_may_do(sample, lossy_bytes, target, check_stop):
-        found = png_palette.reduced(image, profile, target, check_stop)
+        found = palette.reduced(image, profile, target, check_stop)
         if found:
             yield _lossless(found.picture.shown(), check_stop)
 

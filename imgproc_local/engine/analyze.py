@@ -33,7 +33,8 @@ class Analyze:
             self._describer.close()
 
     def run(self, work: Work) -> AnalyzeResult:
-        from imgproc_local.codecs import decode, metadata
+        from imgproc_local.codecs import decode
+        from imgproc_local.codecs.metadata import strip as metadata
 
         pixels = decode.sample(work.original, work.info, SAMPLE_SIDE_PX, work.stop.check)
         work.stop.check()

@@ -35,9 +35,9 @@ class Optimize:
     def run(self, work: Work) -> OptimizeResult:
         if self._service is None:
             return OptimizeResult(self._optimized_here(work))
-        from imgproc_local.codecs import outside
+        from imgproc_local.codecs import external
 
-        picture = outside.sendable(work.original, work.info)
+        picture = external.sendable(work.original, work.info)
         if picture is None:
             return OptimizeResult(self._optimized_here(work))
         try:
@@ -53,13 +53,15 @@ class Optimize:
 
     def _optimized_outside(self, service: Tinify, picture: bytes, work: Work) -> bytes | None:
         """The service's result, made fit; None where it found nothing smaller. Raises: OutsideServiceFailed."""
-        from imgproc_local.codecs import outside
+        from imgproc_local.codecs import external
 
         result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), work.stop.check)
-        return None if result is None else outside.adopt(work.original, work.info, result, work.stop.check)
+        return None if result is None else external.adopt(work.original, work.info, result, work.stop.check)
 
     def _optimized_here(self, work: Work) -> bytes | None:
-        from imgproc_local.codecs import avif, gif, jpeg, png, webp
+        from imgproc_local.codecs import avif, gif, webp
+        from imgproc_local.codecs.jpeg import optimize as jpeg
+        from imgproc_local.codecs.png import optimize as png
 
         if work.info.format is Format.GIF:
             return gif.optimize(work.original, work.info, work.stop.check)

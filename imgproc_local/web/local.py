@@ -129,9 +129,9 @@ async def create_ticket(request: Request[Any, Any, Any]) -> TicketBody:
 
 
 def _described_by(config: Config) -> DescribedBy:
-    from imgproc_local.vision.grade import grade_text
-    from imgproc_local.vision.in_use import in_use
-    from imgproc_local.vision.store import Models
+    from imgproc_local.vision.grading.grade import grade_text
+    from imgproc_local.vision.models.status import in_use
+    from imgproc_local.vision.models.store import Models
 
     used = in_use(Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir)), config.model)
     return DescribedBy(used.model, used.problem, {code: grade_text(share) for code, share in used.grades.items()})

@@ -18,10 +18,10 @@ from imgproc_local.codecs.decode import sample
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.engine.analyze import SAMPLE_SIDE_PX
-from imgproc_local.vision.llama import Llama
-from imgproc_local.vision.model import VisionModel
-from imgproc_local.vision.own_words import own_words
-from imgproc_local.vision.prompt import language_text, read_answer, shared_text
+from imgproc_local.vision.llm.llama import Llama
+from imgproc_local.vision.llm.prompt import language_text, read_answer, shared_text
+from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.text.embedded_text import own_words
 from models.tiny import scenes
 
 MISLEADING = Embedded(

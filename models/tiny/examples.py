@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from imgproc_local.vision import prompt
+from imgproc_local.vision.llm import prompt
 from models.tiny import notes, scenes, tokens
 from models.tiny.network import ASPECTS, IMAGE_PX
 

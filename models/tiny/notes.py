@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from imgproc_local.vision import prompt
-from imgproc_local.vision.facts_words import file_words
-from imgproc_local.vision.own_words import Text, Words
+from imgproc_local.vision.llm import prompt
+from imgproc_local.vision.text.embedded_text import Text, Words
+from imgproc_local.vision.text.human_words import file_words
 from models.tiny import scenes
 
 NO_WORDS = Words((), (), (), (), (), (), (), (), (), ())

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import gguf
 
-from imgproc_local.vision import prompt
+from imgproc_local.vision.llm import prompt
 from models.tiny import scenes
 from models.tiny.notes import LABELS, NO_WORDS
 

@@ -24,8 +24,9 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs import avif, decode, probe, quality
-from imgproc_local.codecs.border import at_border
+from imgproc_local.codecs import avif, decode, probe
+from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format, ImageInfo
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import ssimulacra2
 from PIL import Image
 
-from imgproc_local.codecs import quality
+from imgproc_local.codecs.quality import ssimulacra2 as quality
 from tests.bench.load import photograph, print_table, verdict
 
 TARGET_S_PER_MP = 0.10

@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from imgproc_local.codecs import jpeg, webp
+from imgproc_local.codecs import webp
+from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.probe import probe
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config

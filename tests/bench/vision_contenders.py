@@ -31,9 +31,10 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision import llama, llama_sampler
-from imgproc_local.vision.model import Run, Talk, VisionModel
-from imgproc_local.vision.prompt import GRAMMAR, INSTRUCTIONS, language_text
+from imgproc_local.vision.llm import llama
+from imgproc_local.vision.llm import sampler as llama_sampler
+from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS, language_text
+from imgproc_local.vision.models.model import Run, Talk, VisionModel
 from tests.faults.server_process import memory_bytes
 
 LOAD_TIMEOUT_S = 300

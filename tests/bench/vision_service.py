@@ -29,8 +29,8 @@ from imgproc_local.compose import open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.plan import ACCEPTED, Operation, Plan
-from imgproc_local.vision.lint import fault
-from imgproc_local.vision.prompt import Answer
+from imgproc_local.vision.llm.lint import fault
+from imgproc_local.vision.llm.prompt import Answer
 from tests.bench.latency import CONNECTIONS, client, empty_server
 from tests.bench.load import Connection, dispatch, jpegs, percentile, print_table, verdict
 from tests.bench.throughput import MAX_PIXELS, Ticker

@@ -58,7 +58,10 @@ class Program:
         """
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}
-        with mock.patch("imgproc_local.air_gap.seal"), mock.patch("imgproc_local.air_gap.ways_out", return_value=[]):
+        with (
+            mock.patch("imgproc_local.system.air_gap.seal"),
+            mock.patch("imgproc_local.system.air_gap.ways_out", return_value=[]),
+        ):
             return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 
     def here_json(self, *arguments: object, **settings: object) -> Any:

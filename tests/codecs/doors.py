@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from imgproc_local.codecs import avif, gif, jpeg, png, webp
+from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.png import optimize as png
 
 OPTIMIZE = {
     "JPEG": jpeg.optimize,

@@ -9,8 +9,10 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs import avif, jpeg, png, webp
+from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.decode import to_srgb
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures

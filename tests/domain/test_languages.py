@@ -18,5 +18,5 @@ def test_every_language_has_two_names_that_are_its_own() -> None:
 
 
 def test_every_language_offered_has_a_phrase_table_and_no_other_has() -> None:
-    tables = resources.files("imgproc_local.vision").joinpath("phrases").iterdir()
+    tables = resources.files("imgproc_local.vision.facts").joinpath("sentences").iterdir()
     assert {table.name for table in tables} == {f"{code}.toml" for code in LANGUAGES}

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from imgproc_local.storage.lock import current_owner
+from imgproc_local.system.folder_lock import current_owner
 from tests.faults import disk
 from tests.faults.server_process import ServerProcess, command_line, make_key, serving
 from tests.support import pictures

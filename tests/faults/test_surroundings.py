@@ -87,7 +87,7 @@ def test_a_server_without_streams_works_and_nothing_but_devnull_has_their_number
 
 
 def wait_for_owner(folder: Path) -> str:
-    from imgproc_local.cli.running import running_server
+    from imgproc_local.cli.serve.running import running_server
 
     owner = running_server(folder, appears_s=20)
     assert owner is not None

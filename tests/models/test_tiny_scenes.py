@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from imgproc_local.domain.slug import make_slug
-from imgproc_local.vision import prompt
+from imgproc_local.vision.llm import prompt
 from models.tiny import scenes
 from models.tiny.scenes import Scene, Thing
 

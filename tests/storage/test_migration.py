@@ -17,7 +17,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
 from imgproc_local.storage import migration
 from imgproc_local.storage.database import open_database
-from imgproc_local.storage.lock import FolderLock, Owner
+from imgproc_local.system.folder_lock import FolderLock, Owner
 
 OLD = migration.newest_schema()
 SECOND = """

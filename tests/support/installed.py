@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.vision.install import Wanted, import_model
-from imgproc_local.vision.model import VisionModel
-from imgproc_local.vision.store import IN_USE_FILE, LOCK_FILE, MANIFEST_FILE, MMPROJ_FILE, TEXT_FILE, Manifest, Models
+from imgproc_local.vision.models.install import Wanted, import_model
+from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.store import (
+    IN_USE_FILE,
+    LOCK_FILE,
+    MANIFEST_FILE,
+    MMPROJ_FILE,
+    TEXT_FILE,
+    Manifest,
+    Models,
+)
 from tests.support.gguf_files import write_pair
 
 

@@ -16,12 +16,12 @@ import uvicorn
 from litestar import Litestar
 
 from imgproc_local.api.app import answer_head, make_app
-from imgproc_local.cli.server import Server, server_config
+from imgproc_local.cli.serve.server import Server, server_config
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.storage.clock import utc_now
-from imgproc_local.vision.facts import FactsDescriber
+from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
 
 T = TypeVar("T")

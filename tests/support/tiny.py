@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision.model import VisionModel
+from imgproc_local.vision.models.model import VisionModel
 
 if TYPE_CHECKING:
     from PIL import Image

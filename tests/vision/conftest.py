@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.vision.store import Models
+from imgproc_local.vision.models.store import Models
 
 
 @pytest.fixture

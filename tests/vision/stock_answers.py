@@ -9,7 +9,7 @@ from typing import Any
 from llama_cpp import Llama, LlamaGrammar
 from llama_cpp.llama_chat_format import MTMDChatHandler
 
-from imgproc_local.vision.prompt import GRAMMAR
+from imgproc_local.vision.llm.prompt import GRAMMAR
 
 
 def answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -> list[str]:

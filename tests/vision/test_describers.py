@@ -13,8 +13,8 @@ from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import Source
 from imgproc_local.vision.describer import Describer, Hints
-from imgproc_local.vision.facts import FactsDescriber
-from imgproc_local.vision.llm_describer import LlmDescriber
+from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.llm.describer import LlmDescriber
 from tests.support import tiny
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from imgproc_local.config import Config
-from imgproc_local.vision.store import Models
+from imgproc_local.vision.models.store import Models
 from imgproc_local.web import local
 from tests.support import pictures
 from tests.support.installed import install

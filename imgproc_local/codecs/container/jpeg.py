@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs import exif, iptc
 from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 

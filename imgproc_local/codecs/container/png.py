@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs import exif, iptc
 from imgproc_local.codecs.container import (
     MAX_BLOCK_BYTES,
     MAX_TEXT_BYTES,
@@ -22,6 +21,7 @@ from imgproc_local.codecs.container import (
     unpack,
 )
 from imgproc_local.codecs.container.gif import played_delay_ms
+from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 

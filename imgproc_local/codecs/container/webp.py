@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs import exif
 from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
+from imgproc_local.codecs.metadata import exif
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 

@@ -1,0 +1,179 @@
+"""What `process` tells when it is through: a table for people, or the published image shape with paths for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from imgproc_local.api.wire import StatusSet, TranslationBody, job_data, status_word, translation_body
+from imgproc_local.cli.output import path_text, plain, size_text, table
+from imgproc_local.cli.process.batch import Outcome
+from imgproc_local.cli.process.discovery import Passed
+from imgproc_local.domain.image import compression_percentage
+from imgproc_local.domain.job import Status
+
+MAX_TOLD = 20
+"""Skipped files listed for people; the JSON lists them all."""
+
+
+class ErrorEntry(Struct, frozen=True):
+    """`stage` is None where the picture failed outside a stage."""
+
+    stage: str | None
+    message: str
+
+
+class ImageEntry(Struct, frozen=True):
+    """The published image shape of a job, and around it which file came and which files were written.
+
+    Fields that the API would tell are null where the picture never became a job. `status` is `skipped` for a file in a
+    folder that is no picture.
+    """
+
+    file: str
+    id: str | None
+    status: str
+    original_filename: str
+    original_size: int | None
+    optimized_size: int | None
+    converted_format: Literal["webp", "avif"] | None
+    converted_size: int | None
+    compression_percentage: int | None
+    translations: list[TranslationBody]
+    optimized_file: str | None
+    converted_file: str | None
+    errors: list[ErrorEntry]
+
+
+def entries(
+    outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Sequence[Passed], status_set: StatusSet
+) -> list[ImageEntry]:
+    """One entry per file that was looked at."""
+    failed_word = status_word(Status.FAILED, status_set)
+    return [
+        *(_entry(outcome, status_set) for outcome in outcomes),
+        *(_passed(one, failed_word) for one in failed),
+        *(_passed(one, "skipped") for one in skipped),
+    ]
+
+
+def _entry(outcome: Outcome, status_set: StatusSet) -> ImageEntry:
+    failed_word = status_word(Status.FAILED, status_set)
+    errors = [ErrorEntry(stage, message) for stage, message in outcome.errors]
+    if outcome.job is None:
+        return _unstarted(outcome.picture, failed_word, errors)
+    data = job_data(outcome.job, status_set)
+    image = data.image
+    return ImageEntry(
+        file=path_text(outcome.picture),
+        id=image.id,
+        status=data.status if outcome.done else failed_word,
+        original_filename=image.original_filename,
+        original_size=image.original_size,
+        optimized_size=image.optimized_size,
+        converted_format=image.converted_format,
+        converted_size=image.converted_size,
+        compression_percentage=image.compression_percentage,
+        translations=[translation_body(translation) for translation in outcome.translations],
+        optimized_file=_path(outcome.optimized_file),
+        converted_file=_path(outcome.converted_file),
+        errors=errors,
+    )
+
+
+def _passed(one: Passed, status: str) -> ImageEntry:
+    return _unstarted(one.path, status, [ErrorEntry(None, one.reason)])
+
+
+def _unstarted(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
+    return ImageEntry(
+        file=path_text(picture),
+        id=None,
+        status=status,
+        original_filename=path_text(Path(picture.name)),
+        original_size=None,
+        optimized_size=None,
+        converted_format=None,
+        converted_size=None,
+        compression_percentage=None,
+        translations=[],
+        optimized_file=None,
+        converted_file=None,
+        errors=errors,
+    )
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else path_text(path)
+
+
+# ---- for people ----
+
+
+def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
+    """The lines of the table: one row per written picture, its alt texts below it, and the sum."""
+    written = [outcome for outcome in outcomes if outcome.optimized_file or outcome.converted_file]
+    if not written:
+        return
+    rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
+    rows += [_row(outcome) for outcome in written]
+    head, *lines = table(rows, right=(2, 3, 4, 5))
+    yield head
+    for line, outcome in zip(lines, written, strict=True):
+        yield line
+        for one in outcome.translations:
+            yield f"    {one.language_code} ({one.source.value})  {plain(one.seo_alt_text)}"
+    optimized = [outcome.job for outcome in written if outcome.job is not None and outcome.job.optimized is not None]
+    before = sum(job.original.size_bytes for job in optimized)
+    after = sum(job.optimized.size_bytes for job in optimized if job.optimized is not None)
+    yield ""
+    yield (
+        f"{_counted(len(written))} written to {plain(path_text(out))}: {size_text(before)} before,"
+        f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
+    )
+    grown = [
+        job
+        for job in optimized
+        if job.converted and job.optimized and job.converted.size_bytes > job.optimized.size_bytes
+    ]
+    if grown:
+        yield f"{_counted(len(grown))} larger as {converted_to.upper()} than optimised: serve the optimised file there."
+
+
+def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
+    job = outcome.job
+    assert job is not None
+    before, optimized, converted = job.original.size_bytes, job.optimized, job.converted
+    new = outcome.optimized_file or outcome.converted_file
+    assert new is not None
+    return (
+        plain(path_text(outcome.picture)),
+        plain(path_text(Path(new.name))),
+        size_text(before),
+        size_text(optimized.size_bytes) if optimized else "-",
+        f"{compression_percentage(before, optimized.size_bytes)} %" if optimized else "-",
+        size_text(converted.size_bytes) if converted else "-",
+    )
+
+
+def problems(outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Sequence[Passed]) -> Iterator[str]:
+    """What did not go well, each with its reason; then what was skipped."""
+    for outcome in outcomes:
+        if outcome.interrupted:
+            continue
+        for stage, message in outcome.errors:
+            where = f"{stage}: " if stage else ""
+            yield f"Failed: {plain(path_text(outcome.picture))}: {where}{plain(message)}"
+    for one in failed:
+        yield f"Failed: {plain(path_text(one.path))}: {plain(one.reason)}"
+    for one in skipped[:MAX_TOLD]:
+        yield f"Skipped: {plain(path_text(one.path))}: {plain(one.reason)}"
+    if len(skipped) > MAX_TOLD:
+        yield f"Skipped: {len(skipped) - MAX_TOLD} more; --json lists them all."
+
+
+def _counted(pictures: int) -> str:
+    return "1 picture" if pictures == 1 else f"{pictures:,} pictures"

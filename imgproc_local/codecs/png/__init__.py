@@ -1,0 +1,1 @@
+"""PNG: optimisation by palettes, posterisation and better compression of the filtered rows."""

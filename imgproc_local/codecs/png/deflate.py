@@ -1,0 +1,171 @@
+"""Samples of a PNG, filtered and deflated into the fewest bytes.
+
+libvips filters the rows in each of its ways, libdeflate tells quickly which one packs best, and that one is packed
+thoroughly. Nothing here depends on how the samples were packed before: the same samples give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Sequence
+
+import deflate
+import pyvips
+from msgspec import Struct
+from PIL import Image
+
+from imgproc_local.codecs.container import Blocks, Data
+from imgproc_local.codecs.container import png as container
+from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
+
+FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
+"""One of the five for every row, or for each row the one with the smallest differences."""
+
+_QUICK, _CAREFUL = 6, 8
+"""Levels of libdeflate that tell apart filters of samples, and those of indices, which take a closer look."""
+_LEVELS = ((2_000_000, 12), (8_000_000, 11), (64_000_000, 10))
+"""Up to so many bytes so thoroughly: libdeflate's level 12 takes four times as long as 10 and saves a fiftieth more."""
+
+_SLICES, _SLICE_BYTES = 16, 64 * 1024
+"""What of longer data is packed quickly, to tell how it will pack."""
+
+_FILTERS_OF_NUMBERS = ("none", "sub", "up", "paeth", "all")
+_FILTERS_OF_STEPS = ("sub", "up", "paeth")
+_ZLIB_HEADER = 2
+_MARK = b"\0\0\0\xff\xff"
+"""A stored block of no bytes. Source: RFC 1951, 3.2.4."""
+
+GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
+_COLOUR_TYPES = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
+
+
+def deflated(samples: bytes) -> bytes:
+    """A zlib stream."""
+    level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL)
+    return bytes(deflate.zlib_compress(samples, level))
+
+
+def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
+    """About how many bytes `deflated` will give."""
+    if len(samples) > _SLICES * _SLICE_BYTES:
+        step = len(samples) // _SLICES
+        part = b"".join(samples[start : start + _SLICE_BYTES] for start in range(0, step * _SLICES, step))
+        return len(deflate.zlib_compress(part, level)) * len(samples) // len(part)
+    return len(deflate.zlib_compress(samples, level))
+
+
+class Layout(Struct, frozen=True):
+    """A PNG with its rows filtered but not yet deflated. `quick_bytes` tells about how small it will be."""
+
+    header: bytes
+    chunks: tuple[bytes, ...]
+    filtered: bytes
+    quick_bytes: int
+
+    def packed(self, *, marked: bool = False) -> bytes:
+        """The file, with the mark in front of its data where asked."""
+        stream = deflated(self.filtered)
+        if marked:
+            stream = stream[:_ZLIB_HEADER] + _MARK + stream[_ZLIB_HEADER:]
+        chunks = (
+            self.header,
+            *self.chunks,
+            container.chunk_bytes(b"IDAT", stream),
+            container.chunk_bytes(b"IEND", b""),
+        )
+        return container.SIGNATURE + b"".join(chunks)
+
+
+def is_marked(data: Data) -> bool:
+    """Whether the data have the mark: a picture that was rounded once must not be rounded again.
+
+    An empty block in front of the compressed data outlives any change of the metadata, and no other program known
+    writes one there.
+    """
+    first = next((chunk for chunk in container.chunks(data) if chunk.kind == b"IDAT"), None)
+    return first is not None and data[first.payload + _ZLIB_HEADER : first.payload + _ZLIB_HEADER + len(_MARK)] == _MARK
+
+
+def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
+    """For a picture in memory with these very samples: 8 or 16 bits, grey or RGB, with or without alpha."""
+    bits = 16 if image.format == "ushort" else 8
+    header = _header(image.width, image.height, bits, _COLOUR_TYPES[image.bands])
+    return Layout(header, (), *_filtered(image, FILTERS, _QUICK, check_stop))
+
+
+def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
+    """With the palette in the best of three orders, in as few bits per pixel as the colours take or in a byte."""
+    plain = by_luma(picture)
+    depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
+    layouts = [_indexed_layout(plain, bits, _FILTERS_OF_NUMBERS, check_stop) for bits in depths]
+    if len(plain.colours) > 2:
+        layouts += [_indexed_layout(each, 8, _FILTERS_OF_STEPS, check_stop) for each in by_neighbours(plain)]
+    return min(layouts, key=lambda each: each.quick_bytes)
+
+
+def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
+    chunks = _palette_chunks(picture.colours)
+    header = _header(picture.width_px, picture.height_px, bits, PALETTE)
+    filtered, quick_bytes = _filtered(_joined(picture.rows(), bits), filters, _CAREFUL, check_stop)
+    return Layout(header, tuple(chunks), filtered, quick_bytes + sum(map(len, chunks)))
+
+
+def read_indexed(data: Data) -> Indexed:
+    """The pixels and the palette of an indexed PNG; an index beyond its end means black, as browsers show it."""
+    with Image.open(io.BytesIO(container.with_blocks(data, Blocks()))) as opened:
+        opened.load()
+        size, indices = opened.size, opened.tobytes()
+    palette, alpha = b"", b""
+    for chunk in container.chunks(data):
+        if chunk.kind == b"PLTE":
+            palette = bytes(data[chunk.payload : chunk.end])
+        elif chunk.kind == b"tRNS":
+            alpha = bytes(data[chunk.payload : chunk.end])
+    palette, alpha = palette.ljust(768, b"\0"), alpha.ljust(256, b"\xff")
+    colours = tuple(palette[3 * index : 3 * index + 3] + alpha[index : index + 1] for index in range(256))
+    return Indexed(*size, indices, colours)
+
+
+def _palette_chunks(colours: Sequence[bytes]) -> list[bytes]:
+    chunks = [container.chunk_bytes(b"PLTE", b"".join(colour[:3] for colour in colours))]
+    alpha = bytes(colour[3] for colour in colours).rstrip(b"\xff")
+    return [*chunks, container.chunk_bytes(b"tRNS", alpha)] if alpha else chunks
+
+
+def _header(width_px: int, height_px: int, bits: int, colour_type: int) -> bytes:
+    return container.chunk_bytes(b"IHDR", struct.pack(">IIBBBBB", width_px, height_px, bits, colour_type, 0, 0, 0))
+
+
+def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_stop: CheckStop) -> tuple[bytes, int]:
+    """The filtered rows that pack best, and into how many bytes quickly."""
+    best, best_bytes = b"", 0
+    for name in filters:
+        saved = finish(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
+        stored = b"".join(
+            saved[chunk.payload : chunk.end] for chunk in container.chunks(saved) if chunk.kind == b"IDAT"
+        )
+        filtered = zlib.decompress(stored)
+        size_bytes = quick_bytes(filtered, level)
+        if not best or size_bytes < best_bytes:
+            best, best_bytes = filtered, size_bytes
+    check_stop()
+    return best, best_bytes
+
+
+def _joined(rows: pyvips.Image, bits: int) -> pyvips.Image:
+    """Pixels of less than 8 bits put together into bytes, the leftmost highest; the last byte of a row is filled up."""
+    per_byte = 8 // bits
+    if per_byte == 1:
+        return rows
+    width = -(-rows.width // per_byte)
+    rows = rows.embed(0, 0, width * per_byte, rows.height)
+    joined = None
+    for place in range(per_byte):
+        part = rows.crop(place, 0, rows.width - place, rows.height).embed(0, 0, rows.width, rows.height)
+        part = part.subsample(per_byte, 1) << (8 - bits * (place + 1))
+        joined = part if joined is None else joined | part
+    assert joined is not None
+    return joined.cast("uchar").copy(interpretation="b-w").copy_memory()

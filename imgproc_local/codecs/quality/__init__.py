@@ -1,0 +1,1 @@
+"""How similar two pictures look (SSIMULACRA 2), and the search for the quality setting that meets a target score."""

@@ -1,0 +1,593 @@
+/* The pixel work of SSIMULACRA 2.1: two pictures in, the means and 4-norms of their error maps out.
+ * One file, though long: the compiler sees every loop with its callers, and the extension needs no header of its own.
+ *
+ * A picture is walked once, row by row. Each row is turned from sRGB to linear light and handed to the first of up to
+ * six levels; every second row a level hands a row of half the width to the next one. A level keeps the last eleven
+ * rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs memory for rows
+ * only, whatever the height, and the rows stay in the processor's cache. What belongs to the reference alone (the
+ * picture in XYB, its local mean and variance) is kept in planes, to be scored against as often as wanted.
+ *
+ * Invariants: planes are written while the object is made and never after, so several threads may score at once; the
+ * interpreter's lock is released while pixels are read; results are the same on every processor, since the order of
+ * the additions is fixed and no multiplication is fused with an addition (see setup.py).
+ *
+ * Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary, as published with libjxl; XYB and its constants from JPEG XL
+ * (ISO/IEC 18181-1), transfer curve from IEC 61966-2-1. Left open there and chosen as the `ssimulacra2` package for
+ * Python does: the blur is an exact Gaussian of eleven taps, beyond the left and right border lies zero, beyond the
+ * upper and lower one the mirrored picture. A level below 8 pixels on a side is left out; a picture that small is
+ * first extended to 8 by its last pixels.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED
+#define Py_LIMITED_API 0x030B0000 /* one binary for CPython 3.11 and later */
+#endif
+#include <Python.h>
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(_MSC_VER)
+#define INLINE static __forceinline
+#define RESTRICT __restrict
+#else
+#define INLINE static inline __attribute__((always_inline))
+#define RESTRICT restrict
+#endif
+
+/* Loops worth wider vectors than every x86-64 has: compiled twice where the loader can choose between them. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#endif
+#endif
+#ifndef WIDE
+#define WIDE
+#endif
+
+enum {
+    CHANNELS = 3,      /* X, Y, B-Y */
+    LEVELS = 6,        /* 1:1 to 1:32 */
+    MIN_SIDE = 8,      /* pixels */
+    RADIUS = 5,        /* pixels to either side that the blur reaches */
+    TAPS = 2 * RADIUS + 1,
+    MARGIN = 16,       /* floats before and after a row: the radius, rounded up to a cache line */
+    SUMS = 6,          /* SSIM, artefacts, lost detail: each the sum and the sum of fourth powers */
+    LANES = 16,        /* sums are kept in so many parts, so that vectors of any width give the same */
+    WIDE_FROM = 16384, /* pixels across from which a wide picture is walked column by column */
+};
+
+/* exp(-n^2 / (2 * 1.5^2)), normed to a sum of 1 */
+static const float TAP[RADIUS + 1] = {
+    0.266011725f, 0.213005538f, 0.109360690f, 0.036000772f, 0.007598758f, 0.001028380f,
+};
+static const float BIAS = 0.00379307326f;
+static const float CUBE_ROOT_OF_BIAS = 0.1559542005492486f;
+static const float C2 = 0.0009f;
+
+static float linear_of_srgb[256];
+
+static void fill_transfer_curve(void)
+{
+    for (int i = 0; i < 256; i++) {
+        double v = i / 255.0;
+        linear_of_srgb[i] = (float)(v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4));
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------ */
+
+/* The cube root of a number from BIAS to about 1: a guess from the exponent, then Halley's rule twice. */
+INLINE float cube_root(float x)
+{
+    int32_t bits;
+    float y, cube;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (int32_t)((float)bits * (1.0f / 3.0f)) + 709921077;
+    memcpy(&y, &bits, sizeof y);
+    cube = y * y * y;
+    y = y * (cube + 2.0f * x) / (2.0f * cube + x);
+    cube = y * y * y;
+    return y * (cube + 2.0f * x) / (2.0f * cube + x);
+}
+
+WIDE static void xyb_row(const float *RESTRICT r, const float *RESTRICT g, const float *RESTRICT b,
+                         float *RESTRICT x_out, float *RESTRICT y_out, float *RESTRICT b_out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float l = cube_root(0.30f * r[i] + 0.622f * g[i] + 0.078f * b[i] + BIAS) - CUBE_ROOT_OF_BIAS;
+        float m = cube_root(0.23f * r[i] + 0.692f * g[i] + 0.078f * b[i] + BIAS) - CUBE_ROOT_OF_BIAS;
+        float s = cube_root(0.24342269f * r[i] + 0.20476744f * g[i] + 0.55180987f * b[i] +
+                            BIAS) - CUBE_ROOT_OF_BIAS;
+        float y = 0.5f * (l + m);
+        x_out[i] = 0.5f * (l - m) * 14.0f + 0.42f;
+        y_out[i] = y + 0.01f;
+        b_out[i] = s - y + 0.55f;
+    }
+}
+
+WIDE static void square_row(const float *RESTRICT a, float *RESTRICT out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = a[i] * a[i];
+}
+
+WIDE static void squared_difference_row(const float *a, const float *b, float *RESTRICT out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (a[i] - b[i]) * (a[i] - b[i]);
+}
+
+/* `row` has a margin on both sides, which is filled here. */
+INLINE void fill_margin(float *row, size_t n, int mirrored)
+{
+    for (size_t i = 0; i < RADIUS; i++) {
+        row[-1 - (ptrdiff_t)i] = mirrored ? row[i] : 0.0f;
+        row[n + i] = mirrored ? row[n - 1 - i] : 0.0f;
+    }
+}
+
+WIDE static void blur_across(const float *RESTRICT row, float *RESTRICT out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *c = row + i;
+        out[i] = TAP[0] * c[0] + TAP[1] * (c[-1] + c[1]) + TAP[2] * (c[-2] + c[2]) + TAP[3] * (c[-3] + c[3]) +
+                 TAP[4] * (c[-4] + c[4]) + TAP[5] * (c[-5] + c[5]);
+    }
+}
+
+WIDE static void blur_down(const float *const rows[TAPS], float *RESTRICT out, size_t n)
+{
+    const float *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5], *g = rows[6],
+                *h = rows[7], *i = rows[8], *j = rows[9], *k = rows[10];
+    for (size_t x = 0; x < n; x++)
+        out[x] = TAP[0] * f[x] + TAP[1] * (e[x] + g[x]) + TAP[2] * (d[x] + h[x]) + TAP[3] * (c[x] + i[x]) +
+                 TAP[4] * (b[x] + j[x]) + TAP[5] * (a[x] + k[x]);
+}
+
+WIDE static void variance_row(const float *RESTRICT square, const float *RESTRICT mean, float *RESTRICT out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = square[i] - mean[i] * mean[i];
+}
+
+struct compared {
+    const float *image1, *mean1, *variance1; /* of the reference */
+    const float *image2, *mean2, *square2;   /* of the other */
+    const float *apart2;                     /* blurred square of their difference */
+};
+
+/* SSIM's error is 1 - (1 - (m1 - m2)^2) * (2 * covariance + C2) / (variance1 + variance2 + C2). Twice the covariance is
+ * both variances less that of the difference, and so written small errors are not lost in single precision. */
+INLINE void compare_pixel(const struct compared *p, size_t i, float sums[SUMS][LANES], size_t lane)
+{
+    float mean1 = p->mean1[i], mean2 = p->mean2[i], apart = (mean1 - mean2) * (mean1 - mean2);
+    float variances = p->variance1[i] + (p->square2[i] - mean2 * mean2);
+    float ssim = apart + (1.0f - apart) * ((p->apart2[i] - apart) / (variances + C2));
+    float edge = (1.0f + fabsf(p->image2[i] - mean2)) / (1.0f + fabsf(p->image1[i] - mean1)) - 1.0f;
+    float artefact = edge > 0.0f ? edge : 0.0f;
+    float lost = edge < 0.0f ? -edge : 0.0f;
+    ssim = ssim > 0.0f ? ssim : 0.0f;
+    sums[0][lane] += ssim;
+    sums[1][lane] += (ssim * ssim) * (ssim * ssim);
+    sums[2][lane] += artefact;
+    sums[3][lane] += (artefact * artefact) * (artefact * artefact);
+    sums[4][lane] += lost;
+    sums[5][lane] += (lost * lost) * (lost * lost);
+}
+
+WIDE static void compare_row(const struct compared *pointers, size_t n, double totals[SUMS])
+{
+    const struct compared p = *pointers;
+    float sums[SUMS][LANES] = {{0.0f}};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            compare_pixel(&p, i + lane, sums, lane);
+    for (size_t lane = 0; i + lane < n; lane++)
+        compare_pixel(&p, i + lane, sums, lane);
+    for (int s = 0; s < SUMS; s++)
+        for (int lane = 0; lane < LANES; lane++)
+            totals[s] += sums[s][lane];
+}
+
+/* A row of half the width: means of 2x2 pixels, the last ones repeated where the size is odd. */
+static void halve_rows(const float *RESTRICT upper, const float *RESTRICT lower, float *RESTRICT out, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++)
+        out[i] = 0.25f * ((upper[2 * i] + upper[2 * i + 1]) + (lower[2 * i] + lower[2 * i + 1]));
+    if (n % 2)
+        out[n / 2] = 0.5f * (upper[n - 1] + lower[n - 1]);
+}
+
+/* ---- a picture's levels ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const unsigned char *pixels;
+    size_t width, height;   /* as walked: columns and rows change places for a very wide picture */
+    size_t step_x, step_y;  /* bytes */
+    int bands, background;  /* with 4 bands, what lies behind transparent pixels: a grey of sRGB */
+} Picture;
+
+typedef struct {
+    size_t width, height;
+    float *image[CHANNELS], *mean[CHANNELS], *variance[CHANNELS]; /* width x height each */
+} Planes;
+
+typedef struct {
+    PyObject_HEAD
+    size_t width, height, walked_width, walked_height;
+    int bands, background, columns_first, levels;
+    Planes planes[LEVELS];
+} Reference;
+
+typedef struct {
+    size_t width, height, rows;          /* rows: how many have come */
+    float *block;                        /* what all the rows below lie in */
+    float *linear[CHANNELS];             /* the row that has come */
+    float *upper[CHANNELS];              /* the one before, until a pair is there to be halved */
+    float *image[CHANNELS][TAPS];        /* rings of XYB and of rows blurred across, by row modulo TAPS */
+    float *mean[CHANNELS][TAPS];
+    float *square[CHANNELS][TAPS];
+    float *apart2[CHANNELS][TAPS];
+    float *unblurred, *blurred_mean, *blurred_square, *blurred_apart2, *zero;
+    double totals[CHANNELS][SUMS];
+} Level;
+
+enum { ROWS_OF_LEVEL = CHANNELS * (2 + 4 * TAPS) + 5 };
+
+typedef struct {
+    const Reference *reference;
+    int building;                        /* the reference's own planes, not a comparison */
+    Level level[LEVELS];
+} Walk;
+
+static void finish_walk(Walk *walk)
+{
+    for (int i = 0; i < LEVELS; i++)
+        free(walk->level[i].block);
+}
+
+static int begin_walk(Walk *walk, const Reference *reference, int building)
+{
+    memset(walk, 0, sizeof *walk);
+    walk->reference = reference;
+    walk->building = building;
+    for (int i = 0; i < reference->levels; i++) {
+        Level *level = &walk->level[i];
+        level->width = reference->planes[i].width;
+        level->height = reference->planes[i].height;
+        size_t stride = (level->width + 2 * MARGIN + 15) / 16 * 16;
+        if (stride > SIZE_MAX / sizeof(float) / ROWS_OF_LEVEL)
+            return -1;
+        level->block = calloc(stride * ROWS_OF_LEVEL, sizeof(float));
+        if (level->block == NULL)
+            return -1;
+        float *next = level->block + MARGIN;
+        for (int c = 0; c < CHANNELS; c++) {
+            level->linear[c] = next, next += stride;
+            level->upper[c] = next, next += stride;
+            for (int t = 0; t < TAPS; t++) {
+                level->image[c][t] = next, next += stride;
+                level->mean[c][t] = next, next += stride;
+                level->square[c][t] = next, next += stride;
+                level->apart2[c][t] = next, next += stride;
+            }
+        }
+        level->unblurred = next, next += stride;
+        level->blurred_mean = next, next += stride;
+        level->blurred_square = next, next += stride;
+        level->blurred_apart2 = next, next += stride;
+        level->zero = next;
+    }
+    return 0;
+}
+
+static void blur_ring(const Level *level, float *const ring[TAPS], size_t y, int mirrored, float *out)
+{
+    const float *rows[TAPS];
+    ptrdiff_t height = (ptrdiff_t)level->height;
+    for (int t = 0; t < TAPS; t++) {
+        ptrdiff_t row = (ptrdiff_t)y + t - RADIUS;
+        int outside = row < 0 || row >= height;
+        if (row < 0)
+            row = -1 - row;
+        if (row >= height)
+            row = 2 * height - 1 - row;
+        rows[t] = outside && !mirrored ? level->zero : ring[row % TAPS];
+    }
+    blur_down(rows, out, level->width);
+}
+
+/* All rows that row `y` depends on have come. */
+static void finish_row(Walk *walk, int index, size_t y)
+{
+    Level *level = &walk->level[index];
+    const Planes *planes = &walk->reference->planes[index];
+    size_t n = level->width, at = y * n;
+    int mirrored_down = !walk->reference->columns_first;
+    for (int c = 0; c < CHANNELS; c++) {
+        if (walk->building) {
+            blur_ring(level, level->mean[c], y, mirrored_down, planes->mean[c] + at);
+            blur_ring(level, level->square[c], y, mirrored_down, level->blurred_square);
+            variance_row(level->blurred_square, planes->mean[c] + at, planes->variance[c] + at, n);
+            continue;
+        }
+        blur_ring(level, level->mean[c], y, mirrored_down, level->blurred_mean);
+        blur_ring(level, level->square[c], y, mirrored_down, level->blurred_square);
+        blur_ring(level, level->apart2[c], y, mirrored_down, level->blurred_apart2);
+        struct compared rows = {
+            planes->image[c] + at, planes->mean[c] + at, planes->variance[c] + at,
+            level->image[c][y % TAPS], level->blurred_mean, level->blurred_square, level->blurred_apart2,
+        };
+        compare_row(&rows, n, level->totals[c]);
+    }
+}
+
+/* Takes the row in `linear` and hands on what it completes. */
+static void take_row(Walk *walk, int index)
+{
+    Level *level = &walk->level[index];
+    const Planes *planes = &walk->reference->planes[index];
+    size_t n = level->width, y = level->rows++, slot = y % TAPS;
+    int mirrored_across = walk->reference->columns_first;
+    int last = level->rows == level->height;
+
+    xyb_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot],
+            level->image[2][slot], n);
+    for (int c = 0; c < CHANNELS; c++) {
+        float *image = level->image[c][slot];
+        fill_margin(image, n, mirrored_across);
+        blur_across(image, level->mean[c][slot], n);
+        square_row(image, level->unblurred, n);
+        fill_margin(level->unblurred, n, mirrored_across);
+        blur_across(level->unblurred, level->square[c][slot], n);
+        if (walk->building) {
+            memcpy(planes->image[c] + y * n, image, n * sizeof(float));
+        } else {
+            squared_difference_row(image, planes->image[c] + y * n, level->unblurred, n);
+            fill_margin(level->unblurred, n, mirrored_across);
+            blur_across(level->unblurred, level->apart2[c][slot], n);
+        }
+    }
+    if (y >= RADIUS)
+        finish_row(walk, index, y - RADIUS);
+    for (size_t rest = level->height - RADIUS; last && rest < level->height; rest++)
+        finish_row(walk, index, rest);
+
+    if (index + 1 == walk->reference->levels)
+        return;
+    for (int c = 0; c < CHANNELS; c++) {
+        if (y % 2)
+            halve_rows(level->upper[c], level->linear[c], walk->level[index + 1].linear[c], n);
+        else if (last)
+            halve_rows(level->linear[c], level->linear[c], walk->level[index + 1].linear[c], n);
+        else
+            memcpy(level->upper[c], level->linear[c], n * sizeof(float));
+    }
+    if (y % 2 || last)
+        take_row(walk, index + 1);
+}
+
+static void walk_picture(Walk *walk, const Picture *picture)
+{
+    Level *first = &walk->level[0];
+    for (size_t y = 0; y < first->height; y++) {
+        size_t row = y < picture->height ? y : picture->height - 1;
+        const unsigned char *pixel = picture->pixels + row * picture->step_y;
+        for (size_t x = 0; x < picture->width; x++, pixel += picture->step_x) {
+            if (picture->bands == 3) {
+                for (int c = 0; c < CHANNELS; c++)
+                    first->linear[c][x] = linear_of_srgb[pixel[c]];
+            } else {
+                unsigned alpha = pixel[3], behind = (255 - alpha) * (unsigned)picture->background + 127;
+                for (int c = 0; c < CHANNELS; c++)
+                    first->linear[c][x] = linear_of_srgb[(pixel[c] * alpha + behind) / 255];
+            }
+        }
+        for (size_t x = picture->width; x < first->width; x++)
+            for (int c = 0; c < CHANNELS; c++)
+                first->linear[c][x] = first->linear[c][picture->width - 1];
+        take_row(walk, 0);
+    }
+}
+
+/* ---- Python -------------------------------------------------------------------------------------------------------- */
+
+/* Lays the buffer out as the reference is walked; 0, or -1 with an exception set. */
+static int open_picture(const Reference *self, const Py_buffer *view, Picture *picture)
+{
+    size_t bands = (size_t)self->bands;
+    /* no overflow: width * height * bands was checked against SIZE_MAX when the reference was made */
+    if ((size_t)view->len != self->width * self->height * bands) {
+        PyErr_Format(PyExc_ValueError, "expected %zu bytes for %zu x %zu pixels of %zu bands, got %zd",
+                     self->width * self->height * bands, self->width, self->height, bands, view->len);
+        return -1;
+    }
+    picture->pixels = view->buf;
+    picture->bands = self->bands;
+    picture->background = self->background;
+    picture->width = self->columns_first ? self->height : self->width;
+    picture->height = self->columns_first ? self->width : self->height;
+    picture->step_x = self->columns_first ? self->width * bands : bands;
+    picture->step_y = self->columns_first ? bands : self->width * bands;
+    return 0;
+}
+
+/* 0, or -1 where there is not enough memory; needs no interpreter. */
+static int make_planes(Reference *self)
+{
+    size_t width = self->walked_width, height = self->walked_height;
+    for (self->levels = 0; self->levels < LEVELS && width >= MIN_SIDE && height >= MIN_SIDE; self->levels++) {
+        Planes *planes = &self->planes[self->levels];
+        float *block = malloc(width * height * 3 * CHANNELS * sizeof(float));
+        if (block == NULL)
+            return -1;
+        planes->width = width;
+        planes->height = height;
+        for (int c = 0; c < CHANNELS; c++) {
+            planes->image[c] = block + width * height * (size_t)(3 * c);
+            planes->mean[c] = block + width * height * (size_t)(3 * c + 1);
+            planes->variance[c] = block + width * height * (size_t)(3 * c + 2);
+        }
+        width = (width + 1) / 2;
+        height = (height + 1) / 2;
+    }
+    return 0;
+}
+
+static PyObject *reference_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"pixels", "width", "height", "bands", "background", NULL};
+    PyObject *pixels;
+    Py_ssize_t width, height;
+    int bands = 3, background = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Onn|ii", names, &pixels, &width, &height, &bands, &background))
+        return NULL;
+    if (width < 1 || height < 1)
+        return PyErr_Format(PyExc_ValueError, "expected a picture of at least 1 x 1 pixels, got %zd x %zd", width,
+                            height);
+    if ((bands != 3 && bands != 4) || background < 0 || background > 255)
+        return PyErr_Format(PyExc_ValueError, "expected 3 or 4 bands and a grey from 0 to 255, got %d and %d", bands,
+                            background);
+    size_t wide = (size_t)width < MIN_SIDE ? MIN_SIDE : (size_t)width;
+    size_t tall = (size_t)height < MIN_SIDE ? MIN_SIDE : (size_t)height;
+    if (wide > SIZE_MAX / tall / (3 * CHANNELS * sizeof(float)))
+        return PyErr_NoMemory();
+
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Reference *self = (Reference *)allocate(type, 0); /* zeroed */
+    if (self == NULL)
+        return NULL;
+    self->width = (size_t)width;
+    self->height = (size_t)height;
+    self->bands = bands;
+    self->background = background;
+    self->columns_first = wide > tall && wide > WIDE_FROM;
+    self->walked_width = self->columns_first ? tall : wide;
+    self->walked_height = self->columns_first ? wide : tall;
+
+    Py_buffer view;
+    Picture picture;
+    if (PyObject_GetBuffer(pixels, &view, PyBUF_SIMPLE) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (open_picture(self, &view, &picture) < 0) {
+        PyBuffer_Release(&view);
+        Py_DECREF(self);
+        return NULL;
+    }
+    Walk walk;
+    int failed;
+    Py_BEGIN_ALLOW_THREADS
+    memset(&walk, 0, sizeof walk);
+    failed = make_planes(self) < 0 || begin_walk(&walk, self, 1) < 0;
+    if (!failed)
+        walk_picture(&walk, &picture);
+    finish_walk(&walk);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    if (failed) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static void reference_dealloc(PyObject *object)
+{
+    Reference *self = (Reference *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    for (int i = 0; i < LEVELS; i++)
+        free(self->planes[i].image[0]);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(object);
+    Py_DECREF(type);
+}
+
+static PyObject *reference_norms(PyObject *object, PyObject *pixels)
+{
+    const Reference *self = (const Reference *)object;
+    Py_buffer view;
+    Picture picture;
+    Walk walk;
+    int failed;
+    if (PyObject_GetBuffer(pixels, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    if (open_picture(self, &view, &picture) < 0) {
+        PyBuffer_Release(&view);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    failed = begin_walk(&walk, self, 0) < 0;
+    if (!failed)
+        walk_picture(&walk, &picture);
+    finish_walk(&walk);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    if (failed)
+        return PyErr_NoMemory();
+
+    PyObject *norms = PyTuple_New((Py_ssize_t)self->levels * CHANNELS * SUMS);
+    Py_ssize_t at = 0;
+    for (int c = 0; norms != NULL && c < CHANNELS; c++)
+        for (int i = 0; norms != NULL && i < self->levels; i++)
+            for (int order = 0; norms != NULL && order < 2; order++)
+                for (int map = 0; norms != NULL && map < 3; map++) {
+                    const Planes *planes = &self->planes[i];
+                    double mean = walk.level[i].totals[c][2 * map + order] / ((double)planes->width * planes->height);
+                    PyObject *number = PyFloat_FromDouble(order ? sqrt(sqrt(mean)) : mean);
+                    if (number == NULL || PyTuple_SetItem(norms, at++, number) < 0)
+                        Py_CLEAR(norms);
+                }
+    return norms;
+}
+
+static PyMethodDef reference_methods[] = {
+    {"norms", reference_norms, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot reference_slots[] = {
+    {Py_tp_new, (void *)reference_new},
+    {Py_tp_dealloc, (void *)reference_dealloc},
+    {Py_tp_methods, reference_methods},
+    {0, NULL},
+};
+
+static PyType_Spec reference_spec = {
+    "imgproc_local.codecs.quality._ssimulacra2.Reference", sizeof(Reference), 0, Py_TPFLAGS_DEFAULT, reference_slots,
+};
+
+static int fill_module(PyObject *module)
+{
+    fill_transfer_curve();
+    PyObject *type = PyType_FromSpec(&reference_spec);
+    if (type == NULL)
+        return -1;
+    int failed = PyModule_AddObjectRef(module, "Reference", type);
+    Py_DECREF(type);
+    return failed;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, (void *)fill_module},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_ssimulacra2", NULL, 0, NULL, module_slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__ssimulacra2(void)
+{
+    return PyModuleDef_Init(&module);
+}

@@ -1,0 +1,1 @@
+"""Descriptions without a vision model: from metadata, file names and measured colours."""

@@ -1,0 +1,1 @@
+"""Descriptions by a vision language model that llama.cpp runs on this machine."""

@@ -1,0 +1,1 @@
+"""Vision models on disk: the catalogue, downloading, importing, verifying and choosing one."""

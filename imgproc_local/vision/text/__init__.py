@@ -1,0 +1,1 @@
+"""Text analysis: which language a text is in, and which words a person wrote."""

@@ -1,0 +1,150 @@
+"""`models check` as its users meet it, with the project's own tiny model, and who shows the grades it keeps."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from imgproc_local.cli.models.check import stoppable
+from imgproc_local.domain.errors import StageCancelled
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.grading.probes import PROBES
+from imgproc_local.vision.models.store import Models
+from tests.cli.conftest import Program
+from tests.support.installed import install
+from tests.support.tiny import MMPROJ, TEXT
+
+
+@pytest.fixture
+def models(program: Program) -> Models:
+    """The tiny model, installed as users do."""
+    result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
+    assert result.exit_code == 0, result.stderr
+    return Models(program.data / "models")
+
+
+def doctor(program: Program) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in json.loads(program.here("doctor", "--json").stdout)["checks"]}
+
+
+def test_a_check_grades_each_language_and_keeps_it(program: Program, models: Models) -> None:
+    assert doctor(program)["grades"]["advice"] == "`imgproc-local models check tiny` grades each language."
+    result = program.here("models", "check", "tiny", "--languages", "de,es")
+    assert result.exit_code == 0, result.stderr
+    header, german, spanish, *_ = result.stdout.splitlines()
+    assert header.split() == ["LANGUAGE", "GRADE", "COLOURS", "COUNTS", "POSITIONS", "WORDS", "SCENES", "REFUSED"]
+    assert german.startswith("de  German")
+    assert "D 0 %" in spanish, "it never learned Spanish"
+    assert "A from 85 %" in result.stdout
+    kept = models.grades("tiny")
+    assert set(kept) == {"de", "es"}
+    assert kept["es"] == 0 < kept["de"] < 0.7
+    assert program.here("models", "check", "tiny", "--languages", "en").exit_code == 0
+    assert models.grades("tiny") == {**kept, "en": models.grades("tiny")["en"]}, "what was known stays known"
+    found = doctor(program)
+    assert found["describer"]["detail"] == "the model tiny, works here"
+    told = found["grades"]["detail"]
+    assert told.startswith("en D ")
+    assert "es D 0 %" in told
+    assert told.endswith(f"{len(LANGUAGES) - 3} languages not checked")
+
+
+def test_json_tells_every_text_and_what_was_missed(program: Program, models: Models) -> None:
+    [told] = program.here_json("models", "check", "tiny", "--languages", "en")
+    assert told["language"] == "en"
+    assert told["grade"].startswith("D ")
+    assert models.grades("tiny") == {"en": told["share"]}
+    texts = {text["picture"]: text for text in told["texts"]}
+    assert list(texts) == [probe.name for probe in PROBES]
+    assert texts["red circle"]["alt_text"].startswith("A red circle")
+    assert texts["red circle"]["missed"] == []
+    assert "SALE" in texts["sign SALE"]["missed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing"], "'nothing' is not installed"),
+        (["tiny", "--languages", "xx"], "'xx' is no language offered"),
+        (["tiny", "--languages", ","], "none came"),
+        (["tiny", "--timeout", "0"], "timeout"),
+    ],
+)
+def test_a_bad_call_says_what_was_expected(program: Program, arguments: list[str], told: str) -> None:
+    install(Models(program.data / "models"), "tiny")
+    result = program.here("models", "check", *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
+    models = Models(program.data / "models")
+    install(models, "broken")
+    result = program.here("models", "check", "broken", "--languages", "en")
+    assert result.exit_code == 2
+    assert "does not work here" in result.stderr
+    assert models.grades("broken") == {}
+    found = doctor(program)["describer"]
+    assert found["state"] == "problem"
+    assert "broken" in found["detail"]
+    assert found["advice"]
+
+
+def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
+    found = doctor(program)
+    assert found["describer"]["state"] == "ok"
+    assert "models pull" in found["describer"]["advice"]
+    assert "grades" not in found
+
+
+def test_a_check_that_takes_too_long_keeps_no_grade(program: Program, models: Models) -> None:
+    result = program.here("models", "check", "tiny", "--timeout", "0.001")
+    assert result.exit_code == 2
+    assert "did not end within 0.001 minutes; no grade was kept" in result.stderr
+    assert models.grades("tiny") == {}
+
+
+def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def work(check_stop: Callable[[], None]) -> None:
+        started.set()
+        try:
+            for _ in range(600):
+                check_stop()
+                time.sleep(0.05)
+        except StageCancelled:
+            ended.set()
+            raise
+
+    def interrupt() -> None:
+        started.wait(20)
+        time.sleep(0.2)  # until the one who waits does wait
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(click.exceptions.Exit) as left:
+        stoppable(work, 5)
+    assert left.value.exit_code == 130
+    assert ended.is_set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
+def test_ctrl_c_ends_it_at_once_and_keeps_no_grade(program: Program, models: Models) -> None:
+    with program.start("models", "check", "tiny") as process:
+        assert process.stderr is not None
+        assert "describes" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "no grade was kept" in err
+    assert models.grades("tiny") == {}
+    assert not list((models.folder / "tiny").glob("*.part"))

@@ -1,0 +1,250 @@
+"""`models` as its users meet it: getting a model, choosing it, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from imgproc_local.vision.llm import selftest as proof
+from imgproc_local.vision.models.store import Models
+from tests.cli.conftest import Program
+from tests.faults.server_process import ROOT, clean_environment, make_key, serving
+from tests.support import pictures
+from tests.support.gguf_files import write_pair
+from tests.support.hub import REPOSITORY, hub_with
+from tests.support.installed import check_folder, install
+from tests.support.sockets import reached, watching
+from tests.support.tiny import MMPROJ, TEXT
+
+needs_tiny = pytest.mark.skipif(not TEXT.is_file(), reason="the tiny model is not there")
+
+
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without llama-cpp-python."""
+    monkeypatch.setattr(proof, "llama_is_installed", lambda: False)
+
+
+@pytest.fixture
+def models(program: Program) -> Models:
+    return Models(program.data / "models")
+
+
+def listed(program: Program, **settings: object) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in program.here_json("models", "list", **settings)}
+
+
+def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Program) -> None:
+    known = listed(program)
+    assert known["qwen3-vl-2b"]["state"] == "can be pulled"
+    assert not any(one["in_use"] for one in known.values())
+    told = program.here("models", "list").stdout
+    assert all(name in told for name in known)
+    assert str(program.data / "models") in told
+    assert "None is in use" in told
+    assert not program.data.exists(), "looking makes nothing"
+
+
+def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, untried: None) -> None:
+    pair = write_pair(tmp_path / "pair")
+    result = program.here("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64)
+    assert result.exit_code == 0, result.stderr
+    assert "Installed mine" in result.stdout
+    assert "in use from the next picture on" in result.stdout
+    assert "llama-cpp-python is not installed: install imgproc-local[vision]" in result.stderr
+    mine = listed(program)["mine"]
+    assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tried yet", True, 64)
+    assert "mine" in program.here("models", "list").stdout
+    assert program.here("models", "use", "none").exit_code == 0
+    assert not listed(program)["mine"]["in_use"]
+    assert program.here("models", "use", "mine").exit_code == 0
+    assert listed(program)["mine"]["in_use"]
+    assert "whole" in program.here("models", "verify").stdout
+    assert program.here("models", "remove", "mine").exit_code == 0
+    assert "mine" not in listed(program)
+
+
+def test_the_models_may_lie_on_another_drive(program: Program, tmp_path: Path, untried: None) -> None:
+    pair = write_pair(tmp_path / "pair")
+    drive = tmp_path / "drive" / "models"
+    assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
+    assert Models(drive).names() == ["mine"]
+    assert listed(program, models_dir=drive)["mine"]["in_use"]
+    assert "mine" not in listed(program)
+
+
+def test_the_setting_goes_before_the_choice_and_that_is_told(
+    program: Program, tmp_path: Path, models: Models, untried: None
+) -> None:
+    install(models, "a")
+    install(models, "b", seed=1)
+    result = program.here("models", "use", "b", model="a")
+    assert "the setting model is 'a'" in result.stderr
+    known = listed(program, model="a")
+    assert (known["a"]["in_use"], known["b"]["in_use"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("use", "absent"), "'absent' is not installed. Installed: a"),
+        (("remove", "absent"), "'absent' is not installed"),
+        (("pull", "absent"), "not in the catalogue. Known: smolvlm2-256m"),
+        (("import", "{pair}", "--name", "A B"), "model's name"),
+        (("import", "{pair}"), "--name"),
+        (("import", "{pair}", "--name", "a"), "installed already"),
+        (("import", "{pair}", "--name", "b", "--sha256", "00"), "No file has the SHA-256 00"),
+        (("import", "{pair}/one-0.gguf", "--name", "b"), "one text model and the projector"),
+    ],
+)
+def test_every_refusal_says_what_was_expected_and_changes_nothing(
+    program: Program, tmp_path: Path, models: Models, untried: None, arguments: tuple[str, ...], told: str
+) -> None:
+    install(models, "a")
+    write_pair(tmp_path / "pair")
+    result = program.here("models", *(argument.format(pair=tmp_path / "pair") for argument in arguments))
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+    check_folder(models, ["a"])
+
+
+def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models: Models, untried: None) -> None:
+    install(models, "a")
+    install(models, "b", seed=1)
+    path = models.folder / "a" / "mmproj.gguf"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    result = program.here("models", "verify")
+    assert result.exit_code == 1
+    assert "has changed" in result.stdout
+    assert "b: whole" in result.stdout
+    path.write_bytes(b"GGUF")
+    damaged = listed(program)["a"]
+    assert damaged["state"] == "damaged"
+    assert "has 4 bytes" in damaged["problem"]
+    assert program.here("models", "remove", "a").exit_code == 0
+
+
+@pytest.fixture
+def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A hub with one pair, and the settings that know it as `small`."""
+    text, mmproj = write_pair(tmp_path / "pair")
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        f'[catalogue.small]\nrepository = "{REPOSITORY}"\nlicence = "MIT"\nlanguages = "English"\nmemory_mb = 1\n'
+        f'text = {{ file = "T.gguf", size_bytes = {text.stat().st_size} }}\n'
+        f'mmproj = {{ file = "M.gguf", size_bytes = {mmproj.stat().st_size} }}\n'
+    )
+    with hub_with({"T.gguf": text.read_bytes(), "M.gguf": mmproj.read_bytes()}) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        monkeypatch.setenv("HF_TOKEN", "")
+        yield {"config": settings}
+
+
+def test_a_model_is_pulled_or_carried(
+    program: Program, tmp_path: Path, models: Models, untried: None, hub_settings: dict[str, object]
+) -> None:
+    assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
+    carried = program.here("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
+    assert carried.exit_code == 0, carried.stderr
+    assert "models import carried" in carried.stdout
+    assert not models.folder.exists()
+    result = program.here("models", "pull", "small", **hub_settings)
+    assert result.exit_code == 0, result.stderr
+    assert "licence MIT" in result.stderr
+    assert "Installed small" in result.stdout
+    assert program.here("models", "import", tmp_path / "carried", "--name", "again", air_gapped=True).exit_code == 0
+    check_folder(models, ["again", "small"])
+
+
+def test_an_air_gapped_machine_downloads_nothing(
+    program: Program, models: Models, hub_settings: dict[str, object]
+) -> None:
+    result = program.here("models", "pull", "small", air_gapped=True, **hub_settings)
+    assert result.exit_code == 2
+    assert "air_gapped" in result.stderr
+    assert "--to DIR" in result.stderr
+    assert not models.folder.exists()
+
+
+def test_a_model_that_llama_cpp_can_not_load_is_not_installed(program: Program, tmp_path: Path, models: Models) -> None:
+    result = program.here("models", "import", *write_pair(tmp_path / "pair"), "--name", "b")
+    assert result.exit_code == 2
+    assert "does not work here" in result.stderr
+    check_folder(models, [])
+
+
+def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, models: Models) -> None:
+    install(models, "broken")
+    key = make_key(program.data)
+    with serving(program.data) as server:
+        headers = {"X-API-Key": key, "Prefer": "wait=30"}
+        for _ in range(2):
+            answer = httpx.post(
+                f"{server.root}/api/v1/images/analyze",
+                files={"image": ("blue-door.jpg", pictures.jpeg())},
+                headers=headers,
+                timeout=60,
+            )
+            job = answer.json()["data"]
+            assert job["status"] == "completed", job
+        assert httpx.get(f"{server.root}/healthz").status_code == 200
+        assert server.terminate() == 0
+    assert "does not work here" in server.output()
+    assert listed(program)["broken"]["state"] == "does not work here"
+
+
+@needs_tiny
+def test_the_tiny_model_is_proved_when_it_is_imported(program: Program, models: Models) -> None:
+    result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
+    assert result.exit_code == 0, result.stderr
+    assert "Trying tiny in a process of its own" in result.stderr
+    assert listed(program)["tiny"]["state"] == "installed"
+    again = program.here("models", "verify", "tiny")
+    assert "tiny: whole, and works here." in again.stdout
+    assert "Trying" not in again.stderr
+
+
+# ---- nothing leaves the machine ----
+
+
+def watched(program: Program, watch: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
+        cwd=ROOT,
+        env=clean_environment(data_dir=program.data) | watching(watch),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_importing_and_verifying_open_no_connection(program: Program, tmp_path: Path, models: Models) -> None:
+    watch = tmp_path / "watch"
+    if TEXT.is_file():
+        assert watched(program, watch, "models", "import", TEXT, MMPROJ, "--name", "a").returncode == 0
+    else:
+        install(models, "a")
+    watched(program, watch, "models", "import", *write_pair(tmp_path / "pair", seed=1), "--name", "b")
+    for command in (("verify",), ("list",), ("use", "a"), ("remove", "a")):
+        watched(program, watch, "models", *command)
+    assert reached(watch) == []
+
+
+def test_the_watch_would_see_a_connection(program: Program, tmp_path: Path) -> None:
+    watch = tmp_path / "watch"
+    script = "import socket, subprocess, sys; s = socket.socket(); s.setblocking(False); s.connect_ex(('192.0.2.1', 9))"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
+    subprocess.run([sys.executable, "-c", child], env=clean_environment() | watching(watch), timeout=60, check=True)
+    assert reached(watch) == ["192.0.2.1"]
+
+
+def test_json_is_one_document(program: Program) -> None:
+    assert isinstance(json.loads(program.here("models", "list", "--json").stdout), list)

@@ -1,0 +1,404 @@
+"""`process`: what users get, what they are told, and what stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs.probe import probe
+from imgproc_local.compose import open_store
+from imgproc_local.config import Config
+from imgproc_local.domain.credits import Prices, plan_prices
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.clock import utc_now
+from imgproc_local.storage.jobs import Jobs, Submission
+from tests.cli.conftest import Program
+from tests.faults.server_process import serving
+from tests.support import pictures
+
+FIELDS = [
+    "file", "id", "status", "original_filename", "original_size", "optimized_size", "converted_format",
+    "converted_size", "compression_percentage", "translations", "optimized_file", "converted_file", "errors",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Pictures of four formats, some deeper, beside other files and hidden ones."""
+    root = tmp_path / "pictures"
+    (root / "deeper").mkdir(parents=True)
+    (root / ".hidden").mkdir()
+    (root / "red bicycle.JPG").write_bytes(pictures.jpeg())
+    (root / "old harbour.png").write_bytes(pictures.png())
+    (root / "deeper" / "spinning wheel.gif").write_bytes(pictures.gif())
+    (root / "deeper" / "green hill.webp").write_bytes(pictures.webp())
+    (root / "notes.txt").write_text("no picture")
+    (root / ".hidden" / "secret.jpg").write_bytes(pictures.jpeg(seed=9))
+    (root / ".secret.jpg").write_bytes(pictures.jpeg(seed=9))
+    return root
+
+
+def nothing_left(program: Program) -> None:
+    """The data folder holds no job and no file, and the ledger adds up."""
+    found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
+    assert found["jobs"]["detail"] == "none"
+    assert found["files"]["detail"].startswith("0 stored")
+    assert found["files"]["state"] == "ok"
+    assert found["credits"]["state"] == "ok"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_conversion_larger_than_the_optimised_file_is_told(program: Program, tmp_path: Path) -> None:
+    coarse = tmp_path / "coarse.jpg"
+    noise = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
+    Image.fromarray(noise).save(coarse, quality=20)
+    result = program("process", coarse, "--out", tmp_path / "out")
+    assert "1 picture larger as WEBP than optimised" in result.stdout
+
+
+def test_a_folder_is_processed_whole(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = program("process", folder, "--languages", "en,de", "--out", out)
+    assert result.returncode == 0, result.stderr
+    written = names(out)
+    assert len(written) == 8
+    assert sorted(Path(name).suffix for name in written) == [".gif", ".jpg", ".png", *[".webp"] * 5]
+    for name in written:
+        assert name == name.lower()
+        assert name in result.stdout or Path(name).suffix == ".webp"
+        with Image.open(out / name) as picture:
+            picture.load()
+    assert any("red-bicycle" in name for name in written)
+    assert "en (" in result.stdout
+    assert "de (" in result.stdout
+    assert "4 pictures written" in result.stdout
+    assert f"Skipped: {folder / 'notes.txt'}: " in result.stderr
+    assert "secret" not in result.stdout + result.stderr
+    assert "[" not in result.stderr, "no progress bar where no terminal looks on"
+    nothing_left(program)
+
+
+def test_json_is_one_document_in_the_published_shape(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    images = program.json("process", folder, "--languages", "en,de", "--out", out, "--format", "avif")
+    assert all(list(image) == FIELDS for image in images)
+    done = {Path(image["file"]).name: image for image in images if image["status"] == "completed"}
+    assert set(done) == {"red bicycle.JPG", "old harbour.png", "spinning wheel.gif", "green hill.webp"}
+    for name, image in done.items():
+        assert image["original_filename"] == name
+        assert image["errors"] == []
+        assert Path(image["optimized_file"]).stat().st_size == image["optimized_size"] <= image["original_size"]
+        assert Path(image["converted_file"]).stat().st_size == image["converted_size"]
+        assert image["converted_format"] == "avif"
+        assert [text["language_code"] for text in image["translations"]] == ["en", "de"]
+        assert Path(image["optimized_file"]).stem == image["translations"][0]["seo_filename"]
+        assert probe(Path(image["converted_file"]), 10**6).format is Format.AVIF
+    assert [Path(image["file"]).name for image in images if image["status"] == "skipped"] == ["notes.txt"]
+
+
+def test_the_second_run_overwrites_nothing(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    picture = folder / "red bicycle.JPG"
+    assert program("process", picture, "--out", out).returncode == 0
+    before = {name: (out / name).read_bytes() for name in names(out)}
+    [image] = program.json("process", picture, "--out", out)
+    assert len(names(out)) == 2 * len(before)
+    assert {name: (out / name).read_bytes() for name in before} == before
+    assert Path(image["optimized_file"]).stem.endswith("-2")
+
+
+def test_the_same_picture_under_two_names_gets_two_results(program: Program, tmp_path: Path) -> None:
+    source = tmp_path / "pictures"
+    source.mkdir()
+    for number in range(6):
+        (source / f"IMG_{number}.jpg").write_bytes(pictures.jpeg())
+    images = program.json("process", source, "--languages", "en,de", "--out", tmp_path / "out")
+    for language in (0, 1):
+        assert len({image["translations"][language]["seo_filename"] for image in images}) == 6
+    assert len(names(tmp_path / "out")) == 12
+    nothing_left(program)
+
+
+def test_a_file_named_twice_is_processed_once(program: Program, folder: Path, tmp_path: Path) -> None:
+    picture = folder / "red bicycle.JPG"
+    assert (
+        len(
+            program.json(
+                "process", picture, picture, folder / "deeper" / ".." / picture.name, "--out", tmp_path / "out"
+            )
+        )
+        == 1
+    )
+
+
+def test_the_results_are_not_taken_up_again_as_pictures(program: Program, tmp_path: Path) -> None:
+    source = tmp_path / "pictures"
+    source.mkdir()
+    (source / "red bicycle.jpg").write_bytes(pictures.jpeg())
+    for _ in range(2):
+        assert len(program.json("process", source, "--out", source / "out")) == 1
+
+
+def test_a_webp_converted_to_webp_gives_two_files(program: Program, folder: Path, tmp_path: Path) -> None:
+    [image] = program.json("process", folder / "deeper" / "green hill.webp", "--out", tmp_path / "out")
+    assert image["optimized_file"] != image["converted_file"]
+    assert len(names(tmp_path / "out")) == 2
+
+
+def test_the_ending_follows_the_bytes_where_the_name_is_wrong(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "wrong name.png").write_bytes(pictures.jpeg())
+    [image] = program.json("process", tmp_path / "wrong name.png", "--out", tmp_path / "out")
+    assert Path(image["optimized_file"]).suffix == ".jpg"
+
+
+def test_more_pictures_than_the_queue_takes_are_fed_as_room_appears(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    result = program("process", folder, "--out", tmp_path / "out", queue_limit=1)
+    assert result.returncode == 0, result.stderr
+    assert len(names(tmp_path / "out")) == 8
+
+
+def test_jobs_that_fill_the_queue_already_are_worked_on_first_and_stay(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    asyncio.run(queue_two_jobs(program.data))
+    result = program("process", folder, "--out", tmp_path / "out", queue_limit=2)
+    assert result.returncode == 0, result.stderr
+    assert "before: 2." in result.stderr
+    assert len(names(tmp_path / "out")) == 8
+    found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
+    assert found["jobs"]["detail"] == "2 completed"
+
+
+async def queue_two_jobs(data: Path) -> None:
+    """Two jobs of another account that nobody works on yet."""
+    async with open_store(Config(data_dir=data)) as store:
+        jobs = Jobs(store.database, utc_now, 2)
+        blobs = Blobs(data, jobs.is_referenced)
+        plan = Plan(Operation.OPTIMIZE)
+        account_id = await store.keys.account_id("other", create=True)
+        for seed in (1, 2):
+            content = pictures.jpeg(seed=seed)
+            async with blobs.put(content) as blob:
+                await jobs.submit(
+                    Submission(
+                        account_id, plan, "a.jpg", blob.sha256, blob.size_bytes, ImageInfo(Format.JPEG, 320, 240),
+                        plan_prices(Prices(), plan), {StageName.OPTIMIZE: "codecs"},
+                    )
+                )  # fmt: skip
+
+
+# ---- what does not go well ----
+
+
+def test_a_broken_picture_fails_and_the_others_are_done(program: Program, folder: Path, tmp_path: Path) -> None:
+    (folder / "broken.jpg").write_bytes(pictures.broken_jpeg())
+    (folder / "cut.png").write_bytes(pictures.png()[:20])
+    result = program("process", folder, "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert f"Failed: {folder / 'broken.jpg'}: " in result.stderr
+    assert f"Failed: {folder / 'cut.png'}: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "4 pictures written" in result.stdout
+    nothing_left(program)
+
+
+def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.avif").write_bytes(pictures.avif())
+    result = program("process", folder, folder / "notes.txt", tmp_path / "x.avif", "--json", "--out", tmp_path / "out")
+    assert result.returncode == 1
+    status = {Path(image["file"]).name: image["status"] for image in json.loads(result.stdout)}
+    assert status["notes.txt"] == "failed"
+    assert status["x.avif"] == "failed"
+    assert "AVIF" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("missing.jpg",), "missing.jpg"),
+        ((), "FILE"),
+        (("{}", "--languages", "german"), "Did you mean de (German)?"),
+        (("{}", "--languages", "en-US"), "Did you mean en (English)?"),
+        (("{}", "--languages", "qq"), "en, de, fr"),
+        (("{}", "--languages", ","), "none came"),
+        (("{}", "--languages", "en,de,fr,es,it,pt,nl,da,sv,nb,fi"), "at most 10"),
+        (("{}", "--format", "png"), "'webp', 'avif'"),
+        (("{}", "--out", "{}/notes.txt"), "notes.txt"),
+        (("{}", "--out", "{}/notes.txt/below"), "--out"),
+        (("{}/empty",), "there is none in"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_before_anything_is(
+    program: Program, folder: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    (folder / "empty").mkdir()
+    result = program.here("process", *(argument.format(folder) for argument in arguments))
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+    assert not program.data.exists() or program.here_json("credits", "balance")["balance"] == 1_000_000
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read and write everything")
+def test_files_and_folders_without_rights_are_told(program: Program, folder: Path, tmp_path: Path) -> None:
+    (folder / "old harbour.png").chmod(0)
+    (folder / "deeper").chmod(0)
+    result = program("process", folder, "--out", tmp_path / "out")
+    (folder / "deeper").chmod(0o700)
+    assert result.returncode == 1
+    assert f"Failed: {folder / 'old harbour.png'}: It can't be read" in result.stderr
+    assert f"Failed: {folder / 'deeper'}: The folder can't be opened" in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(program: Program, folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(folder / "pipe.jpg")
+    (folder / "dangling.jpg").symlink_to(folder / "nowhere")
+    result = program("process", folder, "--out", tmp_path / "out")
+    assert f"Skipped: {folder / 'pipe.jpg'}: " in result.stderr
+    assert f"Failed: {folder / 'dangling.jpg'}: " in result.stderr
+    assert "4 pictures written" in result.stdout
+
+
+def test_limits_of_the_settings_hold(program: Program, folder: Path, tmp_path: Path) -> None:
+    picture = folder / "red bicycle.JPG"
+    for setting, bound in (("max_upload_bytes", 2000), ("max_pixels", 100)):
+        result = program("process", picture, "--out", tmp_path / "out", **{setting: bound})
+        assert result.returncode == 1
+        assert f"Failed: {picture}: " in result.stderr
+        nothing_left(program)
+
+
+def test_too_few_credits_refuse_the_whole_run_and_say_how_many_to_grant(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    # 4 pictures at 2 languages + 1 + 1
+    result = program.here("process", folder, "--languages", "en,de", "--out", tmp_path / "out", first_balance=10)
+    assert result.exit_code == 2
+    assert "credits grant 6" in result.stderr
+    assert not (tmp_path / "out").exists()
+    program.here_json("credits", "grant", 6)
+    assert program("process", folder, "--languages", "en,de", "--out", tmp_path / "out").returncode == 0
+    assert program.here_json("credits", "balance")["balance"] == 0
+
+
+def test_a_failed_stage_gives_its_credits_back_and_the_others_results_are_written(
+    program: Program, tmp_path: Path
+) -> None:
+    picture = tmp_path / "some stone.jpg"
+    picture.write_bytes(pictures.broken_jpeg())
+    [image] = json.loads(program("process", picture, "--json", "--out", tmp_path / "out").stdout)
+    assert image["status"] == "failed"
+    failed = {error["stage"] for error in image["errors"]}
+    assert failed
+    paid = 1_000_000 - program.here_json("credits", "balance")["balance"]
+    assert paid == 3 - len(failed)
+    assert (image["optimized_file"] is None) == ("optimize" in failed)
+    assert (image["converted_file"] is None) == ("convert" in failed)
+
+
+def test_a_server_that_owns_the_folder_is_named_with_how_to_go_on(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    with serving(program.data) as server:
+        refused = program("process", folder, "--out", tmp_path / "out")
+        assert refused.returncode == 2
+        assert "curl -H" in refused.stderr
+        assert f"{server.root}/api/v1/images/process" in refused.stderr
+        assert "--data-dir" in refused.stderr
+        assert not (tmp_path / "out").exists()
+        other = program("process", folder, "--out", tmp_path / "out", "--data-dir", tmp_path / "other")
+        assert other.returncode == 0, other.stderr
+
+
+def test_a_full_output_disk_is_told_in_one_phrase_and_nothing_stays_queued(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    script = (
+        "import errno, sys\nfrom imgproc_local.cli import main\nfrom imgproc_local.cli.process import results\n"
+        "def full(source, target):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "results._copy = full\nmain(sys.argv[1:])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, "process", str(folder), "--out", str(tmp_path / "out"),
+         "--data-dir", str(program.data)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "The disk that holds the output folder is full." in result.stderr
+    assert "0 of 4 pictures are done" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert names(tmp_path / "out") == []
+    nothing_left(program)
+
+
+# ---- being interrupted ----
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "it ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_is_done_and_leaves_nothing_queued(
+    program: Program, tmp_path: Path, number: signal.Signals
+) -> None:
+    source, out = tmp_path / "pictures", tmp_path / "out"
+    source.mkdir()
+    content = pictures.png(800, 600)
+    for number_of_stone in range(40):
+        (source / f"stone {number_of_stone}.png").write_bytes(content)
+    with program.start("process", source, "--out", out, "--json") as process:
+        wait_for(lambda: out.is_dir() and any(not name.startswith(".") for name in names(out)), process)
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    images = json.loads(stdout)
+    done = [image for image in images if image["status"] == "completed"]
+    assert 0 < len(done) < 40
+    assert f"Interrupted. {len(done)} of 40 pictures are done; nothing of the others stays queued." in stderr
+    assert "Traceback" not in stderr
+    assert names(out) == sorted(
+        Path(image[f"{kind}_file"]).name for image in done for kind in ("optimized", "converted")
+    )
+    nothing_left(program)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill is SIGKILL only on POSIX")
+def test_after_a_hard_end_no_half_file_is_in_the_folder_and_the_next_run_works(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with program.start("process", folder, "--out", out) as process:
+        wait_for(out.is_dir, process)
+        process.kill()
+        process.communicate(timeout=30)
+    for name in names(out):
+        if not name.startswith("."):
+            with Image.open(out / name) as picture:
+                picture.load()
+    assert program("process", folder, "--out", out).returncode == 0

@@ -1,0 +1,110 @@
+"""The server's log: what goes into it, that it stays small, and that it never holds the server up."""
+
+from __future__ import annotations
+
+import io
+import logging
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.cli.serve import log_file
+from tests.faults.server_process import serving
+
+KEY = "imgp_" + "aB3" * 10
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[logging.Logger]:
+    """The root logger with the file added by the test, and its own handlers alone afterwards."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    level = root.level
+    root.setLevel(logging.INFO)
+    yield root
+    root.setLevel(level)
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
+        log_file.own.removeHandler(handler)
+        handler.close()
+
+
+def written(tmp_path: Path) -> str:
+    return (tmp_path / "logs" / "imgproc.log").read_text(encoding="utf-8")
+
+
+def test_a_server_logs_its_start_and_stop_beside_the_console(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with serving(folder) as server:
+        assert server.terminate() == 0
+        console = server.output()
+    text = written(folder)
+    assert f"serves {server.root} as process {server.pid}" in text
+    assert text.rstrip().endswith("stopped")
+    secret = console.split("imgp_")[1].split()[0]
+    assert secret not in text
+    assert "token=" not in text
+    assert "as process" not in console, "the console keeps what it prints"
+
+
+def test_the_log_is_its_owner_s_alone(tmp_path: Path, log: logging.Logger) -> None:
+    log_file.write_log_file(tmp_path)
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
+        assert stat.S_IMODE((tmp_path / "logs" / "imgproc.log").stat().st_mode) == 0o600
+
+
+def test_keys_and_tokens_stay_out_of_it_in_tracebacks_too(tmp_path: Path, log: logging.Logger) -> None:
+    log_file.write_log_file(tmp_path)
+    log.info("a key %s, a link /?token=abc-DEF_1, Authorization: Bearer abc.def, %s", KEY, "hf_abcdef")
+    try:
+        raise ValueError(KEY)
+    except ValueError:
+        log.exception("it failed")
+    text = written(tmp_path)
+    assert "it failed" in text
+    assert "ValueError: imgp_…" in text
+    for secret in (KEY, KEY[5:], "abc-DEF_1", "abc.def", "hf_abcdef"):
+        assert secret not in text
+
+
+def test_the_log_stays_within_its_bounds(tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_file, "MAX_BYTES", 2000)
+    log_file.write_log_file(tmp_path)
+    for number in range(500):
+        log.info("line %d ä", number)
+    files = sorted((tmp_path / "logs").iterdir())
+    assert len(files) == 1 + log_file.OLDER_FILES
+    assert all(file.stat().st_size <= 2000 for file in files)
+    newest = log_file.last_lines(tmp_path, 40)
+    assert [int(line.split()[-2]) for line in newest] == list(range(460, 500))
+
+
+def test_a_disk_that_refuses_is_told_once_and_holds_nothing_up(
+    tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_file.write_log_file(tmp_path)
+    handler = log.handlers[-1]
+    assert isinstance(handler, log_file.RotatingFileHandler)
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    handler.stream.close()
+    handler.stream = Full()  # type: ignore[assignment]
+    for _ in range(3):
+        log.info("a line")
+    assert capsys.readouterr().err.count("can't be written now") == 1
+
+
+def test_a_log_that_can_not_be_opened_is_told_and_the_server_serves(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "logs").write_bytes(b"a file where the folder should be")
+    with serving(folder) as server:
+        assert "can't be written" in server.output()
+        assert server.terminate() == 0

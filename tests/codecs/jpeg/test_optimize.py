@@ -1,0 +1,308 @@
+"""JPEG: smaller, upright, in the same colours, and a gain map stays."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image, ImageFilter
+from PIL.MpoImagePlugin import MpoImageFile
+
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.decode import to_srgb
+from imgproc_local.codecs.jpeg import encoders
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.jpeg import search as jpeg_search
+from imgproc_local.codecs.metadata import icc
+from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.quality import sample as search
+from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.quality.ssimulacra2 import Reference
+from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
+    path = pictures.write(folder, data)
+    return jpeg.optimize(path, probe(path, MANY), never_stop, target)
+
+
+def score(source: bytes, out: bytes) -> float:
+    picture = pictures.opened(source).convert("RGB")
+    return Reference(picture.tobytes(), *picture.size).score(pictures.opened(out).convert("RGB").tobytes())
+
+
+def soft(width: int, height: int, seed: int = 1) -> np.ndarray:
+    return np.asarray(Image.fromarray(pictures.scene(width, height, seed)).filter(ImageFilter.GaussianBlur(0.8)))
+
+
+def whole(out: bytes | None) -> bytes:
+    assert out is not None
+    return out
+
+
+def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=100)
+    out = whole(optimized(tmp_path, source))
+    assert len(out) < 0.7 * len(source)
+    assert pictures.distance(pictures.opened(out), pictures.opened(source)) < 1.0
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("quality", [100, 30])
+def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
+    tmp_path: Path, orientation: int, quality: int
+) -> None:
+    from PIL import ImageOps
+
+    scene = pictures.scene()
+    out = whole(optimized(tmp_path, pictures.full_jpeg(pictures.oriented(scene, orientation), orientation, quality)))
+    shown = ImageOps.exif_transpose(pictures.opened(out))
+    assert shown.size == (320, 240)
+    assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
+    stored = probe(pictures.write(tmp_path, out), MANY).orientation
+    assert stored == (1 if quality == 100 else orientation)
+
+
+@pytest.mark.parametrize("quality", [30, 60, 75, 82, 90, 98])
+@pytest.mark.parametrize("size", [(320, 240), (17, 9), (1, 1)])
+def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
+    tmp_path: Path, quality: int, size: tuple[int, int]
+) -> None:
+    source = pictures.saved(pictures.scene(*size), "JPEG", quality=quality)
+    once = optimized(tmp_path, source)
+    assert once is None or len(once) < len(source)
+    assert optimized(tmp_path, once or source) is None
+
+
+def test_a_coarse_file_keeps_its_very_pixels(tmp_path: Path) -> None:
+    source = pictures.full_jpeg(quality=30)
+    out = whole(optimized(tmp_path, source))
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+
+
+def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
+    scene = pyvips.Image.new_from_array(pictures.scene(640, 480))
+    options = {"trellis_quant": True, "optimize_scans": True, "interlace": True, "quant_table": 3, "keep": "none"}
+    tight = scene.jpegsave_buffer(Q=50, **options)
+    assert len(scene.jpegsave_buffer(Q=49, **options)) < len(tight)
+    assert optimized(tmp_path, tight) is None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("size", [(900, 700), (1500, 1100)])
+def test_the_result_scores_what_was_aimed_at_and_not_much_more(
+    tmp_path: Path, seed: int, size: tuple[int, int]
+) -> None:
+    source = pictures.saved(soft(*size, seed), "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    assert TARGET_SCORE - 1.5 <= score(source, out) <= TARGET_SCORE + 2
+
+
+@pytest.mark.parametrize("subsampling", [0, 2])
+def test_tiles_that_mislead_are_found_out_by_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsampling: int
+) -> None:
+    source = pictures.saved(pictures.scene(1500, 1100), "JPEG", quality=98, subsampling=subsampling)
+    true = search.Sample.score
+    monkeypatch.setattr(search.Sample, "score", lambda self, image: true(self, image) + 5 * (not self.is_whole))
+    assert TARGET_SCORE - 1.5 <= score(source, whole(optimized(tmp_path, source))) <= TARGET_SCORE + 2
+
+
+def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
+    source = pictures.saved(soft(700, 500), "JPEG", quality=98)
+    outs = [whole(optimized(tmp_path, source, target)) for target in (90.0, 85.0, 75.0)]
+    assert len(outs[0]) > len(outs[1]) > len(outs[2])
+    for target, out in zip((90.0, 85.0, 75.0), outs, strict=True):
+        assert target - 1.5 <= score(source, out) <= target + 2
+
+
+def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    y, x = np.mgrid[0:500, 0:700]
+    calm = np.stack([120 + 60 * np.sin(x / 90), 130 + 50 * np.cos(y / 70), 90 + x / 9], axis=-1).astype(np.uint8)
+    source = pictures.saved(calm, "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    assert score(source, out) >= TARGET_SCORE - 1.5
+    monkeypatch.setattr(jpeg_search, "CALM_BITS_PER_PIXEL", 0)
+    assert len(out) <= len(whole(optimized(tmp_path, source)))
+    assert optimized(tmp_path, out) is None
+
+
+@pytest.mark.parametrize("missing", ["pyjpegli", "mozjpeg_scans"])
+def test_without_the_optional_encoders_the_rest_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    source = pictures.saved(soft(500, 400), "JPEG", quality=98)
+    out = whole(optimized(tmp_path, source))
+    monkeypatch.setattr(encoders, missing, None)
+    encoders.our_tables.cache_clear()
+    other = whole(optimized(tmp_path, source))
+    assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
+    assert len(out) < len(other) < len(source)
+    assert optimized(tmp_path, other) is None
+    encoders.our_tables.cache_clear()
+
+
+def test_a_profile_that_says_little_goes_and_the_colours_stay(tmp_path: Path) -> None:
+    narrow = pictures.narrow_profile()
+    source = pictures.saved(soft(500, 400), "JPEG", quality=98, icc_profile=narrow, subsampling=0)
+    out = whole(optimized(tmp_path, source))
+    assert "icc_profile" not in pictures.opened(out).info
+    shown = [to_srgb(pyvips.Image.jpegload_buffer(each)) for each in (source, out)]
+    assert TARGET_SCORE - 1.5 <= search.score(*shown) <= TARGET_SCORE + 2
+    for band in range(3):
+        assert shown[0][band].avg() == pytest.approx(shown[1][band].avg(), abs=0.5)
+
+
+def test_a_profile_stays_where_colours_would_be_lost_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(icc, "WIDE_FROM", 9)
+    for saturated in (False, True):
+        picture = soft(500, 400) // 4 + 96
+        if saturated:
+            picture[:60] = (255, 0, 0)
+        source = pictures.saved(picture, "JPEG", quality=98, icc_profile=pictures.wide_profile())
+        assert ("icc_profile" in pictures.opened(whole(optimized(tmp_path, source))).info) is saturated
+
+
+def test_an_output_is_known_again_by_its_tables_also_without_its_metadata(tmp_path: Path) -> None:
+    out = whole(optimized(tmp_path, pictures.full_jpeg(quality=100)))
+    bare = container.with_blocks(out, Blocks())
+    assert len(bare) < len(out)
+    assert optimized(tmp_path, bare) is None
+
+
+def test_a_thumbnail_in_the_jfif_header_goes(tmp_path: Path) -> None:
+    for quality in (95, 60):
+        plain = pictures.saved(pictures.scene(), "JPEG", quality=quality)
+        header = b"JFIF\0\1\2\0\0\1\0\1" + bytes((6, 4)) + b"THUMBNAIL-JFIF-PRIVATE".ljust(72, b"x")
+        extension = b"JFXX\0\x10THUMBNAIL-JFXX-PRIVATE"
+        source = plain[:2] + pictures.segment(0xE0, header) + pictures.segment(0xE0, extension) + plain[20:]
+        out = whole(optimized(tmp_path, source))
+        assert b"PRIVATE" not in out
+        assert pictures.opened(out).size == (320, 240)
+
+
+def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:
+    wide = pictures.wide_profile()
+    for quality in (95, 60):
+        out = whole(optimized(tmp_path, pictures.full_jpeg(quality=quality)))
+        assert "icc_profile" not in pictures.opened(out).info
+        blocks = {"exif": b"Exif\0\0" + pictures.tiff(), "quality": quality}
+        out = whole(optimized(tmp_path, pictures.saved(pictures.scene(), "JPEG", icc_profile=wide, **blocks)))
+        assert pictures.opened(out).info["icc_profile"] == wide
+        srgb = pictures.saved(pictures.scene(), "JPEG", icc_profile=pictures.srgb_profile(), **blocks)
+        assert "icc_profile" not in pictures.opened(whole(optimized(tmp_path, srgb))).info
+
+
+def test_a_profile_of_many_pieces_is_joined_and_cut_again(tmp_path: Path) -> None:
+    large = pictures.wide_profile() + bytes(range(256)) * 600
+    large = len(large).to_bytes(4, "big") + large[4:]
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=97, icc_profile=large)
+    assert pictures.opened(whole(optimized(tmp_path, source))).info["icc_profile"] == large
+
+
+def test_grey_stays_grey_with_its_profile(tmp_path: Path) -> None:
+    grey = Image.fromarray(pictures.scene(640, 480)).convert("L")
+    profile = pictures.wide_profile(b"GRAY")
+    out = pictures.opened(whole(optimized(tmp_path, pictures.saved(grey, "JPEG", quality=97, icc_profile=profile))))
+    assert out.mode == "L"
+    assert out.info["icc_profile"] == profile
+    assert pictures.distance(out, grey) < 1.0
+
+
+def test_cmyk_becomes_rgb_that_looks_alike(tmp_path: Path) -> None:
+    cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
+    out = pictures.opened(whole(optimized(tmp_path, pictures.saved(cmyk, "JPEG", quality=97))))
+    assert out.mode == "RGB"
+    red = np.asarray(out)[100, 100].astype(int)
+    assert red[0] > 180
+    assert max(red[1], red[2]) < 90
+
+
+def _ultra_hdr() -> tuple[bytes, bytes]:
+    """A JPEG with a gain map behind it, announced in XMP as Ultra HDR does; and the gain map."""
+    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
+    packet = (
+        b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+        b'<rdf:Description xmlns:hdrgm="http://ns.adobe.com/hdr-gain-map/1.0/" hdrgm:Version="1.0"'
+        b' xmlns:Container="http://ns.google.com/photos/1.0/container/"'
+        b' xmlns:Item="http://ns.google.com/photos/1.0/container/item/">'
+        b"<Container:Directory><rdf:Seq>"
+        b'<rdf:li rdf:parseType="Resource"><Container:Item Item:Semantic="Primary" Item:Mime="image/jpeg"/></rdf:li>'
+        b'<rdf:li rdf:parseType="Resource"><Container:Item Item:Semantic="GainMap" Item:Mime="image/jpeg"'
+        b' Item:Length="' + str(len(gain_map)).encode() + b'"/></rdf:li>'
+        b"</rdf:Seq></Container:Directory></rdf:Description></rdf:RDF></x:xmpmeta>"
+    )
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=97)
+    blocks = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff(6))
+    blocks += pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet)
+    return plain[:2] + blocks + plain[2:] + gain_map, gain_map
+
+
+def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
+    source, gain_map = _ultra_hdr()
+    out = whole(optimized(tmp_path, source))
+    assert len(out) < len(source)
+    assert out.endswith(gain_map)
+    assert container.gain_map(out) == gain_map
+    for name in (b'Item:Semantic="GainMap"', b' hdrgm:Version="1.0"', f'Item:Length="{len(gain_map)}"'.encode()):
+        assert name in out
+    assert pictures.GPS_RATIONAL not in out
+    # the multi-picture index leads to it, too
+    with MpoImageFile(io.BytesIO(out)) as several:
+        assert several.n_frames == 2
+        several.seek(1)
+        assert several.size == (80, 60)
+    # pixels and gain map belong together: both stay unturned
+    assert probe(pictures.write(tmp_path, out), MANY).orientation == 6
+    assert optimized(tmp_path, out) is None
+
+
+def test_a_picture_with_a_gain_map_is_packed_anew_with_every_pixel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mozjpeg_lossless_optimization")
+    source, gain_map = _ultra_hdr()
+    out = whole(optimized(tmp_path, source))
+    assert out.endswith(gain_map)
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+    monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
+    assert len(out) < 0.97 * len(whole(optimized(tmp_path, source)))
+
+
+def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
+    source = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    at = source.index(b"\xff\xdb")
+    assert optimized(tmp_path, source[:at] + b"\0\0\0\0" + source[at:]) is not None
+    assert optimized(tmp_path, source + b"appended") is not None
+
+
+@pytest.mark.parametrize("end", [b"", b"\xff\xd9"])
+def test_a_broken_off_scan_is_damage_with_and_without_an_end_marker(tmp_path: Path, end: bytes) -> None:
+    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=95)
+    at = source.index(b"\xff\xdb")
+    with_oddity = source[:at] + b"\0\0\0\0" + source[at:]
+    with pytest.raises((BrokenImage, StageFailed)):
+        optimized(tmp_path, with_oddity[: len(source) // 2] + end)
+
+
+def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
+    calls = 0
+
+    def check_stop() -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise StageTimedOut("The deadline passed.")
+
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
+    with pytest.raises(StageTimedOut):
+        jpeg.optimize(path, probe(path, MANY), check_stop)
+    assert calls < 60

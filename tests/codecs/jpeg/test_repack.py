@@ -1,0 +1,192 @@
+"""A foreign JPEG's scans packed anew in a child process: the same pixels, or the file as it was."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFilter
+
+from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.jpeg import repack as jpeg_rescan
+from imgproc_local.codecs.jpeg.repack import own_command, rescanned
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import StageTimedOut
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+pytest.importorskip("mozjpeg_lossless_optimization")
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return jpeg.optimize(path, probe(path, MANY), never_stop)
+
+
+def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:
+    """A picture for which encoding anew doesn't pay."""
+    return pictures.saved(pictures.scene(width, height), "JPEG", quality=50, **options)
+
+
+def same_pixels(one: bytes, other: bytes) -> bool:
+    return np.array_equal(np.asarray(pictures.opened(one)), np.asarray(pictures.opened(other)))
+
+
+def deadly() -> bytes:
+    """A grey JPEG of 16×8 whose brightness jumps further than 8 bits can: decoders clip it, the package exits."""
+    codes = bytes((0, 1, *[0] * 14, 12)), bytes((1, *[0] * 15, 0))  # DC: category 12 as 00, AC: end of block as 0
+    bits = ""
+    for difference in (2100, -4090):
+        bits += "00" + format(difference if difference > 0 else difference + 4095, "012b") + "0"
+    bits += "1" * (-len(bits) % 8)
+    return b"".join(
+        (
+            b"\xff\xd8",
+            pictures.segment(0xDB, bytes(1) + bytes([1] * 64)),
+            pictures.segment(0xC0, struct.pack(">BHHB3B", 8, 8, 16, 1, 1, 0x11, 0)),
+            pictures.segment(0xC4, b"\x00" + codes[0]),
+            pictures.segment(0xC4, b"\x10" + codes[1]),
+            pictures.segment(0xDA, bytes((1, 1, 0, 0, 63, 0))),
+            int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\x00"),
+            b"\xff\xd9",
+        )
+    )
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("subsampling", [0, 2])
+def test_scans_are_packed_anew_and_every_pixel_stays(mode: str, subsampling: int) -> None:
+    picture = Image.fromarray(pictures.scene(640, 480)).convert(mode)
+    source = pictures.saved(picture, "JPEG", quality=50, subsampling=subsampling)
+    out = rescanned(source, never_stop)
+    assert out is not None
+    assert len(out) < 0.97 * len(source)
+    assert pictures.opened(out).mode == mode
+    assert same_pixels(out, source)
+    assert rescanned(out, never_stop) is None
+
+
+def test_a_coarse_file_is_packed_anew_with_the_words_that_may_stay(tmp_path: Path) -> None:
+    source = pictures.full_jpeg(pictures.scene(640, 480), 6, 50)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    bare = [container.with_blocks(data, Blocks()) for data in (source, out)]
+    assert len(bare[1]) < 0.97 * len(bare[0])
+    assert same_pixels(out, source)
+    assert pictures.COPYRIGHT.encode() in out
+    assert not [name for name, secret in pictures.SECRETS.items() if secret in out]
+    assert probe(pictures.write(tmp_path, out), MANY).orientation == 6
+    assert optimized(tmp_path, out) is None
+    assert optimized(tmp_path, container.with_blocks(out, Blocks())) is None
+
+
+def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soft = Image.fromarray(pictures.scene(640, 480)).filter(ImageFilter.GaussianBlur(3))
+    source = pictures.saved(soft, "JPEG", quality=50)
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert same_pixels(out, source)
+    assert optimized(tmp_path, out) is None
+    monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
+    lossy = optimized(tmp_path, source)
+    assert lossy is not None
+    assert len(out) < len(lossy) < jpeg.WORTH_IT * len(source)
+    assert not same_pixels(lossy, source)
+
+
+def test_a_picture_of_which_the_package_dies_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = deadly()
+    ended = subprocess.run(own_command(), input=source, capture_output=True, timeout=60, check=False)
+    assert ended.returncode != 0, "the package took it: the test needs another picture"
+    with caplog.at_level(logging.INFO, logger=jpeg_rescan.__name__):
+        assert rescanned(source, never_stop) is None
+        out = optimized(tmp_path, source)
+    assert "can't be packed" in caplog.text
+    assert out is None or same_pixels(out, source)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "import sys; sys.exit(3)",
+        "import os; os.abort()",
+        "print('not a JPEG')",
+        "pass",
+        "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[:-900])",
+    ],
+)
+def test_whatever_becomes_of_the_child_there_is_no_error(answer: str) -> None:
+    assert rescanned(coarse(), never_stop, command=[sys.executable, "-c", answer]) is None
+
+
+def test_another_picture_is_not_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for other in (pictures.scene(640, 480, 2), pictures.scene(64, 48)):
+        path = pictures.write(tmp_path, pictures.saved(other, "JPEG", quality=5), "other.jpg")
+        command = [sys.executable, "-c", f"import sys; sys.stdout.buffer.write(open({str(path)!r}, 'rb').read())"]
+        assert rescanned(coarse(), never_stop, command=command) is None
+    assert "not the same picture" in caplog.text
+
+
+def test_a_child_that_can_not_start_is_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    assert rescanned(coarse(), never_stop, command=[str(tmp_path / "missing")]) is None
+    assert "can't be started" in caplog.text
+
+
+def test_a_stop_ends_the_child(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    calls = 0
+
+    def check_stop() -> None:
+        nonlocal calls
+        calls += 1
+        if begun.exists():
+            raise StageTimedOut("The deadline passed.")
+        assert calls < 300
+
+    # it would be seen after the pause if it were still there
+    program = (
+        f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(60);"
+        f"pathlib.Path({str(tmp_path / 'survived')!r}).touch()"
+    )
+    with pytest.raises(StageTimedOut):
+        rescanned(coarse(), check_stop, command=[sys.executable, "-c", program])
+    assert not (tmp_path / "survived").exists()
+
+
+def test_a_child_that_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(jpeg_rescan, "TIMEOUT_S", 0.3)
+    assert rescanned(coarse(), never_stop, command=[sys.executable, "-c", "import time; time.sleep(60)"]) is None
+    assert "within" in caplog.text
+
+
+def test_the_child_takes_no_more_memory_than_it_may() -> None:
+    if sys.platform == "win32":
+        pytest.skip("there is no such limit on Windows")
+    program = "from imgproc_local.codecs import jpeg_rescan as it; it.MAX_MEMORY_BYTES = 50_000_000; it.run_child()"
+    large = coarse(4000, 4000)
+    assert rescanned(large, never_stop) is not None
+    assert rescanned(large, never_stop, command=[sys.executable, "-c", program]) is None
+
+
+def test_without_the_package_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jpeg_rescan, "_PACKAGE", "no_such_package")
+    assert rescanned(coarse(), never_stop, command=["missing"]) is None
+
+
+def test_the_command_line_does_what_the_child_does() -> None:
+    source = coarse()
+    command = [sys.executable, "-m", "imgproc_local", jpeg_rescan.CHILD_COMMAND]
+    by_command = subprocess.run(command, input=source, capture_output=True, timeout=60, check=True)
+    assert by_command.stdout == rescanned(source, never_stop)

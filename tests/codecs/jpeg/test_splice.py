@@ -1,0 +1,171 @@
+"""The brightness of one JPEG with the colour of another: exactly those coefficients, or an error."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from imgproc_local.codecs.jpeg import encoders
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+splice = pytest.importorskip("imgproc_local.codecs.jpeg._splice")
+TURN = Image.Transpose
+TURNS = {
+    2: TURN.FLIP_LEFT_RIGHT,
+    3: TURN.ROTATE_180,
+    4: TURN.FLIP_TOP_BOTTOM,
+    5: TURN.TRANSPOSE,
+    6: TURN.ROTATE_270,
+    7: TURN.TRANSVERSE,
+    8: TURN.ROTATE_90,
+}
+"""EXIF orientations."""
+
+SIZES = [(320, 240), (161, 97), (17, 9), (1, 1), (8, 33)]
+
+
+def planes(data: bytes) -> np.ndarray:
+    """Y, Cb and Cr as decoded."""
+    picture = Image.open(io.BytesIO(data))
+    picture.draft("YCbCr", picture.size)
+    assert picture.mode == "YCbCr"
+    return np.asarray(picture)
+
+
+def plain(width: int, height: int, **options: object) -> bytes:
+    """A JPEG as this package drafts it."""
+    return pictures.saved(pictures.scene(width, height, 2), "JPEG", **{"quality": 70, "subsampling": 2, **options})
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"progressive": True}, {"optimize": True}, {"restart_marker_blocks": 3}, {"progressive": True, "quality": 99}],
+    ids=["sequential", "progressive", "own codes", "restarts", "fine"],
+)
+def test_each_part_is_that_of_its_file(size: tuple[int, int], subsampling: int, options: dict[str, object]) -> None:
+    luma = plain(*size)
+    chroma = pictures.saved(pictures.scene(*size), "JPEG", subsampling=subsampling, **{"quality": 88, **options})
+    out = splice.spliced(luma, chroma)
+    assert np.array_equal(planes(out)[..., 0], planes(luma)[..., 0])
+    assert np.array_equal(planes(out)[..., 1:], planes(chroma)[..., 1:])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+def test_colour_is_turned_upright(orientation: int, subsampling: int) -> None:
+    upright = pictures.scene(320, 240)
+    stored = pictures.saved(pictures.oriented(upright, orientation), "JPEG", quality=80, subsampling=subsampling)
+    out = planes(splice.spliced(plain(320, 240), stored, orientation)).astype(int)
+    wanted = Image.fromarray(planes(stored), "YCbCr")
+    if orientation > 1:
+        wanted = wanted.transpose(TURNS[orientation])
+    # decoders round to one side where they enlarge colours
+    assert np.abs(out[..., 1:] - np.asarray(wanted).astype(int)[..., 1:]).max() <= 2
+    assert np.array_equal(out[..., 0], planes(plain(320, 240))[..., 0])
+
+
+@pytest.mark.parametrize(("orientation", "size"), [(2, (161, 96)), (4, (160, 97)), (6, (160, 97)), (8, (161, 96))])
+def test_colour_is_not_turned_where_an_edge_would_come_to_lie_within(orientation: int, size: tuple[int, int]) -> None:
+    stored = pictures.saved(pictures.scene(*size), "JPEG", subsampling=2)
+    upright = size[::-1] if orientation >= 5 else size
+    with pytest.raises(ValueError, match="edge"):
+        splice.spliced(plain(*upright), stored, orientation)
+
+
+def test_scans_packed_by_mozjpeg_are_read() -> None:
+    packing = pytest.importorskip("mozjpeg_lossless_optimization")
+    chroma = pictures.saved(pictures.scene(), "JPEG", quality=93, subsampling=2)
+    packed = packing.optimize(chroma)
+    assert splice.spliced(plain(320, 240), packed) == splice.spliced(plain(320, 240), chroma)
+
+
+@pytest.mark.parametrize(
+    ("chroma", "why"),
+    [
+        (pictures.saved(pictures.scene(320, 241), "JPEG"), "size"),
+        (pictures.saved(Image.fromarray(pictures.scene()).convert("L"), "JPEG"), "three components"),
+        (pictures.saved(Image.fromarray(pictures.scene()).convert("CMYK"), "JPEG"), "not"),
+        (pictures.saved(pictures.scene(), "JPEG", keep_rgb=True, subsampling=0), "YCbCr"),
+        (pictures.saved(pictures.scene(), "JPEG")[:-2000], "breaks off"),
+        (pictures.saved(pictures.scene(), "JPEG")[:-2000] + b"\xff\xd9", "breaks off"),
+        (pictures.saved(pictures.scene(), "JPEG", progressive=True)[:300], "breaks off"),
+        (pictures.saved(pictures.scene(), "PNG"), "no JPEG"),
+        (b"", "no JPEG"),
+    ],
+)
+def test_what_does_not_fit_is_refused(chroma: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        splice.spliced(plain(320, 240), chroma)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_coefficients_that_no_picture_has_are_refused(progressive: bool) -> None:
+    # the differences between blocks become as large as codes can say
+    data = bytearray(pictures.saved(pictures.scene(), "JPEG", quality=100, progressive=progressive))
+    for at in range(len(data) - 30):
+        if data[at : at + 2] == b"\xff\xc4" and data[at + 4] >> 4 == 0:
+            symbols = at + 5 + 16
+            data[symbols : symbols + sum(data[at + 5 : symbols])] = bytes([11]) * sum(data[at + 5 : symbols])
+    with pytest.raises(ValueError, match=r"no picture has|breaks off"):
+        splice.spliced(plain(320, 240), bytes(data))
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_damage_gives_an_error_or_a_jpeg_and_nothing_worse(progressive: bool) -> None:
+    chance = random.Random(5)
+    good = pictures.saved(pictures.scene(64, 48), "JPEG", quality=90, progressive=progressive, restart_marker_blocks=2)
+    luma = plain(64, 48)
+    done = 0
+    for _ in range(1500):
+        data = bytearray(good)
+        for _ in range(chance.choice((1, 2, 8))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            out = splice.spliced(luma, bytes(data), chance.choice((1, 2, 3, 4)))
+        except ValueError:
+            continue
+        done += 1
+        assert np.array_equal(planes(out)[..., 0], planes(luma)[..., 0])
+    assert done
+
+
+def test_scans_without_end_are_refused() -> None:
+    data = pictures.saved(pictures.scene(), "JPEG", progressive=True)
+    last = data.rindex(b"\xff\xda")
+    with pytest.raises(ValueError, match="too many scans"):
+        splice.spliced(plain(320, 240), data[:-2] + data[last:-2] * 200 + data[-2:])
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+def test_a_photograph_keeps_its_colours_as_stored(tmp_path: Path, subsampling: int) -> None:
+    source = pictures.saved(pictures.scene(900, 700), "JPEG", quality=90, subsampling=subsampling)
+    path = pictures.write(tmp_path, source)
+    out = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    assert out is not None
+    same = np.array_equal(planes(out)[..., 1:], planes(source)[..., 1:])
+    assert same is (subsampling > 0)
+    assert not np.array_equal(planes(out)[..., 0], planes(source)[..., 0])
+    path = pictures.write(tmp_path, out)
+    assert jpeg.optimize(path, probe(path, 10**9), never_stop) is None
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_colours_that_were_kept_make_a_smaller_file_at_the_same_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
+) -> None:
+    path = pictures.write(tmp_path, pictures.full_jpeg(pictures.scene(640, 480), orientation, 85))
+    kept = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    monkeypatch.setattr(encoders, "_splice", None)
+    anew = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    assert kept is not None
+    assert len(kept) < 0.97 * len(anew or path.read_bytes())

@@ -1,0 +1,277 @@
+"""Private bytes in places where metadata seldom stands: they go too, and the picture stays.
+
+The pictures are small and coarse, so that their data stay as they came: encoding anew would hide what is not cleaned.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image
+
+from imgproc_local.codecs.container import avif as avif_container
+from imgproc_local.codecs.container import avif_grid
+from imgproc_local.codecs.container import gif as gif_container
+from imgproc_local.codecs.container import jpeg as jpeg_container
+from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata.strip import read_embedded
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.doors import OPTIMIZE
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def optimized(folder: Path, data: bytes, form: str) -> bytes:
+    path = pictures.write(folder, data)
+    return OPTIMIZE[form](path, probe(path, MANY), never_stop) or data
+
+
+def settled(folder: Path, data: bytes, form: str) -> bytes:
+    """The file as it comes back unchanged."""
+    once = optimized(folder, data, form)
+    assert optimized(folder, once, form) == once
+    return once
+
+
+def frames(data: bytes) -> list[np.ndarray]:
+    image = pictures.opened(data)
+    found = []
+    for number in range(getattr(image, "n_frames", 1)):
+        image.seek(number)
+        found.append(np.asarray(image.convert("RGBA")))
+    return found
+
+
+def test_nothing_hides_between_the_scans_of_a_jpeg(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    assert jpeg_container.is_progressive(plain)
+    hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
+    last_scan = plain.rfind(b"\xff\xda")
+    out = optimized(tmp_path, plain[:last_scan] + hidden + plain[last_scan:], "JPEG")
+    assert out == plain
+
+
+def test_nothing_hides_behind_what_adobe_says_of_colours(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    adobe = b"Adobe\0\x64\0\0\0\0\1"
+    out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:], "JPEG")
+    assert pictures.segment(0xEE, adobe) in out
+    assert b"SECRET" not in out
+
+
+HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"
+
+
+def packet(attributes: str, properties: str = "") -> bytes:
+    spaces = (
+        f'xmlns:hdrgm="{HDRGM}" xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:Container="{xmp.CONTAINER[1:-1]}"'
+        f' xmlns:Item="{xmp.CONTAINER_ITEM[1:-1]}"'
+    )
+    inner = f"<rdf:Description {spaces} {attributes}>{properties}</rdf:Description>"
+    text = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}">{inner}</rdf:RDF></x:xmpmeta>'
+    return pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + text.encode())
+
+
+def ultra_hdr(told: str) -> bytes:
+    """A phone's picture: a preview, the gain map with metadata of its own, and a video behind the picture.
+
+    The gain map is told in `attributes` or `elements` of XMP and by ISO's mark, or by that alone: `iso`.
+    """
+    plain = pictures.saved(pictures.photo(200, 150), "JPEG", quality=60)
+    preview = pictures.saved(pictures.scene(64, 48), "JPEG", comment=b"SECRET preview")
+    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
+    iso = pictures.segment(0xE2, b"urn:iso:std:iso:ts:21496:-1\0\0\0\0\0")
+    own = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff()) + pictures.segment(0xFE, b"SECRET remark")
+    own += packet('hdrgm:Version="1.0" hdrgm:GainMapMax="2.5" exif:GPSLatitude="SECRET"') + iso
+    gain_map = gain_map[:2] + own + gain_map[2:]
+    video = b"\0\0\0\x18ftypmp42SECRET video"
+
+    def item(semantic: str, size: int) -> str:
+        if told == "elements":
+            fields = f"<Item:Semantic>{semantic}</Item:Semantic><Item:Length>{size}</Item:Length>"
+            inner = f'<Container:Item rdf:parseType="Resource">{fields}</Container:Item>'
+        else:
+            inner = f'<Container:Item Item:Semantic="{semantic}" Item:Length="{size}"/>'
+        return f'<rdf:li rdf:parseType="Resource">{inner}</rdf:li>'
+
+    items = item("Primary", 0) + item("GainMap", len(gain_map)) + item("MotionPhoto", len(video))
+    directory = f"<Container:Directory><rdf:Seq>{items}</rdf:Seq></Container:Directory>"
+    words = packet('hdrgm:Version="1.0"', directory) if told != "iso" else packet('exif:GPSLatitude="SECRET"')
+    return plain[:2] + words + iso + plain[2:] + preview + gain_map + video
+
+
+@pytest.mark.parametrize("told", ["attributes", "elements", "iso"])
+def test_of_what_follows_a_picture_only_the_gain_map_stays_and_without_its_metadata(tmp_path: Path, told: str) -> None:
+    source = ultra_hdr(told)
+    out = settled(tmp_path, source, "JPEG")
+    for secret in (b"SECRET", b"MotionPhoto", b"video", *pictures.SECRETS.values()):
+        assert secret not in out
+    gain_map = jpeg_container.gain_map(out)
+    assert gain_map is not None
+    assert out.endswith(gain_map)
+    assert out.count(b"urn:iso:std:iso:ts:21496:-1") == 2
+    assert b'hdrgm:GainMapMax="2.5"' in gain_map
+    if told != "iso":
+        assert f'Item:Length="{len(gain_map)}"'.encode() in out
+        assert out.count(b"Item:Length=") + out.count(b"<Item:Length>") == 2
+    before = jpeg_container.gain_map(source)
+    assert before is not None
+    assert np.array_equal(frames(before)[0], frames(gain_map)[0])
+
+
+def test_a_gain_map_that_only_broken_xmp_tells_of_goes(tmp_path: Path) -> None:
+    source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
+    broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
+    assert jpeg_container.gain_map(settled(tmp_path, source, "JPEG")) is not None
+    out = settled(tmp_path, broken, "JPEG")
+    assert out.count(b"\xff\xd8\xff") == 1
+
+
+def test_nothing_hides_inside_the_frames_of_an_animated_webp(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
+    hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
+    body = b"".join(
+        webp_container._chunk(chunk.kind, plain[chunk.payload : chunk.end] + (hidden if chunk.kind == b"ANMF" else b""))
+        for chunk in webp_container.chunks(plain)
+    )
+    source = b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+    assert source.count(b"SECRET") == 3
+    assert optimized(tmp_path, source, "WEBP") == plain
+
+
+def test_nothing_hides_in_a_gifs_extensions(tmp_path: Path) -> None:
+    plain = settled(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
+    unknown = b"\x21\x99\x06SECRET\0"
+    text = b"\x21\xf9\x04\x08\xff\0\0\0" + b"\x21\x01\x0c" + struct.pack("<HHHHBBBB", 0, 0, 8, 8, 8, 8, 0, 1)
+    text += b"\x0bSECRET text\0"
+    first = next(block.start for block in gif_container.blocks(plain) if block.label == gif_container.CONTROL)
+    out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b", "GIF")
+    assert out == plain
+    control, loop = b"\x21\xf9\x04" + plain[first + 3 : first + 7], b"\x03\x01\x02\0"
+    assert plain.count(control + b"\0") == plain.count(loop + b"\0") == 1
+    source = plain.replace(control, control + b"\x06SECRET").replace(loop, loop + b"\x06SECRET")
+    assert optimized(tmp_path, source, "GIF") == plain
+
+
+def box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(body), kind) + body
+
+
+def avif_of(folder: Path, *items: avif_grid._Item) -> bytes:
+    """A picture in few bytes and these items beside it, all of which speak of it; a second picture is its thumbnail."""
+    tile = settled(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    picture = avif_grid._pictures(tile)[0]
+    numbers = range(2, len(items) + 2)
+    references = [
+        (b"thmb" if item.kind == b"av01" else b"cdsc", number, [1]) for number, item in zip(numbers, items, strict=True)
+    ]
+    return avif_grid._file(tile, [avif_grid._Item(b"av01", picture.data, picture.properties), *items], references)
+
+
+@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+def test_nothing_hides_in_an_avifs_items_wherever_they_lie(tmp_path: Path, place: int) -> None:
+    small = avif_grid._pictures(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))[0]
+    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    # libavif wants something beside the tables
+    beside = avif_grid._IN_TABLE
+    json = avif_grid._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
+    thumbnail = avif_grid._Item(b"av01", small.data, small.properties)
+    source = avif_of(tmp_path, exif, words, thumbnail, json)
+    out = settled(tmp_path, source, "AVIF")
+    assert len(out) < len(source)
+    for secret in (b"SECRET", small.data, *pictures.SECRETS.values()):
+        assert secret not in out
+    for text in (pictures.COPYRIGHT, *pictures.ALT_TEXT.values()):
+        assert text.encode() in out
+    assert np.array_equal(frames(source)[0], frames(out)[0])
+    assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
+    path = pictures.write(tmp_path, out)
+    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize("animated", [False, True])
+def test_nothing_hides_in_an_avifs_further_boxes(tmp_path: Path, *, animated: bool) -> None:
+    plain = (
+        pictures.animated("AVIF", [100, 200, 300], quality=30)
+        if animated
+        else pictures.saved(pictures.photo(64, 48), "AVIF", quality=30)
+    )
+    plain = settled(tmp_path, plain, "AVIF")
+    secrets = box(b"uuid", bytes(16) + b"SECRET") + box(b"free", b"SECRET") + box(b"abcd", b"SECRET")
+    assert optimized(tmp_path, plain + secrets, "AVIF") == plain
+    if animated:
+        moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
+        user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
+        size = struct.pack(">I", moov.end - moov.start + len(user_data))
+        # picture data lie behind, and all offsets with them
+        grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
+        source = shifted(grown, moov.end, len(user_data))
+        assert len(frames(source)) == 3
+        assert optimized(tmp_path, source, "AVIF") == plain
+
+
+def shifted(data: bytes, start: int, by: int) -> bytes:
+    """The AVIF whose tables point to what lay behind `start` where it lies now."""
+    out = bytearray(data)
+    fields = [
+        (extent.offset_field, extent.offset) for item in avif_container._all_items(data) for extent in item.extents
+    ]
+    for table, size in avif_container._chunk_offset_tables(data):
+        (count,) = struct.unpack(">I", data[table.body + 4 : table.body + 8])
+        places = [table.body + 8 + number * size for number in range(count)]
+        fields += [((at, size), int.from_bytes(data[at : at + size], "big")) for at in places]
+    for (position, size), offset in fields:
+        if offset >= start:
+            out[position : position + size] = (offset + by).to_bytes(size, "big")
+    return bytes(out)
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_a_packet_in_a_box_of_its_own_stays_there(tmp_path: Path, *, secret: bool) -> None:
+    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    uuid = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
+    private = b"<xmpMM:History>SECRET</xmpMM:History>" if secret else b""
+    packet_bytes = pictures.xmp_packet().replace(b"<dc:creator>", private + b"<dc:creator>")
+    out = settled(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
+    assert b"SECRET" not in out
+    path = pictures.write(tmp_path, out)
+    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+@pytest.mark.parametrize("from_a_base", [False, True])
+def test_an_avifs_metadata_in_pieces_is_read_and_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, from_a_base: bool
+) -> None:
+    def locations(items: Sequence[avif_grid._Item], start: int) -> bytes:
+        """Like the table that is written, but with metadata in three pieces."""
+        at, entries = {avif_grid._IN_FILE: start, avif_grid._IN_TABLE: 0}, b""
+        for number, item in enumerate(items, 1):
+            length, begin = len(item.content), at[item.place]
+            sizes = [length] if length < 1000 else [10, length // 2, length - 10 - length // 2]
+            entries += struct.pack(">HHHIH", number, item.place, 0, begin if from_a_base else 0, len(sizes))
+            for size in sizes:
+                offset = at[item.place] - begin if from_a_base else at[item.place]
+                entries += struct.pack(">II", offset, size)
+                at[item.place] += size
+        return avif_grid._full_box(b"iloc", struct.pack(">BBH", 0x44, 0x40, len(items)) + entries, version=1)
+
+    monkeypatch.setattr(avif_grid, "_locations", locations)
+    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    other = avif_grid._Item(b"mime", b"{}", place=avif_grid._IN_TABLE, content_type=b"application/json\0")
+    source = avif_of(tmp_path, exif, words, other)
+    out = settled(tmp_path, source, "AVIF")
+    assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
+    path = pictures.write(tmp_path, out)
+    assert len(read_embedded(path, probe(path, MANY)).alt_text) == 2
+    assert np.array_equal(frames(source)[0], frames(out)[0])

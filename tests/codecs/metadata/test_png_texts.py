@@ -1,0 +1,198 @@
+"""PNG text chunks and GIF comments: read, kept in their own kind, and carried into other formats."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.container import MAX_TEXT_BYTES, MAX_TEXTS
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata.strip import read_embedded, reads_as_a_caption
+from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import Embedded, EmbeddedText, Format
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+CAPTION = "Zwei Möwen über dem Hafen"
+
+
+def embedded(folder: Path, data: bytes) -> Embedded:
+    path = pictures.write(folder, data, "read")
+    return read_embedded(path, probe(path, MANY))
+
+
+def described_png() -> bytes:
+    return pictures.with_png_chunks(
+        pictures.saved(pictures.scene(), "PNG"),
+        pictures.chunk(b"tEXt", b"Title\0Harbour"),
+        pictures.chunk(b"zTXt", b"Author\0\0" + zlib.compress("José Example".encode("latin-1")) + b"HIDDEN-BEHIND"),
+        pictures.chunk(b"iTXt", b"Description\0\0\0de\0HIDDEN-KEYWORD\0" + CAPTION.encode()),
+        pictures.chunk(b"iTXt", b"Copyright\0\1\0\0\0" + zlib.compress("© 2031 Example".encode())),
+        pictures.chunk(b"tEXt", b"Disclaimer\0Editorial use only"),
+        pictures.chunk(b"tEXt", b"Software\0SECRET Draw 4.1"),
+        pictures.chunk(b"tEXt", b"Source\0SECRET scanner"),
+        pictures.chunk(b"tEXt", b"Creation Time\0SECRET 2031"),
+        pictures.chunk(b"tEXt", b"parameters\0SECRET steps"),
+        pictures.chunk(b"tEXt", b"Comment\0Created with GIMP SECRET"),
+    )
+
+
+def commented_gif(*comments: bytes) -> bytes:
+    plain = pictures.animated("GIF", [100, 200, 300])
+    blocks = b"".join(b"\x21\xfe" + bytes((len(comment),)) + comment + b"\0" for comment in comments)
+    return plain[:-1] + blocks + b"\x3b"
+
+
+def test_png_texts_are_read_with_their_languages(tmp_path: Path) -> None:
+    found = embedded(tmp_path, described_png())
+    assert found.title == (EmbeddedText("Harbour"),)
+    assert found.creator == ("José Example",)
+    assert found.description == (EmbeddedText(CAPTION, "de"),)
+    assert found.copyright == "© 2031 Example"
+
+
+def test_an_optimised_png_keeps_its_words_as_texts_and_loses_all_others(tmp_path: Path) -> None:
+    source = described_png()
+    path = pictures.write(tmp_path, source)
+    out = png.optimize(path, probe(path, MANY), never_stop)
+    assert out is not None
+    assert embedded(tmp_path, out) == embedded(tmp_path, source)
+    assert b"Title\0Harbour" in out
+    assert b"Disclaimer\0Editorial use only" in out
+    for gone in (b"SECRET", b"HIDDEN", b"Software", b"Creation Time"):
+        assert gone not in out
+    assert pictures.opened(out).text["Description"] == CAPTION
+
+
+@pytest.mark.parametrize("convert", [webp.convert, avif.convert])
+def test_png_texts_reach_the_packet_of_another_format(tmp_path: Path, convert: object) -> None:
+    path = pictures.write(tmp_path, described_png())
+    out = convert(path, probe(path, MANY), never_stop)
+    found = embedded(tmp_path, out)
+    assert found == embedded(tmp_path, described_png())
+    assert b"SECRET" not in out
+    packet = metadata.read_blocks(out, probe(pictures.write(tmp_path, out), MANY).format).xmp
+    terms = xmp.alternatives(xmp.parse(packet), xmp.RIGHTS + "UsageTerms")
+    assert terms == [EmbeddedText("Editorial use only")]
+
+
+def test_a_text_that_no_xml_may_hold_does_not_break_the_packet(tmp_path: Path) -> None:
+    source = pictures.with_png_chunks(
+        pictures.saved(pictures.scene(), "PNG"), pictures.chunk(b"tEXt", b"Title\0One\x01 <two> & three")
+    )
+    path = pictures.write(tmp_path, source)
+    out = webp.convert(path, probe(path, MANY), never_stop)
+    assert embedded(tmp_path, out).title == (EmbeddedText("One <two> & three"),)
+
+
+def test_xmp_wins_over_texts(tmp_path: Path) -> None:
+    packet = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + pictures.xmp_packet())
+    found = embedded(tmp_path, described_png()[:33] + packet + described_png()[33:])
+    assert found.copyright == pictures.COPYRIGHT
+    assert [text.text for text in found.title] == [pictures.KEPT["title"], "Harbour"]
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        pictures.chunk(b"zTXt", b"Title\0\0" + zlib.compress(b"a" * 1_000_000, 9)),
+        pictures.chunk(b"iTXt", b"Title\0\1\0\0\0" + zlib.compress(b"a" * 1_000_000, 9)),
+        pictures.chunk(b"tEXt", b"Title\0" + b"a" * (MAX_TEXT_BYTES + 1)),
+        pictures.chunk(b"zTXt", b"Title\0\0" + zlib.compress(b"a words")[:-3]),
+        pictures.chunk(b"iTXt", b"Title\0"),
+        pictures.chunk(b"zTXt", b"Title"),
+        pictures.chunk(b"tEXt", b"Title\0\0 \n"),
+    ],
+)
+def test_a_compressed_bomb_and_a_broken_text_count_as_absent(tmp_path: Path, bomb: bytes) -> None:
+    source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
+    assert embedded(tmp_path, source).title == ()
+    path = pictures.write(tmp_path, source)
+    out = png.optimize(path, probe(path, MANY), never_stop)
+    assert out is not None
+    assert b"Title" not in out
+
+
+def test_a_compressed_bomb_is_not_unpacked() -> None:
+    bomb = pictures.chunk(b"zTXt", b"Title\0\0" + zlib.compress(b"a" * 12_000_000, 9))
+    source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
+    tracemalloc.start()
+    try:
+        assert metadata.read_blocks(source, Format.PNG).texts == ()
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1_000_000
+
+
+def test_only_so_many_texts_are_looked_at() -> None:
+    texts = b"".join(pictures.chunk(b"tEXt", b"Title\0Words %d" % number) for number in range(MAX_TEXTS * 3))
+    source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), texts)
+    assert len(metadata.read_blocks(source, Format.PNG).texts) == MAX_TEXTS
+
+
+def test_a_gif_keeps_a_comment_that_a_person_wrote(tmp_path: Path) -> None:
+    source = commented_gif(b"Created with GIMP", CAPTION.encode(), b"COMMENT-PRIVATE")
+    assert embedded(tmp_path, source).description == (EmbeddedText(CAPTION),)
+    path = pictures.write(tmp_path, source)
+    info = probe(path, MANY)
+    out = gif.optimize(path, info, never_stop)
+    assert out is not None
+    assert pictures.opened(out).info["comment"] == CAPTION.encode()
+    assert b"GIMP" not in out
+    assert b"PRIVATE" not in out
+    assert embedded(tmp_path, webp.convert(path, info, never_stop)).description == (EmbeddedText(CAPTION),)
+
+
+def test_a_comment_in_several_sub_blocks_is_one_text(tmp_path: Path) -> None:
+    plain = pictures.animated("GIF", [100, 200, 300])
+    source = plain[:-1] + b"\x21\xfe\x0bA red boat \x06at sea\0\x3b"
+    assert embedded(tmp_path, source).description == (EmbeddedText("A red boat at sea"),)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "A red boat on the lake, seen from above.",
+        "Anna's birthday – the cake!",
+        "夕方の湖に浮かぶ赤い船",
+        "Красная лодка на озере",
+        "قارب أحمر في البحيرة",
+        "झील पर लाल नाव",
+    ],
+)
+def test_words_about_the_picture_read_as_a_caption(comment: str) -> None:
+    assert reads_as_a_caption(comment)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "Created with GIMP",
+        "Created with ezgif.com GIF maker",
+        "Optimized by Ulead SmartSaver!",
+        "CREATOR: gd-jpeg v1.0 (using IJG JPEG v62), quality = 90",
+        "File written by Adobe Photoshop",
+        "GIF Construction Set unregistered shareware",
+        "https://example.org/a page of mine",
+        "Taken at 52.520008, 13.404954 near home",
+        "My garden, GPS N fifty two",
+        "serial number unknown of this",
+        '{"steps": 20, "sampler": "a b c"}',
+        "COMMENT-PRIVATE",
+        "IMG_0001",
+        "",
+        "boat",
+        "a b c d e",
+        "many words " * 400,
+    ],
+)
+def test_what_a_program_wrote_and_a_position_are_no_caption(comment: str) -> None:
+    assert not reads_as_a_caption(comment)

@@ -1,0 +1,417 @@
+"""What stays and what goes, looked for in the bytes of every kind of output."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.metadata import exif, xmp
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata.strip import read_embedded
+from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import Embedded, EmbeddedText, Format
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+TIGHT_JPEG = pictures.full_jpeg(quality=60)
+MAKERS = {
+    "JPEG optimised": (jpeg.optimize, pictures.full_jpeg),
+    "JPEG with untouched pixels": (jpeg.optimize, lambda: TIGHT_JPEG),
+    "JPEG to WebP": (webp.convert, pictures.full_jpeg),
+    "JPEG to AVIF": (avif.convert, pictures.full_jpeg),
+    "PNG optimised": (png.optimize, pictures.full_png),
+    "PNG graphic optimised": (png.optimize, lambda: pictures.full_png(pictures.graphic())),
+    "PNG to WebP": (webp.convert, pictures.full_png),
+    "PNG to AVIF": (avif.convert, pictures.full_png),
+    "WebP optimised": (webp.optimize, pictures.full_webp),
+    "WebP with untouched pixels": (webp.optimize, lambda: pictures.full_webp(quality=70)),
+    "AVIF optimised": (avif.optimize, pictures.full_avif),
+    "GIF optimised": (gif.optimize, pictures.full_gif),
+    "GIF to WebP": (webp.convert, pictures.full_gif),
+    "GIF to AVIF": (avif.convert, pictures.full_gif),
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    made = {}
+    for name, (make, source) in MAKERS.items():
+        path = pictures.write(tmp_path_factory.mktemp("source"), source())
+        out = make(path, probe(path, MANY), never_stop)
+        assert out is not None, name
+        made[name] = out
+    return made
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_private_metadata_is_gone_from_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+    found = [what for what, secret in pictures.SECRETS.items() if secret in outputs[name]]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_rights_and_words_are_still_in_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+    missing = [what for what, text in pictures.KEPT.items() if text.encode() not in outputs[name]]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_kept_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
+    path = pictures.write(tmp_path, outputs[name])
+    embedded = read_embedded(path, probe(path, MANY))
+    assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
+    assert embedded.copyright == pictures.COPYRIGHT
+    assert embedded.creator == (pictures.KEPT["creator"],)
+    assert embedded.city == pictures.KEPT["city"]
+    assert embedded.gps is None
+    assert embedded.camera is None
+
+
+def test_the_sources_do_hold_what_is_looked_for() -> None:
+    source = pictures.full_jpeg()
+    assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
+    assert [what for what, text in pictures.KEPT.items() if text.encode() not in source] == []
+
+
+def test_rights_told_only_in_iptc_reach_formats_that_have_no_iptc(tmp_path: Path) -> None:
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
+    path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
+    info = probe(path, MANY)
+    for convert in (webp.convert, avif.convert):
+        out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
+        embedded = read_embedded(out, probe(out, MANY))
+        assert embedded.copyright == pictures.COPYRIGHT
+        assert embedded.creator == (pictures.KEPT["creator"],)
+        assert [text.text for text in embedded.keywords] == [pictures.KEPT["keyword"]]
+        assert [text.text for text in embedded.description] == [pictures.KEPT["caption"]]
+
+
+def test_rights_told_only_in_exif_reach_xmp(tmp_path: Path) -> None:
+    path = pictures.write(
+        tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
+    )
+    out = webp.convert(path, probe(path, MANY), never_stop)
+    words = xmp.parse(metadata.read_blocks(out, metadata.Format.WEBP).xmp)
+    assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
+
+
+def test_everything_embedded_is_read_from_a_full_jpeg(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.full_jpeg())
+    embedded = read_embedded(path, probe(path, MANY))
+    assert embedded.alt_text == tuple(EmbeddedText(text, tag) for tag, text in pictures.ALT_TEXT.items())
+    assert embedded.extended_description == (EmbeddedText(pictures.EXTENDED),)
+    # XMP tags the caption as English; IPTC and EXIF repeat it, and x-default too
+    assert embedded.description == (EmbeddedText(pictures.KEPT["caption"], "en"),)
+    assert embedded.headline == (EmbeddedText(pictures.KEPT["headline"]),)
+    assert embedded.title == (EmbeddedText(pictures.KEPT["title"]),)
+    assert embedded.keywords == (EmbeddedText(pictures.KEPT["keyword"]),)
+    assert embedded.event == (EmbeddedText(pictures.KEPT["event"]),)
+    assert embedded.persons == (pictures.KEPT["person shown"],)
+    assert (embedded.sublocation, embedded.city) == (pictures.KEPT["place shown"], pictures.KEPT["city"])
+    assert embedded.country == pictures.KEPT["country"]
+    assert embedded.creator == (pictures.KEPT["creator"],)
+    assert embedded.copyright == pictures.COPYRIGHT
+    assert embedded.created == "2031-05-06"
+    assert embedded.camera == "Examplecam One"
+    assert embedded.gps == pytest.approx((52 + 31 / 60 + 123.3713 / 3600, -(52 + 31 / 60 + 123.3713 / 3600)), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "source", [pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()]
+)
+def test_words_are_read_from_every_format(tmp_path: Path, source: bytes) -> None:
+    path = pictures.write(tmp_path, source)
+    embedded = read_embedded(path, probe(path, MANY))
+    assert [text.language for text in embedded.alt_text] == ["en", "de"]
+    assert embedded.copyright == pictures.COPYRIGHT
+
+
+@pytest.mark.parametrize(
+    ("mark", "raw"),
+    [(b"\x1c\x01\x5a\0\x03\x1b%G", "Küste".encode()), (b"", "Küste".encode()), (b"", "Küste".encode("cp1252"))],
+)
+def test_iptc_is_read_as_utf8_or_else_as_windows_1252(tmp_path: Path, mark: bytes, raw: bytes) -> None:
+    datasets = mark + b"\x1c\x02\x78" + len(raw).to_bytes(2, "big") + raw
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    path = pictures.write(
+        tmp_path, plain[:2] + pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(datasets)) + plain[2:]
+    )
+    assert read_embedded(path, probe(path, MANY)).description == (EmbeddedText("Küste"),)
+
+
+def _jpeg_with_xmp(folder: Path, packet: bytes) -> Path:
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    return pictures.write(
+        folder, plain[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet) + plain[2:]
+    )
+
+
+BOMB = (
+    b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
+    b'<rdf:Description xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>&b;</dc:title>'
+    b"</rdf:Description></rdf:RDF></x:xmpmeta>"
+)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        BOMB,
+        BOMB.decode().encode("utf-16"),
+        b"no xml at all",
+        b"\xff\xfe\x00",
+        b"<a>" * 9000,
+        b"<a>" * 9000 + b"</a>" * 9000,
+        pictures.xmp_packet()[:900],
+        pictures.xmp_packet().replace(b"rdf:RDF", b"rdf:Nonsense"),
+        b"",
+    ],
+)
+def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes) -> None:
+    path = _jpeg_with_xmp(tmp_path, packet)
+    info = probe(path, MANY)
+    embedded = read_embedded(path, info)
+    assert (embedded.alt_text, embedded.title) == ((), ())
+    assert webp.convert(path, info, never_stop)
+
+
+def test_deeply_nested_kept_properties_are_cut_not_followed(tmp_path: Path) -> None:
+    nested = b'<rdf:li rdf:parseType="Resource">' * 1100 + b"</rdf:li>" * 1100
+    packet = (
+        pictures.xmp_packet()
+        .replace(b"<dc:creator>", b"<dc:contributor/><dc:creator>")
+        .replace(b"<rdf:Seq><rdf:li>Example Ph", b"<rdf:Seq>" + nested + b"<rdf:li>Example Ph")
+    )
+    path = _jpeg_with_xmp(tmp_path, packet)
+    out = webp.convert(path, probe(path, MANY), never_stop)
+    assert pictures.ALT_TEXT["en"].encode() in out
+
+
+def test_broken_exif_and_iptc_are_skipped(tmp_path: Path) -> None:
+    whole = pictures.tiff()
+    plain = pictures.saved(pictures.scene(), "JPEG")
+    for position in range(0, 200, 2):
+        broken = whole[:position] + b"\xff\xff" + whole[position + 2 :]
+        resources = pictures.photoshop(pictures.iptc_datasets())
+        resources = resources[:position] + b"\xff\xff" + resources[position + 2 :]
+        blocks = pictures.segment(0xE1, b"Exif\0\0" + broken) + pictures.segment(0xED, b"Photoshop 3.0\0" + resources)
+        path = pictures.write(tmp_path, plain[:2] + blocks + plain[2:])
+        read_embedded(path, probe(path, MANY))
+
+
+@pytest.mark.parametrize(
+    "phrase", ["OLYMPUS DIGITAL CAMERA", "SONY DSC", "          ", "DCIM", "<KENOX S760  / Samsung S760>"]
+)
+def test_what_cameras_write_as_a_caption_is_no_caption(tmp_path: Path, phrase: str) -> None:
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x010E] = phrase
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=exif))
+    info = probe(path, MANY)
+    assert read_embedded(path, info).description == ()
+    out = jpeg.optimize(path, info, never_stop)
+    assert out is not None
+    assert phrase.encode() not in out
+
+
+def test_an_x_default_text_without_a_twin_has_no_known_language() -> None:
+    packet = pictures.xmp_packet().replace(f'<rdf:li xml:lang="en">{pictures.ALT_TEXT["en"]}</rdf:li>'.encode(), b"")
+    found = xmp.alternatives(xmp.parse(packet), xmp.ALT_TEXT)
+    assert found == [EmbeddedText(pictures.ALT_TEXT["en"]), EmbeddedText(pictures.ALT_TEXT["de"], "de")]
+
+
+def test_where_room_is_short_rights_and_alt_text_win() -> None:
+    elements = xmp.kept(xmp.parse(pictures.xmp_packet()))
+    packet = xmp.write(elements, 1600)
+    assert packet is not None
+    assert len(packet) <= 1600
+    for word in (pictures.COPYRIGHT, pictures.KEPT["creator"], *pictures.ALT_TEXT.values()):
+        assert word.encode() in packet
+    assert pictures.KEPT["place shown"].encode() not in packet
+    assert xmp.write(elements, 100) is None
+
+
+OUTPUTS = {"JPEG": jpeg.optimize, "WEBP": webp.convert, "AVIF": avif.convert}
+
+
+def _made(folder: Path, form: str, *segments: bytes) -> bytes:
+    """What becomes of a JPEG with these segments."""
+    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
+    out = OUTPUTS[form](path, probe(path, MANY), never_stop)
+    assert out is not None
+    return out
+
+
+def _read(folder: Path, data: bytes) -> Embedded:
+    path = pictures.write(folder, data, "read")
+    return read_embedded(path, probe(path, MANY))
+
+
+def _exif(fields: dict[int, tuple[int, bytes]]) -> bytes:
+    """An EXIF segment with these types and values, each longer than four bytes."""
+    head, tail = b"II*\0" + struct.pack("<IH", 8, len(fields)), b""
+    start = len(head) + 12 * len(fields) + 4
+    for tag, (kind, raw) in sorted(fields.items()):
+        head += struct.pack("<HHII", tag, kind, len(raw), start + len(tail))
+        tail += raw
+    return pictures.segment(0xE1, b"Exif\0\0" + head + b"\0" * 4 + tail)
+
+
+def _xmp(*properties: str, attributes: str = "") -> str:
+    spaces = "".join(
+        f' xmlns:{prefix}="{space[1:-1]}"'
+        for prefix, space in (
+            ("dc", xmp.DC),
+            ("photoshop", xmp.PHOTOSHOP),
+            ("core", xmp.CORE),
+            ("old", xmp.TIFF),
+            ("note", "{http://ns.adobe.com/xmp/note/}"),
+            ("exif", "{http://ns.adobe.com/exif/1.0/}"),
+        )
+    )
+    inner = f'<rdf:Description rdf:about=""{spaces}{attributes}>{"".join(properties)}</rdf:Description>'
+    rdf = f'<rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}">{inner}</rdf:RDF>'
+    return f'<?xpacket begin="\ufeff" id="x"?><x:xmpmeta xmlns:x="adobe:ns:meta/">{rdf}</x:xmpmeta><?xpacket end="w"?>'
+
+
+def _xmp_segment(packet: bytes) -> bytes:
+    return pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet)
+
+
+def _alternatives(name: str, *texts: str) -> str:
+    items = "".join(
+        f'<rdf:li xml:lang="{tag}">{text}</rdf:li>' for tag, text in zip(("x-default", "de"), texts, strict=False)
+    )
+    return f"<{name}><rdf:Alt>{items}</rdf:Alt></{name}>"
+
+
+def _iptc_segment(datasets: dict[int, str]) -> bytes:
+    run = b"".join(
+        b"\x1c\x02" + struct.pack(">BH", number, len(text)) + text.encode() for number, text in datasets.items()
+    )
+    return pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(run))
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_exif_texts_declared_as_utf8_stay(tmp_path: Path, form: str) -> None:
+    utf8 = 129
+    out = _made(
+        tmp_path, form, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
+    )
+    embedded = _read(tmp_path, out)
+    assert (embedded.copyright, embedded.creator) == ("© Jürgen", ("Jürgen 写真",))
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [(b"Ada Example\0Example Press\0SECRET\0", "Ada Example; Example Press"), (b" \0Example Press\0", "Example Press")],
+)
+def test_the_editors_copyright_stays_behind_the_photographers(
+    tmp_path: Path, form: str, raw: bytes, shown: str
+) -> None:
+    out = _made(tmp_path, form, _exif({0x8298: (2, raw)}))
+    assert _read(tmp_path, out).copyright == shown
+    assert b"\0Example Press\0" in out or b"; Example Press" in out
+    assert b"SECRET" not in out
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_a_blank_property_does_not_stand_in_the_way_of_iptc(tmp_path: Path, form: str) -> None:
+    blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
+    words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
+    embedded = _read(tmp_path, _made(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
+    assert (embedded.creator, embedded.copyright) == (("Ada Example",), "(c) Example")
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_creators_and_rights_that_only_iptc_names_stay_beside_those_of_xmp(tmp_path: Path, form: str) -> None:
+    packet = _xmp(
+        _alternatives("dc:rights", "© 2031 Ada Example, all rights reserved", "© 2031 Ada Example, alle Rechte"),
+        "<dc:creator><rdf:Seq><rdf:li>Ada Example</rdf:li><rdf:li>José Example</rdf:li></rdf:Seq></dc:creator>",
+        attributes=' photoshop:Credit="Example Press"',
+    )
+    same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
+    assert xmp.parse(metadata.read_blocks(out, Format[form]).xmp).keys() == xmp.parse(packet.encode()).keys()
+    assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
+    assert b"Example Press;" not in out
+    other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
+    assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
+    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
+    assert xmp.texts(words, xmp.DC + "rights") == [
+        "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
+        "© 2031 Ada Example, alle Rechte",
+    ]
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_what_a_packet_had_no_room_for_is_read_from_its_extension(tmp_path: Path, form: str) -> None:
+    more = _xmp(
+        _alternatives("core:AltTextAccessibility", "A red boat", "Ein rotes Boot"),
+        "<exif:GPSLatitude>SECRET-GPS</exif:GPSLatitude>",
+        f"<exif:UserComment>{'A' * 150_000}</exif:UserComment>",
+    ).encode()
+    name = b"0123456789ABCDEF" * 2
+    pieces = [
+        pictures.segment(
+            0xE1,
+            b"http://ns.adobe.com/xmp/extension/\0" + name + struct.pack(">II", len(more), at) + more[at : at + 60_000],
+        )
+        for at in range(0, len(more), 60_000)
+    ]
+    stranger = pieces[0].replace(name, b"F" * 32).replace(b"A red boat", b"A red lies")
+    packet = _xmp(_alternatives("dc:rights", "© Example"), attributes=f' note:HasExtendedXMP="{name.decode()}"')
+    # the pieces may come in any order
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
+    embedded = _read(tmp_path, out)
+    assert [text.text for text in embedded.alt_text] == ["A red boat", "Ein rotes Boot"]
+    assert embedded.copyright == "© Example"
+    assert b"SECRET" not in out
+    assert len(out) < 60_000
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: str) -> None:
+    packet = _xmp(_alternatives("dc:rights", "© Exämple")).encode(encoding)
+    assert _read(tmp_path, _made(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+def test_old_names_of_copyright_and_creator_stay(tmp_path: Path, form: str) -> None:
+    packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
+    out = _made(tmp_path, form, _xmp_segment(packet.encode()))
+    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
+    assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
+    assert b"SECRET" not in out
+
+
+def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_path: Path) -> None:
+    odd = b"8BIM\x04\x0b\0\0" + struct.pack(">I", 5) + b"hello"
+    run = b"\x1c\x02\x74\0\x09(c) Owner"
+    block = pictures.segment(0xED, b"Photoshop 3.0\0" + odd) + pictures.segment(
+        0xED, b"Photoshop 3.0\0" + pictures.photoshop(run)
+    )
+    assert _read(tmp_path, _made(tmp_path, "JPEG", block)).copyright == "(c) Owner"
+
+
+def test_a_field_that_ends_before_it_begins_is_not_written(tmp_path: Path) -> None:
+    fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
+    source = _made(tmp_path, "JPEG", _exif(fields))
+    main = exif.read_ifd(metadata.read_blocks(source, Format.JPEG).exif or b"")
+    assert main == {0x8298: b"(c) Owner\0"}
+    path = pictures.write(tmp_path, source)
+    assert jpeg.optimize(path, probe(path, MANY), never_stop) is None

@@ -1,0 +1,82 @@
+"""Packing of samples: nothing is lost, and what was packed packs the same again."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image
+
+from imgproc_local.codecs.png import deflate as png_packing
+from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
+from tests.codecs.pictures import never_stop, scene
+
+
+def indexed(width: int, height: int, colours: int) -> Indexed:
+    """A wavy picture whose colours have numbers that say nothing."""
+    random = np.random.default_rng(colours)
+    y, x = np.mgrid[0:height, 0:width]
+    shade = (np.sin(x / 9) * 3 + y / 3 + random.normal(0, 0.7, x.shape)).astype(int) % colours
+    numbers = random.permutation(256)[:colours]
+    palette = [bytes(random.integers(0, 256, 4).astype(np.uint8)) for _ in range(256)]
+    for step, number in enumerate(numbers):
+        palette[number] = bytes([step * 255 // max(1, colours - 1), 7, 9, 255 if step % 3 else step * 5 % 256])
+    return Indexed(width, height, bytes(numbers[shade].astype(np.uint8)), tuple(palette))
+
+
+def shown(picture: Indexed) -> bytes:
+    return b"".join(picture.colours[index] if picture.colours[index][3] else bytes(4) for index in picture.indices)
+
+
+@pytest.mark.parametrize("colours", [1, 2, 3, 4, 5, 16, 17, 200, 256])
+@pytest.mark.parametrize("width", [1, 7, 64])
+def test_an_indexed_picture_shows_the_same_and_packs_the_same_again(colours: int, width: int) -> None:
+    picture = indexed(width, 40, colours)
+    packed = png_packing.indexed_layout(picture, never_stop).packed()
+    with Image.open(io.BytesIO(packed)) as opened:
+        assert opened.convert("RGBA").tobytes() == shown(picture)
+    assert pyvips.Image.pngload_buffer(packed).width == width
+    again = png_packing.read_indexed(packed)
+    assert png_packing.indexed_layout(again, never_stop).packed() == packed
+
+
+def test_the_same_colour_twice_and_unused_colours_go() -> None:
+    white, black, invisible = b"\xff\xff\xff\xff", b"\0\0\0\xff", b"\x11\x22\x33\0"
+    picture = Indexed(5, 1, bytes((3, 1, 2, 4, 5)), (black, white, white, black, invisible, bytes(4)))
+    assert by_luma(picture).colours == (bytes(4), black, white)
+    assert shown(by_luma(picture)) == shown(picture)
+
+
+def test_orders_of_neighbours_make_small_steps() -> None:
+    y, x = np.mgrid[0:120, 0:120]
+    wave = (np.abs((x + y) % 128 - 64)).astype(np.uint8)
+    luma_of = np.random.default_rng(3).permutation(65)
+    picture = by_luma(Indexed(120, 120, wave.tobytes(), tuple(bytes([grey] * 3 + [255]) for grey in luma_of)))
+
+    def steps(picture: Indexed) -> float:
+        rows = np.frombuffer(picture.indices, np.uint8).reshape(120, 120).astype(int)
+        return float(np.abs(np.diff(rows)).mean())
+
+    for order in by_neighbours(picture):
+        assert shown(order) == shown(picture)
+        assert steps(order) < 0.2 * steps(picture)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (40, 30, 2), (40, 30, 3), (40, 30, 4)])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_every_sample_comes_back(shape: tuple[int, ...], kind: type) -> None:
+    samples = np.random.default_rng(5).integers(0, np.iinfo(kind).max, shape).astype(kind)
+    bands = shape[2] if len(shape) > 2 else 1
+    name = ("b-w" if bands < 3 else "srgb") if kind is np.uint8 else ("grey16" if bands < 3 else "rgb16")
+    packed = png_packing.layout(pyvips.Image.new_from_array(samples, interpretation=name), never_stop).packed()
+    assert np.array_equal(pyvips.Image.pngload_buffer(packed).numpy(), samples)
+
+
+def test_long_data_are_judged_by_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = scene(700, 500).tobytes()
+    whole = png_packing.quick_bytes(samples)
+    monkeypatch.setattr(png_packing, "_SLICES", 4)
+    monkeypatch.setattr(png_packing, "_SLICE_BYTES", 50_000)
+    assert png_packing.quick_bytes(samples) == pytest.approx(whole, rel=0.1)

@@ -1,0 +1,152 @@
+"""Every error of a foreign library becomes a domain error with a phrase for people."""
+
+from __future__ import annotations
+
+import errno
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+import pyvips
+from PIL import Image, UnidentifiedImageError
+
+from imgproc_local.codecs import avif, decode, gif, webp
+from imgproc_local.codecs.errors import at_border, translate
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
+from imgproc_local.domain.image import Format
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+FOREIGN = [
+    (pyvips.Error("unable to call jpegload", "/data/blobs/ab/cd: premature end of JPEG image"), BrokenImage),
+    (pyvips.Error("unable to call heifsave", "out of memory --- size == 3GB"), StageFailed),
+    (pyvips.Error("unable to call pngsave", "write error: No space left on device"), StageFailed),
+    (UnidentifiedImageError("cannot identify image file '/data/blobs/ab/cd'"), BrokenImage),
+    (Image.DecompressionBombError("Image size exceeds limit"), TooManyPixels),
+    (OSError("image file is truncated"), BrokenImage),
+    (OSError(errno.ENOSPC, "No space left on device", "/data/tmp/x"), StageFailed),
+    (OSError(errno.ENOENT, "No such file or directory", "/data/blobs/ab/cd"), StageFailed),
+    (SyntaxError("broken PNG file"), BrokenImage),
+    (struct.error("unpack requires a buffer of 4 bytes"), BrokenImage),
+    (zlib.error("Error -3 while decompressing data"), BrokenImage),
+    (EOFError("no more images in file"), BrokenImage),
+    (ValueError("bad value"), BrokenImage),
+    (IndexError("index out of range"), BrokenImage),
+    (KeyError("tag"), BrokenImage),
+    (OverflowError("too large"), BrokenImage),
+    (MemoryError(), StageFailed),
+]
+
+
+@pytest.mark.parametrize(("foreign", "domain"), FOREIGN)
+def test_a_foreign_error_is_told_for_people_and_without_paths(foreign: Exception, domain: type[ServiceError]) -> None:
+    @at_border("The picture can't be read")
+    def failing() -> None:
+        raise foreign
+
+    with pytest.raises(domain) as told:
+        failing()
+    assert told.value.message.startswith("The picture can't be read: ")
+    assert "/data" not in told.value.message
+    assert told.value.__cause__ is foreign
+
+
+def test_domain_errors_and_mistakes_of_our_own_pass_unchanged() -> None:
+    for error in (StageCancelled("The job was cancelled."), TypeError("a mistake"), AttributeError("a mistake")):
+
+        @at_border("The picture can't be read")
+        def failing(error: Exception = error) -> None:
+            raise error
+
+        with pytest.raises(type(error)) as same:
+            failing()
+        assert same.value is error
+    assert translate(TypeError("a mistake"), "x") is None
+
+
+OPTIMIZERS = {
+    Format.JPEG: jpeg.optimize,
+    Format.PNG: png.optimize,
+    Format.GIF: gif.optimize,
+    Format.WEBP: webp.optimize,
+    Format.AVIF: avif.optimize,
+}
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [pictures.full_jpeg(), pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()],
+    ids=list(Format),
+)
+def test_damaged_files_give_a_result_or_a_domain_error_from_every_door(tmp_path: Path, whole: bytes) -> None:
+    for number in range(40):
+        position = 20 + number * (len(whole) - 60) // 40
+        data = whole[:position] + b"\x5a\x00\xff\xa5" + whole[position + 4 :]
+        path = pictures.write(tmp_path, data)
+        try:
+            info = probe(path, 10**6)
+        except ServiceError:
+            continue
+        for call in (
+            lambda path=path, info=info: decode.sample(path, info, 64, never_stop),
+            lambda path=path, info=info: metadata.read_embedded(path, info),
+            lambda path=path, info=info: OPTIMIZERS[info.format](path, info, never_stop),
+            lambda path=path, info=info: webp.convert(path, info, never_stop),
+        ):
+            try:
+                call()
+            except ServiceError as error:
+                told = error.message
+                assert str(tmp_path) not in told
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
+def test_a_picture_cut_in_its_data_fails_in_every_stage(tmp_path: Path, form: str) -> None:
+    whole = pictures.saved(pictures.scene(640, 480), form)
+    path = pictures.write(tmp_path, whole)
+    info = probe(path, 10**9)
+    path.write_bytes(whole[: len(whole) // 2])
+    for call in (OPTIMIZERS[info.format], webp.convert, avif.convert):
+        with pytest.raises(BrokenImage):
+            call(path, info, never_stop)
+
+
+def test_a_jpeg_whose_scan_was_cut_but_not_its_end_marker_fails(tmp_path: Path) -> None:
+    for quality in (95, 40):
+        whole = pictures.saved(pictures.scene(640, 480), "JPEG", quality=quality)
+        path = pictures.write(tmp_path, whole[: len(whole) // 2] + b"\xff\xd9")
+        info = probe(path, 10**9)
+        for call in (jpeg.optimize, webp.convert, avif.convert):
+            with pytest.raises(BrokenImage):
+                call(path, info, never_stop)
+
+
+@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+def test_a_picture_too_long_for_the_format_is_told_with_numbers(tmp_path: Path, form: str) -> None:
+    path = pictures.write(tmp_path, pictures.saved(pictures.scene(16400, 2), "PNG"))
+    convert = {"WEBP": webp.convert, "AVIF": avif.convert}[form]
+    with pytest.raises(StageFailed, match="16,400 × 2"):
+        convert(path, probe(path, 10**9), never_stop)
+
+
+def test_data_that_nests_deeper_than_calls_may_is_broken() -> None:
+    told = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
+    assert isinstance(told, BrokenImage)
+    assert "recursion" not in told.message
+
+
+def test_a_temporary_file_that_can_not_be_written_is_no_fault_of_the_picture() -> None:
+    import pyvips
+
+    for said in (
+        'VipsImage: unable to write to "/nowhere/vips-0-1.v"\nsystem error: No such file or directory',
+        "wbuffer_write: write failed\nsystem error: No space left on device",
+    ):
+        error = translate(pyvips.Error("unable to call VipsForeignSaveJpegTarget", said), "It failed")
+        assert isinstance(error, StageFailed)
+        assert "nowhere" not in error.message

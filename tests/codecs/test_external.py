@@ -1,0 +1,230 @@
+"""What goes out to another program's encoder, and what of its results is taken."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageCms, ImageOps
+
+from imgproc_local.codecs import external
+from imgproc_local.codecs.container import png as png_container
+from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.errors import OutsideServiceFailed, StageTimedOut
+from imgproc_local.domain.image import Format
+from tests.codecs import pictures
+from tests.codecs.jpeg.test_optimize import MANY
+from tests.codecs.pictures import never_stop
+from tests.remote.tinify_server import shrunk
+
+FULL: dict[str, Callable[[], bytes]] = {
+    "jpeg": pictures.full_jpeg,
+    "png": pictures.full_png,
+    "webp": pictures.full_webp,
+}
+
+
+def sent(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return external.sendable(path, probe(path, MANY))
+
+
+def adopted(folder: Path, data: bytes, result: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return external.adopt(path, probe(path, MANY), result, never_stop)
+
+
+def round_trip(folder: Path, data: bytes) -> bytes:
+    picture = sent(folder, data)
+    assert picture is not None
+    out = adopted(folder, data, shrunk(picture))
+    assert out is not None
+    assert len(out) < len(data)
+    return out
+
+
+@pytest.mark.parametrize("form", FULL)
+def test_nothing_but_the_picture_goes_out(tmp_path: Path, form: str) -> None:
+    picture = sent(tmp_path, FULL[form]())
+    assert picture is not None
+    for name, secret in pictures.SECRETS.items():
+        assert secret not in picture, name
+    for name, text in pictures.KEPT.items():
+        assert text.encode() not in picture, name
+
+
+@pytest.mark.parametrize("form", FULL)
+def test_what_must_stay_is_in_the_result_and_what_must_go_is_not(tmp_path: Path, form: str) -> None:
+    out = round_trip(tmp_path, FULL[form]())
+    for name, text in pictures.KEPT.items():
+        assert text.encode() in out, name
+    for name, secret in pictures.SECRETS.items():
+        assert secret not in out, name
+    embedded = metadata.read_embedded(pictures.write(tmp_path, out), probe(pictures.write(tmp_path, out), MANY))
+    assert embedded.copyright == pictures.COPYRIGHT
+    assert {entry.text for entry in embedded.alt_text} == set(pictures.ALT_TEXT.values())
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("form", ["jpeg", "png", "webp"])
+def test_the_result_shows_upright(tmp_path: Path, form: str, orientation: int) -> None:
+    scene = pictures.scene()
+    data = getattr(pictures, f"full_{form}")(pictures.oriented(scene, orientation), orientation)
+    shown = ImageOps.exif_transpose(pictures.opened(round_trip(tmp_path, data)))
+    assert shown.size == (320, 240)
+    assert pictures.distance(shown, scene) < 6
+
+
+def test_what_the_result_carries_of_its_own_goes(tmp_path: Path) -> None:
+    data = pictures.saved(pictures.scene(), "JPEG", quality=95)
+    result = pictures.saved(pictures.opened(shrunk(data)), "JPEG", quality=60, comment=b"OTHER-COMMENT")
+    out = adopted(tmp_path, data, result)
+    assert out is not None
+    assert b"OTHER-COMMENT" not in out
+
+
+def saturated() -> np.ndarray:
+    """Colours far enough out that a wide-gamut profile changes them visibly."""
+    picture = pictures.scene()
+    picture[:, 100:200] = (230, 40, 30)
+    picture[:, 200:] = (30, 210, 60)
+    return picture
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+def test_wide_colours_are_the_same_whether_the_service_converts_or_strips_them(tmp_path: Path, form: str) -> None:
+    profile = pictures.wide_profile()
+    data = pictures.saved(saturated(), form, icc_profile=profile, **({} if form == "PNG" else {"quality": 97}))
+    picture = sent(tmp_path, data)
+    assert picture is not None
+    assert Image.open(io.BytesIO(picture)).info["icc_profile"] == profile
+    original = in_srgb(pictures.opened(data))
+    stripped = shrunk(picture)
+    assert "icc_profile" not in Image.open(io.BytesIO(stripped)).info
+    converted = shrunk(pictures.saved(original, form))
+    for result, expected_profile in ((stripped, profile), (converted, None)):
+        out = adopted(tmp_path, data, result)
+        assert out is not None
+        shown = pictures.opened(out)
+        assert shown.info.get("icc_profile") == expected_profile
+        assert pictures.distance(in_srgb(shown), original) < 6
+
+
+def in_srgb(picture: Image.Image) -> Image.Image:
+    profile = picture.info.get("icc_profile")
+    picture = picture.convert("RGB")
+    if profile is None:
+        return picture
+    converted = ImageCms.profileToProfile(picture, io.BytesIO(profile), ImageCms.createProfile("sRGB"))
+    assert converted is not None
+    converted.info.pop("icc_profile", None)
+    return converted
+
+
+def test_a_result_that_brings_its_own_wide_profile_keeps_it(tmp_path: Path) -> None:
+    profile = pictures.wide_profile()
+    data = pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=97)
+    out = adopted(tmp_path, data, pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=60))
+    assert out is not None
+    assert pictures.opened(out).info["icc_profile"] == profile
+
+
+JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (b"", "not a whole picture"),
+        (b"<html>an error page</html>", "not a whole picture"),
+        (pictures.saved(pictures.scene(), "WEBP"), "was sent a JPEG and sent a WebP"),
+        (pictures.saved(pictures.scene(160, 120), "JPEG"), "another size"),
+        (pictures.saved(pictures.scene(240, 320), "JPEG"), "another size"),
+        (pictures.saved(pictures.scene(2000, 2000), "JPEG"), "not a whole picture"),
+        (pictures.saved(pictures.scene()[::-1, ::-1], "JPEG"), "looks different"),
+        (pictures.saved(255 - pictures.scene(), "JPEG"), "looks different"),
+        (pictures.saved(np.zeros((240, 320, 3), np.uint8), "JPEG"), "looks different"),
+        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2], "not a whole picture"),
+        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2] + b"\xff\xd9", "not a whole picture"),
+    ],
+)
+def test_anything_else_than_the_same_whole_picture_is_refused(tmp_path: Path, result: bytes, told: str) -> None:
+    with pytest.raises(OutsideServiceFailed, match=told):
+        adopted(tmp_path, JPEG, result)
+
+
+def test_lost_transparency_is_refused(tmp_path: Path) -> None:
+    data = pictures.saved(pictures.graphic(alpha=True), "PNG")
+    assert sent(tmp_path, data) is not None
+    white = Image.new("RGBA", (320, 240), "white")
+    white.alpha_composite(Image.fromarray(pictures.graphic(alpha=True)))
+    with pytest.raises(OutsideServiceFailed, match="looks different"):
+        adopted(tmp_path, data, pictures.saved(white.convert("RGB").quantize(64), "PNG"))
+
+
+def test_a_larger_result_is_not_taken(tmp_path: Path) -> None:
+    assert adopted(tmp_path, JPEG, pictures.saved(pictures.scene(), "JPEG", quality=100, subsampling=0)) is None
+
+
+def test_the_deadline_is_asked(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, JPEG)
+
+    def expired() -> None:
+        raise StageTimedOut("late")
+
+    with pytest.raises(StageTimedOut):
+        external.adopt(path, probe(path, MANY), shrunk(JPEG), expired)
+
+
+def test_an_avif_goes_out_where_nothing_of_it_must_be_put_back(tmp_path: Path) -> None:
+    data = pictures.saved(pictures.scene(), "AVIF", quality=97)
+    assert len(round_trip(tmp_path, data)) < len(data)
+
+
+def _sixteen_bit_png() -> bytes:
+    return pictures.saved(Image.fromarray(pictures.scene()[..., 0].astype(np.uint16) * 257), "PNG")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pictures.full_gif,
+        lambda: pictures.animated("WEBP", [100, 100]),
+        lambda: pictures.animated("PNG", [100, 100]),
+        lambda: pictures.saved(Image.fromarray(pictures.scene()).convert("CMYK"), "JPEG"),
+        lambda: pictures.saved(Image.fromarray(pictures.scene()).convert("L"), "JPEG", icc_profile=GREY),
+        pictures.full_avif,
+        lambda: pictures.saved(pictures.scene(), "AVIF", icc_profile=pictures.wide_profile()),
+        _sixteen_bit_png,
+        lambda: pictures.with_png_chunks(PNG, png_container.chunk_bytes(b"cICP", bytes((12, 13, 0, 1)))),
+        lambda: pictures.with_png_chunks(PNG, png_container.chunk_bytes(b"gAMA", (100_000).to_bytes(4, "big"))),
+    ],
+    ids=[
+        "gif",
+        "webp animation",
+        "apng",
+        "cmyk",
+        "grey profile",
+        "avif metadata",
+        "avif profile",
+        "16 bit",
+        "cicp",
+        "gamma",
+    ],
+)
+def test_what_an_outside_encoder_would_lose_stays_here(tmp_path: Path, make: Callable[[], bytes]) -> None:
+    assert sent(tmp_path, make()) is None
+
+
+GREY = pictures.wide_profile(b"GRAY")
+PNG = pictures.saved(pictures.graphic(), "PNG")
+
+
+def test_every_format_is_sent_or_known_to_stay(tmp_path: Path) -> None:
+    for form in Format:
+        data = pictures.saved(pictures.scene(), form.value.upper())
+        assert (sent(tmp_path, data) is None) == (form is Format.GIF)

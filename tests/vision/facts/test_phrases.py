@@ -1,0 +1,202 @@
+"""Every language's table, through every sentence it can make."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+
+import pytest
+
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.slug import make_slug
+from imgproc_local.vision.facts.colours import NAMES
+from imgproc_local.vision.facts.phrases import Phrases, Said, phrases, sentence, slug_words
+from imgproc_local.vision.facts.pixels import Looks
+
+KINDS = ("photograph", "photograph_bw", "graphic", "screenshot", "picture", "picture_bw", "animation", "empty")
+SHAPES = ("portrait", "landscape", "square", "panorama")
+
+SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
+    "bg": "CYRILLIC",
+    "ru": "CYRILLIC",
+    "uk": "CYRILLIC",
+    "el": "GREEK",
+    "ar": "ARABIC",
+    "he": "HEBREW",
+    "hi": "DEVANAGARI",
+    "th": "THAI",
+    "ko": "HANGUL",
+    "zh": "CJK",
+}
+
+LOOKS = [
+    Looks("photograph", colours=("dark_green", "grey"), shape="portrait"),
+    Looks("photograph", colours=("pink",), shape="landscape"),
+    Looks("photograph", black_and_white=True, shape="square"),
+    Looks("graphic", colours=("white", "dark_blue"), transparent_areas=True),
+    Looks("screenshot", colours=("light_grey",)),
+    Looks("picture", many_colours=True, shape="landscape"),
+    Looks("picture", colours=("olive", "light_blue"), shape="panorama"),
+    Looks("picture", black_and_white=True),
+    Looks("picture"),
+    Looks("picture", empty=True),
+    *(
+        Looks("animation", colours=("orange", "purple"), length_ms=length)
+        for length in (40, 500, 1000, 1500, 3000, 71_000)
+    ),
+]
+WORDS = [
+    Said(),
+    Said(taken=(2023, 7)),
+    Said(file_words="sunset harbour", taken=(1999, 2)),
+    Said(keywords="harbour, boats"),
+    Said(
+        quote="Abend am Hafen", persons=("Ada Lovelace", "Grace Hopper"), places=("Lisbon", "Portugal"), taken=(2020, 9)
+    ),
+    Said(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
+    Said(quote="q" * 80, keywords="k" * 120, file_words="f" * 80, places=("Place " * 15 + "D.C.",), taken=(2020, 12)),
+]
+
+
+def sentences(code: str) -> list[str]:
+    return [sentence(code, looks, said) for looks, said in itertools.product(LOOKS, WORDS)]
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_table_names_every_kind_shape_colour_and_month(code: str) -> None:
+    table: Phrases = phrases(code)
+    assert set(table.kind) == set(KINDS)
+    assert set(table.shape) == set(SHAPES)
+    assert set(table.colour) == set(NAMES)
+    assert not table.slug_kind or set(table.slug_kind) == set(KINDS)
+    assert not table.slug_colour or set(table.slug_colour) == set(NAMES)
+    assert isinstance(table.months, str) or len(set(table.months)) == 12
+    assert len(set(table.colour.values())) == len(NAMES)
+    needed = {"{kind}", "{shape}", "{colours}", "{length}", "{transparent_areas}", "{when}", "{keywords}", "{file}"}
+    assert set(re.findall(r"\{\w+\}", table.body)) == needed
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_sentence_is_clean_and_within_its_length(code: str) -> None:
+    for text in sentences(code):
+        assert 0 < len(text) <= 250, text
+        assert unicodedata.is_normalized("NFC", text), text
+        assert not re.search(r"[{}<>]|  |^[\s,،、，]|\s$|[,،、，:：] *[,،、，.。]|\s[,.،。]|\.\.", text), text
+        assert "duration" not in text, "a unit that CLDR's data lacks"
+        assert "None" not in text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> None:
+    for looks, taken in itertools.product(LOOKS, (None, (2023, 7))):
+        text = sentence(code, looks, Said(taken=taken))
+        for char in filter(str.isalpha, text):
+            name = unicodedata.name(char)
+            if code == "ja":
+                assert name.startswith(("CJK", "HIRAGANA", "KATAKANA")), (char, text)
+            else:
+                assert name.startswith(SCRIPTS[code]), (char, text)
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_sentence_opens_with_a_capital_and_ends_as_sentences_do(code: str) -> None:
+    end = {"ja": "。", "zh": "。", "hi": "।", "th": ""}.get(code, ".")
+    for looks in LOOKS:
+        text = sentence(code, looks, Said(taken=(2021, 3)))
+        assert text.endswith(end), text
+        assert text[0] == text[0].upper(), text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_a_plain_picture_stays_below_the_normal_length(code: str) -> None:
+    for looks, said in itertools.product(LOOKS, WORDS[:5]):
+        assert len(sentence(code, looks, said)) <= 125
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
+    assert len({sentence(code, Looks("picture", colours=(name,)), Said()) for name in NAMES}) == len(NAMES)
+    months = {sentence(code, Looks("photograph"), Said(taken=(2023, month))) for month in range(1, 13)}
+    assert len(months) == 12
+    year = {"th": "2566"}.get(code, "2023")
+    assert all(year in text for text in months)
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_names_stay_as_they_are_written(code: str) -> None:
+    said = Said(quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), file_words="red Boat")
+    text = sentence(code, Looks("photograph", colours=("blue",)), said)
+    for name in ("iPhone at dusk", "iva van Dijk", "’s-Hertogenbosch"):
+        assert name in text, text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_quotations_stand_in_the_languages_marks(code: str) -> None:
+    opening, closing = phrases(code).quotes
+    text = sentence(code, Looks("picture"), Said(quote="Dusk"))
+    assert f"{opening}Dusk{closing}" in text
+    assert f"{opening}red boat{closing}" in sentence(code, Looks("picture"), Said(file_words="red boat"))
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
+    for looks in LOOKS:
+        for word in slug_words(code, looks, None):
+            assert make_slug(word, code), (code, word)
+    names = {make_slug(slug_words(code, Looks("picture", colours=(name,)), None)[1], code) for name in NAMES}
+    assert len(names) >= len(NAMES) - 1, names
+
+
+def test_what_is_least_telling_goes_first_when_a_sentence_grows_long() -> None:
+    looks = Looks("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
+    said = Said(file_words="a rather long name of a file that somebody really typed in", taken=(2023, 7))
+    text = sentence("en", looks, said)
+    assert said.file_words in text
+    assert "transparent" not in text
+    assert "portrait" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "month", "part"),
+    [
+        ("ru", 7, "в июле 2023 года"),
+        ("uk", 9, "у вересні 2023 року"),
+        ("pl", 9, "we wrześniu 2023 roku"),
+        ("cs", 7, "v červenci 2023"),
+        ("sk", 2, "vo februári 2023"),
+        ("sl", 5, "maja 2023"),
+        ("hr", 11, "u studenom 2023. godine"),
+        ("hu", 1, "2023 januárjában"),
+        ("fi", 3, "maaliskuussa 2023"),
+        ("et", 8, "2023. aasta augustis"),
+        ("lv", 4, "2023. gada aprīlī"),
+        ("lt", 7, "2023 metų liepą"),
+        ("el", 8, "τον Αύγουστο του 2023"),
+        ("ca", 8, "d’agost del 2023"),
+        ("it", 4, "nell’aprile 2023"),
+        ("es", 7, "en julio de 2023"),
+        ("tr", 8, "Ağustos 2023"),
+        ("ja", 7, "2023年7月"),
+        ("th", 7, "กรกฎาคม พ.ศ. 2566"),
+        ("he", 7, "ביולי 2023"),
+        ("vi", 7, "tháng 7 năm 2023"),
+    ],
+)
+def test_a_month_stands_in_the_form_its_sentence_needs(code: str, month: int, part: str) -> None:
+    assert part in sentence(code, Looks("photograph"), Said(taken=(2023, month)))
+
+
+@pytest.mark.parametrize(
+    ("code", "one", "three"),
+    [
+        ("en", "1 second", "3 seconds"),
+        ("ru", "1 секунда", "3 секунды"),
+        ("pl", "1 sekunda", "3 sekundy"),
+        ("ar", "ثانية", "3 ثوان"),
+    ],
+)
+def test_a_length_follows_the_plural_rules(code: str, one: str, three: str) -> None:
+    texts = [sentence(code, Looks("animation", length_ms=length), Said()) for length in (1000, 3000)]
+    assert one in texts[0]
+    assert three in texts[1]

@@ -1,0 +1,420 @@
+"""Good alt texts of every language pass, and each kind of bad answer is refused with a hint, or mended."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.llm.lint import fault, filename_fault, tidied
+from imgproc_local.vision.llm.prompt import Answer, language_text
+from imgproc_local.vision.text.language import own_scripts
+
+GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
+
+
+def verdict(text: str, language: str, original_filename: str = "", noted: str = "") -> str | None:
+    """What is wrong with `text` after it was made tidy."""
+    answer = tidied(Answer("some-file-name", text), language)
+    return fault(answer, language, original_filename=original_filename, noted=noted)
+
+
+# --- what must pass
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_good_alt_texts_pass_unchanged_but_for_a_full_stop(language: str) -> None:
+    assert len(GOOD[language]) >= 10
+    for text in GOOD[language]:
+        tidy = tidied(Answer("some-file-name", text), language)
+        assert tidy.alt_text.rstrip(".。।") == text.rstrip(".。।")
+        assert fault(tidy, language) is None, text
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("ru", "Красный автомобиль Land Rover стоит у гостиницы «Grand Budapest Hotel»."),
+        ("ja", "棚に並んだNikonとCanonのカメラ、手前に「For Sale」の札。"),
+        ("ar", "رجل يقف أمام متجر كتب عليه “The Old Book Shop and Bindery”."),
+        ("en", "Street stall under a banner that reads “Привет, сосед! Заходи”."),
+        ("de", "Ein Plakat mit dem Satz “Keep calm and carry on with the show” hängt an der Wand."),
+        ("en", "A child writes Mississippi on a blackboard."),
+        ("en", "A man in a red shirt stands left. A man in a blue shirt stands right."),
+        ("en", "An iPhone and a MacBook on a wooden desk."),
+        ("id", "Dua kupu-kupu kuning hinggap di atas bunga."),
+        ("fr", "Deux enfants demandent : « Où est le chat ? »"),
+        ("el", "Πινακίδα που γράφει «Πού πας;» πάνω από την πόρτα."),
+        ("da", "Blå bog med titlen »Hvor er far«"),
+        ("de", "Junge zieht vor der Tür seine Schuhe an."),
+        ("zh", "图书馆里，几个学生正在看书。"),
+        ("ja", "絵の具で手を汚した子どもが、大きな紙に虹を描いている。"),
+        ("hi", "रेलगाड़ी के पास खड़े दो यात्री।"),
+    ],
+)
+def test_names_quotations_and_other_odd_but_good_texts_pass(language: str, text: str) -> None:
+    assert verdict(text, language) is None
+
+
+def test_names_that_the_owner_noted_may_be_in_any_script() -> None:
+    text = "Владимир Петров feeds pigeons in Красноярск."
+    assert verdict(text, "en") == "it was not in English"
+    assert verdict(text, "en", noted="Persons: Владимир Петров\nPlace: Красноярск") is None
+
+
+def test_an_english_answer_is_no_better_for_english_notes() -> None:
+    text = "A red kite above a field of stubble."
+    assert verdict(text, "ru", noted="Keywords: red, kite, field, stubble") == "it was not in Russian"
+    assert verdict(text, "de", noted="Title: A red kite above a field of stubble") == "it was not in German"
+
+
+# --- language
+
+
+@pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
+def test_english_is_told_in_every_other_language(language: str) -> None:
+    for text in [*GOOD["en"], "Red barn in snow.", "A red car."]:
+        assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}", text
+
+
+def test_other_scripts_are_always_told_and_other_languages_mostly() -> None:
+    asked = caught = 0
+    for language in LANGUAGES:
+        for other, texts in GOOD.items():
+            if other == language:
+                continue
+            refused = [text for text in texts if verdict(text, language)]
+            if not set(own_scripts(other)) & set(own_scripts(language)):
+                assert refused == texts, (other, language)
+            asked += len(texts)
+            caught += len(refused)
+    # terse texts of neighbouring languages can't be told for certain: 9 % pass
+    assert caught >= 0.88 * asked
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("ja", "餐桌上摆着三个苹果、一块面包和一壶水。"),
+        ("zh", "朝霧に包まれた川と古い石橋。"),
+        ("ko", "古老的石桥横跨晨雾中的河面。"),
+        ("ar", "یک مرد سالخورده در حیاط دوچرخه را تعمیر می‌کند."),
+        ("uk", "Пожилой мужчина чинит велосипед во дворе, а кошка смотрит на него с забора."),
+        ("ru", "Літній чоловік лагодить велосипед у дворі, а кішка дивиться на нього з паркана."),
+        ("nb", "En kvinde går tur med sin hund ved vandet, og to piger sidder på en væg."),
+    ],
+)
+def test_a_neighbouring_language_is_told_where_it_shows(language: str, text: str) -> None:
+    assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}"
+
+
+# --- openers
+
+OPENERS = {
+    "en": "Image of a barn.|The photo shows a barn.|In this picture, a barn stands.|This is a barn.|I see a red barn.",
+    "de": "Bild eines roten Hauses.|Das Bild zeigt ein Haus.|Auf dem Foto ist ein Haus.|Hier sieht man ein Haus.",
+    "fr": "Photo du port de nuit.|L’image montre une grange.|Sur cette photo, un chien dort.|Voici une grange rouge.",
+    "es": "Imagen del puerto de noche.|La foto muestra un perro.|En la imagen, un perro duerme.|Se ve un granero rojo.",
+    "it": "Foto del porto di notte.|L’immagine mostra un cane.|Nella foto un cane dorme.|Ecco un granaio rosso.",
+    "pt": "Foto do porto à noite.|A imagem mostra um cão.|Na foto, um cão dorme.|Vê-se um celeiro vermelho.",
+    "nl": "Afbeelding waarop een hond slaapt.|Op de foto staat een hond.|Hier is een hond.",
+    "da": "Billede hvor en hund sover.|På billedet ses en hund.|Her ses en rød lade.",
+    "sv": "Bild där en hund sover.|På bilden syns en hund.|Här syns en röd lada.",
+    "nb": "Bilde der en hund sover.|På bildet ser vi en hund.|Her er en rød låve.",
+    "fi": "Kuva punaisesta ladosta.|Kuvassa on koira.|Tässä on punainen lato.",
+    "pl": "Zdjęcie czerwonej stodoły.|Na zdjęciu pies śpi.|Widać czerwoną stodołę.|Oto czerwona stodoła.",
+    "cs": "Obrázek červené stodoly.|Na fotografii je pes.|Je vidět červená stodola.",
+    "sk": "Obrázok červenej stodoly.|Na fotografii je pes.|Tu je červená stodola.",
+    "sl": "Slika rdečega skednja.|Na sliki je pes.|Vidimo rdeč skedenj.",
+    "hr": "Slika crvenog štaglja.|Na fotografiji je pas.|Vidimo crvenu kuću.",
+    "hu": "A képen egy kutya alszik.|Egy piros pajta képe.|Itt látható egy piros pajta.",
+    "ro": "Fotografie a unui hambar.|Imaginea arată un câine.|În imagine, un câine doarme.|Se vede un hambar.",
+    "bg": "Снимка на червен хамбар.|На снимката спи куче.|Виждаме червен хамбар.",
+    "el": "Φωτογραφία ενός αχυρώνα.|Στην εικόνα ένας σκύλος κοιμάται.|Βλέπουμε έναν αχυρώνα.",
+    "tr": "Görselde bir köpek uyuyor.|Bu fotoğrafta bir köpek var.|Kırmızı bir ahırın fotoğrafı.",
+    "uk": "Фото червоної стодоли.|На зображенні спить собака.|Ми бачимо червону стодолу.",
+    "ru": "Фото красного сарая.|На изображении спит собака.|На этом снимке собака.|Изображён красный сарай.",
+    "et": "Pilt punasest küünist.|Pildil on koer.|Siin on punane küün.",
+    "lv": "Attēlā redzams suns.|Sarkana šķūņa attēls.|Šeit redzams sarkans šķūnis.",
+    "lt": "Nuotraukoje matyti šuo.|Raudonos daržinės nuotrauka.|Čia matome raudoną daržinę.",
+    "ca": "Imatge del port de nit.|La foto mostra un gos.|A la imatge, un gos dorm.|Es veu un graner vermell.",
+    "id": "Pada gambar, seekor anjing tidur.|Foto yang bagus dari pantai.|Terlihat sebuah lumbung merah.",
+    "vi": "Trong ảnh, một con chó đang ngủ.|Ảnh này có một con chó.|Đây là một nhà kho màu đỏ.",
+    "ja": "この画像は赤い納屋です。|写真には犬が写っています。|赤い納屋の写真。|これは赤い納屋です。",
+    "ko": "이 사진은 빨간 헛간을 보여준다.|이미지에는 개가 있다.|사진 속 개가 자고 있다.|빨간 헛간의 사진.",
+    "zh": "这张图片中，狗在睡觉。|图中的狗在睡觉。|一张红色谷仓的照片。|这是一座红色谷仓。",
+    "ar": "صورة لحظيرة حمراء.|في هذه الصورة كلب نائم.|الصورة تظهر كلبا.",
+    "he": "בתמונה כלב ישן.|התמונה מציגה אסם אדום.|זוהי חצר ובה כלב.",
+    "hi": "इस तस्वीर में एक कुत्ता सो रहा है।|एक लाल खलिहान की तस्वीर।|यह एक लाल खलिहान है।",
+    "th": "ในภาพมีสุนัขนอนหลับ|ภาพนี้มีสุนัขสองตัว|นี่คือโรงนาสีแดง",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_text_that_speaks_of_the_picture_is_refused_as_it_stands(language: str) -> None:
+    for text in OPENERS[language].split("|"):
+        complaint = fault(Answer("some-file-name", text), language) or ""
+        assert re.match('it (began with|ended in) "', complaint), (text, complaint)
+        told = complaint.split('"')[1]
+        assert told.casefold() in text.replace("’", "'").casefold()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "mended"),
+    [
+        ("en", "Image of a red barn", "A red barn."),
+        ("en", "The photo shows two dogs on a beach.", "Two dogs on a beach."),
+        ("en", "Alt text: A red barn.", "A red barn."),
+        ("en", "Sure! Here is the alt text: Image of a red barn.", "A red barn."),
+        ("en", "“A red barn.”", "A red barn."),
+        ("en", "**A red barn**", "A red barn."),
+        ("en", "  A red  barn ", "A red barn."),
+        ("en", "iPhone on a desk", "iPhone on a desk."),
+        ("en", 'Sign that says "Open"', 'Sign that says "Open".'),
+        ("de", "Alternativtext: Ein rotes Haus am See", "Ein rotes Haus am See."),
+        ("fr", "Une photo d’un chien sur la plage.", "Un chien sur la plage."),
+        ("fr", "Photo de la plage de Nice", "La plage de Nice."),
+        ("es", "Imagen de un perro en la playa.", "Un perro en la playa."),
+        ("it", "Foto di un cane sulla spiaggia.", "Un cane sulla spiaggia."),
+        ("pt", "Imagem de um cão na praia.", "Um cão na praia."),
+        ("ca", "Foto d’un gos a la platja.", "Un gos a la platja."),
+        ("ro", "Imagine cu un câine pe plajă.", "Un câine pe plajă."),
+        ("nl", "Een foto van ijsberen op het ijs", "IJsberen op het ijs."),
+        ("da", "Et billede af en hund på stranden.", "En hund på stranden."),
+        ("sv", "Bilden visar en hund på stranden.", "En hund på stranden."),
+        ("nb", "Bilde av en hund på stranden.", "En hund på stranden."),
+        ("id", "Foto seekor anjing di pantai.", "Seekor anjing di pantai."),
+        ("vi", "Hình ảnh chụp một con chó trên bãi biển.", "Một con chó trên bãi biển."),
+        ("he", "תמונה של כלב על החוף.", "כלב על החוף."),
+        ("zh", "图片显示一只狗在沙滩上", "一只狗在沙滩上。"),
+        ("th", "ภาพแสดงสุนัขบนชายหาด", "สุนัขบนชายหาด"),
+        ("tr", "iskelede bekleyen iki balıkçı", "İskelede bekleyen iki balıkçı."),
+        ("ja", "砂浜を走る犬", "砂浜を走る犬。"),
+        ("hi", "समुद्र तट पर एक कुत्ता", "समुद्र तट पर एक कुत्ता।"),
+        ("el", "Ένα παιδί με μια πινακίδα: πού πας;", "Ένα παιδί με μια πινακίδα: πού πας;"),
+    ],
+)
+def test_what_surrounds_the_words_is_mended(language: str, text: str, mended: str) -> None:
+    tidy = tidied(Answer("dog-on-beach", text), language)
+    assert tidy == Answer("dog-on-beach", mended)
+    assert fault(tidy, language) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Bild eines roten Hauses."),  # the genitive stays
+        ("de", "Das Bild zeigt einen roten Hund."),  # and so does the accusative
+        ("ru", "Фото красного сарая."),
+        ("fi", "Kuva punaisesta ladosta."),
+        ("ar", "صورة لرجلين في الحقل."),
+        ("fr", "Photo du port de nuit."),  # du holds the article
+        ("fr", "Photo d’un chien et d’un chat."),  # the second of would hang in the air
+        ("fr", "Photo de famille."),
+        ("en", "The picture shows how a boat is built."),
+    ],
+)
+def test_an_opener_that_holds_its_words_in_a_case_is_left_and_refused(language: str, text: str) -> None:
+    tidy = tidied(Answer("some-file-name", text), language)
+    assert tidy.alt_text == text
+    assert (fault(tidy, language) or "").startswith("it began with")
+
+
+# --- emptiness, length, file names, form
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "it was empty"),
+        (" … ", "it was empty"),
+        ("42.", "it was empty"),
+        ("Barn.", "it was a single word"),
+        ("A red barn. " * 21, "it was longer than 250 characters"),
+        ("IMG_1234.JPG", "it held a file name or an address"),
+        ("Photo IMG 1234 taken outside.", "it held a file name or an address"),
+        ("A barn, see https://example.org/barn", "it held a file name or an address"),
+        ("A red barn in barn.webp", "it held a file name or an address"),
+        ("red-barn-in-snow", "it was a file name"),
+        ("Holiday at the lake.", "it was the file's name"),
+        ("The frame Xq77 zz81 of a barn.", "it held a file name or an address"),
+        ("A red \ufffd barn.", "it held characters that are no text"),
+        ("A red \x07 barn.", "it held characters that are no text"),
+        ("A red \ue012 barn.", "it held characters that are no text"),
+        ("A red \u202enrab.", "it held characters that are no text"),
+        ("A barn, filename: red-barn.", "it held words of the form"),
+        ("Say what matters most first: a barn.", "it held words of the form"),
+        ("{a: [red], b: [barn]}", "it was no sentence in English"),
+    ],
+)
+def test_an_answer_that_says_nothing_is_refused(text: str, complaint: str) -> None:
+    filename = {"Holiday at the lake.": "Holiday_at-the LAKE.jpg"}.get(text, "xq77zz81.png")
+    assert verdict(text, "en", filename) == complaint
+
+
+@pytest.mark.parametrize(("language", "text"), [("ja", "納屋"), ("zh", "谷仓。"), ("th", "บ้าน")])
+def test_a_single_word_is_refused_where_words_are_not_parted(language: str, text: str) -> None:
+    assert verdict(text, language) == "it was a single word"
+
+
+# --- repetition and cut ends
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "A red red red barn stands in the snow."),
+        ("en", "A red barn and a red barn and a red barn and a red barn."),
+        ("en", "A man in a hat, a man in a hat, a man in a hat."),
+        ("en", "A barn stands in the snow. The barn stands in the snow."),
+        ("en", "A dog runs along the wide beach while a dog runs along the wide beach too."),
+        ("en", "Aaaaaaaah, a red barn stands in the snow."),
+        ("ru", "Красный сарай стоит, красный сарай стоит, красный сарай стоит."),
+        ("ja", "赤い赤い赤い納屋が雪の中に立っている。"),
+        ("ja", "犬が砂浜を走っている。犬が砂浜を走っている。"),
+        ("zh", "一座红色的谷仓，一座红色的谷仓，一座红色的谷仓。"),
+        ("ko", "빨간 헛간과 빨간 헛간과 빨간 헛간과 빨간 헛간이 있다."),
+        ("th", "สุนัขวิ่งเล่นสุนัขวิ่งเล่นสุนัขวิ่งเล่นบนชายหาด"),
+        ("hi", "एक लाल घर और एक लाल घर और एक लाल घर और एक लाल घर है।"),
+    ],
+)
+def test_loops_are_told_in_every_script(language: str, text: str) -> None:
+    assert verdict(text, language) == "it repeated itself"
+
+
+LONG = "A woman in a yellow coat leads two small dogs past a row of old brick houses, and behind her a boy on a bicycle"
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "A red barn in the"),
+        ("en", "A red barn in front of the."),
+        ("en", "A red barn,"),
+        ("en", "A red barn (seen from"),
+        ("en", "A sign that reads “Fresh"),
+        ("en", "A red barn in..."),
+        ("en", f"{LONG} tries hard to overtake a grey delivery van that is parked halfway on the paveme"),
+        ("de", "Ein rotes Haus und ein"),
+        ("fr", "Une grange rouge dans la"),
+        ("es", "Un granero rojo en la"),
+        ("nl", "Een rode schuur in de"),
+        ("pl", "Czerwona stodoła na polu i"),
+        ("ru", "Красный сарай на поле и"),
+        ("el", "Ένας κόκκινος αχυρώνας στο"),
+        ("ja", "雪の中の「赤い納屋"),
+        ("zh", "雪地里的红色谷仓，"),
+        ("hi", "बर्फ़ में एक लाल घर और"),
+    ],
+)
+def test_a_cut_sentence_is_told_and_gets_no_full_stop(language: str, text: str) -> None:
+    assert tidied(Answer("some-file-name", text), language).alt_text == text
+    assert verdict(text, language) == "the sentence was cut off"
+
+
+# --- token soup
+
+PIECES = """
+ the| of|ing|ation| Port|smouth|burg| recep|tion| idi|oms|ually| get|Element|ById|self|.return| void|();|());| null|ptr
+ Con|fig tr|aining| lucky|ness| Brit|ish|wards| chees|es|ificate| QB| hand|gun|ized| parameter|os| stead|ier|pling
+ Clinton| sequ|ence| remember|ably| 198| 503|OND|FX| Tor|onto| mem|cpy| async|Task| lib|std|::| ->|=>| //| #include
+ xml|http|Json| Param|eters|ility| horse| window| purple| seven| quick|ly| jump|ed| under|neath| garden|ers| walk|ed
+ bridge| street| market| cloud| silver| river
+"""
+FOREIGN = """
+ und|lich|keit| straße|über| świat|owie|ność| příle|žitost| çok|lar|ının| về|người| että|ssa| señor|ción|ões| français
+ eaux| и| не|ость|ский| город|ание| що|ться| και|ους|ματα|的|是|在|中国|图片|シ|ョン|です|の|画像|ます|한국|입니다|에서
+ 사진| في|ال|ات|من| של|ים|ות|ाएँ| है|ों| का|การ|ที่|ประ|เป็น|ไทย|ಕನ|தமி|ვან|հայ| ✿|→|█|𝔸|😀
+"""
+"""Made up, in the manner of the vocabularies of language models: a piece may begin with a space."""
+
+
+def soup(source: random.Random, pieces: str, tokens: int) -> str:
+    """What a model without sense writes: tokens of its vocabulary up to the form's 200 characters."""
+    vocabulary = pieces.strip("\n").replace("\n", "|").split("|")
+    return "".join(source.choice(vocabulary) for _ in range(tokens))[:200].strip()
+
+
+@pytest.mark.parametrize("pieces", [PIECES, PIECES + FOREIGN], ids=["English", "many scripts"])
+def test_random_tokens_are_practically_always_refused(pieces: str) -> None:
+    source = random.Random(20261121)
+    texts = [soup(source, pieces, 100) for _ in range(60)]
+    texts += [re.sub(r"\W*$", ".", soup(source, pieces, tokens)) for tokens in range(25, 55)]
+    passed = [(language, text) for language in LANGUAGES for text in texts if verdict(text, language) is None]
+    assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
+
+
+def test_random_tokens_that_fall_into_a_loop_are_refused() -> None:
+    source = random.Random(20261121)
+    for language in LANGUAGES:
+        for length in range(1, 6):
+            loop = soup(source, PIECES, length)
+            assert verdict(" ".join([loop] * 20)[:200], language), (language, loop)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Recepwards idioms burgish lucky cheesness handgun steadier plingburg Torontoing."),
+        ("en", "An oldтаун with narrow streets by the river and a church."),
+        ("fi", "Strzqwk brmtplk xkcdvfg on talo."),
+        ("en", "Chess, memcpy.Task void.Config and the window.return of it."),
+        ("de", "Ein Hundkatze40x und Vogelhaus33y sitzen auf dem Dach."),
+        ("de", "→ ★ ★ ✿ Ein Haus am See ✿ ★ ★ →"),
+    ],
+)
+def test_words_of_no_language_are_told(language: str, text: str) -> None:
+    assert verdict(text, language) == f"it was no sentence in {LANGUAGES[language].name}"
+
+
+# --- the words of the file name
+
+
+@pytest.mark.parametrize(
+    ("language", "filename"),
+    [
+        ("en", "red-barn-in-snow"),
+        ("de", "rotes-haus-am-see"),
+        ("de", "schlüsseldienst-öztürk-ladenschild"),
+        ("ru", "красный-сарай-на-поле"),
+        ("zh", "红色谷仓-雪地"),
+        ("ja", "あかい-なや-ゆき"),
+        ("ko", "빨간-헛간-눈밭"),
+        ("ar", "حظيرة-حمراء-في-الثلج"),
+        ("fr", "restaurant-terrasse-café-paris"),
+    ],
+)
+def test_telling_words_make_a_file_name(language: str, filename: str) -> None:
+    assert filename_fault(filename, language, original_filename="IMG_1234.JPG") is None
+
+
+@pytest.mark.parametrize(
+    ("language", "filename", "complaint"),
+    [
+        ("ja", "納屋-雪-犬", "its file name had no words that can be written in Latin letters"),
+        ("en", "barn", "its file name was a single word"),
+        ("en", "image-picture-photo", "its file name said nothing"),
+        ("en", "img-1234-jpg", "its file name said nothing"),
+        ("en", "red-red-red-red-barn", "its file name repeated itself"),
+        ("en", "barn-barn-barn", "its file name repeated itself"),
+        ("en", "xqzkrtw-bvcxz-mnbtrwq-window", "its file name was made of no words"),
+        ("en", "red-oldтаун-river", "its file name was made of no words"),
+        ("de", "red-barn-with-white-snow", "its file name was not in German"),
+        ("ru", "red-barn-with-white-snow", "its file name was not in Russian"),
+    ],
+)
+def test_words_that_name_nothing_are_refused_as_a_file_name(language: str, filename: str, complaint: str) -> None:
+    assert filename_fault(filename, language, original_filename="IMG_1234.JPG") == complaint
+
+
+def test_every_complaint_reads_as_part_of_the_question() -> None:
+    texts = ["", "Barn.", "A red barn in the", "Image of barns", "IMG_1.JPG", "Ein rotes Haus am See.", "ha ha ha ha"]
+    for text in texts:
+        complaint = fault(Answer("some-file-name", text), "en") or ""
+        assert re.match(r"(it|the sentence) was |it (began|held|ended|repeated)", complaint)
+        assert not complaint.endswith(".")
+        assert f"was refused: {complaint}. " in language_text("en", complaint)

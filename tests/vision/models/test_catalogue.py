@@ -1,0 +1,97 @@
+"""The models that are known, and what an entry of one's own must be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from imgproc_local import config
+from imgproc_local.config import load
+from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.vision.models.catalogue import check_name, read_catalogue
+
+OWN = """
+[catalogue.mine]
+repository = "someone/Some-Model-GGUF"
+text = { file = "model.gguf", size_bytes = 10 }
+mmproj = { file = "mmproj.gguf", size_bytes = 5 }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config.toml"
+    monkeypatch.setattr(config, "default_config_path", lambda: path)
+    return path
+
+
+def test_every_known_model_can_be_named_and_tells_what_it_is() -> None:
+    catalogue = read_catalogue({})
+    assert len(catalogue) > 5
+    for name, entry in catalogue.items():
+        check_name(name)
+        assert entry.licence
+        assert entry.languages
+        assert entry.memory_mb * 1_000_000 > entry.size_bytes, "a model needs more memory than its files have bytes"
+        assert entry.text != entry.mmproj
+        pinned = entry.revision != "main"
+        assert not pinned or re.fullmatch("[0-9a-f]{40}", entry.revision)
+        assert pinned == bool(entry.text.sha256) == bool(entry.mmproj.sha256)
+
+
+def test_an_entry_of_ones_own_joins_the_known_ones_or_takes_the_place_of_one(file: Path) -> None:
+    file.write_text(OWN)
+    own = load({}, {}).config.catalogue
+    assert read_catalogue(own)["mine"].size_bytes == 15
+    assert read_catalogue(own)["mine"].revision == "main"
+    file.write_text(OWN.replace("mine", "qwen3-vl-2b"))
+    replaced = read_catalogue(load({}, {}).config.catalogue)
+    assert replaced["qwen3-vl-2b"].repository == "someone/Some-Model-GGUF"
+    assert len(replaced) == len(read_catalogue({}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("repository", "repositry", "repositry"),
+        ("someone/Some-Model-GGUF", "https://somewhere", "repository"),
+        ('"model.gguf"', '"../model.gguf"', "text.file"),
+        ("size_bytes = 10", 'size_bytes = "ten"', "text.size_bytes"),
+        ("size_bytes = 10", 'size_bytes = 10, sha256 = "abc"', "text.sha256"),
+        ("mine", "Mine", "model's name"),
+        ("mine", "none", "model's name"),
+        ("mine", '"con.x"', "model's name"),
+    ],
+)
+def test_a_wrong_entry_is_told_with_its_name_and_place(file: Path, old: str, new: str, told: str) -> None:
+    file.write_text(OWN.replace(old, new))
+    with pytest.raises(SettingInvalid) as caught:
+        load({}, {})
+    assert told in caught.value.message
+    assert "[catalogue." in caught.value.message
+    assert str(file) in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])
+def test_a_name_that_can_not_be_a_folder_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="model's name"):
+        check_name(name)
+
+
+def test_the_folder_of_models_is_beside_the_data_or_anywhere(file: Path, tmp_path: Path) -> None:
+    assert load({"data_dir": str(tmp_path)}, {}).config.models_folder == tmp_path / "models"
+    assert load({}, {"IMGPROC_MODELS_DIR": str(tmp_path / "x")}).config.models_folder == tmp_path / "x"
+    assert load({}, {"IMGPROC_MODELS_DIR": "~/x"}).config.models_folder == Path("~/x").expanduser()
+
+
+@pytest.mark.parametrize(("value", "means"), [("auto", "auto"), ("0", 0), ("20", 20)])
+def test_layers_on_the_gpu_are_a_number_or_auto(file: Path, value: str, means: object) -> None:
+    assert load({}, {"IMGPROC_MODEL_GPU_LAYERS": value}).config.model_gpu_layers == means
+
+
+@pytest.mark.parametrize("value", ["-1", "all", ""])
+def test_other_layers_are_refused(file: Path, value: str) -> None:
+    with pytest.raises(SettingInvalid, match="model_gpu_layers"):
+        load({}, {"IMGPROC_MODEL_GPU_LAYERS": value})

@@ -1,0 +1,380 @@
+"""Downloading a model from a hub: whole or not at all, going on where it stopped, and every refusal in words."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.vision.models import download as pull
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
+from imgproc_local.vision.models.download import pull_model, pull_to
+from imgproc_local.vision.models.install import Wanted, import_model
+from imgproc_local.vision.models.store import Models
+from tests.support.gguf_files import gguf, projector, text_model
+from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.installed import check_folder, unseen, untried
+
+pytest.importorskip("huggingface_hub")
+
+TEXT = gguf({"general.architecture": "llama", "llama.embedding_length": 64}, {"a": (64, 20_000)})  # 5 MB
+MMPROJ = projector(64)
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """The hub that this process is told of; nobody's token or cache is seen."""
+    with hub_with({"T.gguf": TEXT, "M.gguf": MMPROJ}) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        monkeypatch.setattr(pull, "RETRY_PAUSE_S", 0.01)
+        monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits a second between its own tries
+        yield running
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def entry(text_sha256: str = "", **changes: Any) -> Entry:
+    fields = {
+        "repository": REPOSITORY,
+        "text": CatalogueFile("T.gguf", 1, text_sha256),
+        "mmproj": CatalogueFile("M.gguf", 1),
+        "licence": "MIT",
+        "image_tokens": 33,
+    }
+    return Entry(**(fields | changes))
+
+
+def refused(models: Models, **changes: Any) -> str:
+    with pytest.raises(ModelUnusable) as caught:
+        pull_model(models, "a", entry(**changes), untried, unseen)
+    check_folder(models, [])
+    return caught.value.message
+
+
+def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: Models) -> None:
+    seen: list[tuple[str, int, int]] = []
+    manifest = pull_model(models, "a", entry(), untried, lambda *told: seen.append(told))
+    model = models.model("a")
+    assert model.text_path.read_bytes() == TEXT
+    assert model.mmproj_path.read_bytes() == MMPROJ
+    assert manifest.text.sha256 == sha256(TEXT)
+    assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
+    assert (manifest.licence, model.talk.image_tokens) == ("MIT", 33)
+    assert models.chosen() == "a"
+    check_folder(models, ["a"])
+    assert list(models.partial_folder.iterdir()) == []
+    steps = [done for what, done, total in seen if what == "downloading T.gguf"]
+    assert steps[-1] == len(TEXT)
+    assert len(steps) > 4, "the progress moves"
+
+
+def test_only_what_is_needed_is_asked_for_and_the_token_stays_with_the_hub(hub: Hub, models: Models) -> None:
+    pull_model(models, "a", entry(), untried, unseen)
+    asked = [(method, path) for method, path, _ in hub.requests]
+    place = f"/{REPOSITORY}/resolve"
+    assert asked == [
+        ("HEAD", f"{place}/main/T.gguf"),
+        ("HEAD", f"{place}/{COMMIT}/M.gguf"),
+        ("GET", f"{place}/{COMMIT}/T.gguf"),
+        ("GET", "/store/T.gguf"),
+        ("GET", f"{place}/{COMMIT}/M.gguf"),
+        ("GET", "/store/M.gguf"),
+    ]
+    for _, path, headers in hub.requests:
+        assert ("hf_secret" in headers.get("authorization", "")) == (not path.startswith("/store/")), path
+
+
+def test_a_connection_that_breaks_goes_on_where_it_stopped(hub: Hub, models: Models) -> None:
+    hub.cut_after = [2 * MEGABYTE, MEGABYTE]
+    pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
+    assert models.model("a").text_path.read_bytes() == TEXT
+
+
+def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: Models) -> None:
+    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+    assert "goes on where it stopped" in refused(models)
+    assert [path.stat().st_size for path in models.partial_folder.iterdir()] == [2 * MEGABYTE]
+    hub.cut_after = []
+    hub.requests.clear()
+    pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
+    assert models.model("a").text_path.read_bytes() == TEXT
+    check_folder(models, ["a"])
+
+
+def test_a_server_that_knows_no_ranges_sends_everything_again(hub: Hub, models: Models) -> None:
+    hub.knows_ranges = False
+    hub.cut_after = [2 * MEGABYTE]
+    pull_model(models, "a", entry(), untried, unseen)
+    assert models.model("a").text_path.read_bytes() == TEXT
+
+
+def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, models: Models) -> None:
+    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+    refused(models)
+    hub.cut_after = []
+    hub.files["T.gguf"] = new = TEXT[:-1] + b"\x01"
+    pull_model(models, "a", entry(), untried, unseen)
+    assert models.model("a").text_path.read_bytes() == new
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (TEXT[:-1] + b"\x01", "T.gguf came damaged"),
+        (TEXT[:-1], "did not send T.gguf as it said"),
+        (TEXT + b"more", "sends more of T.gguf than it said"),
+    ],
+)
+def test_bytes_that_are_not_those_that_the_hub_told_are_thrown_away(
+    hub: Hub, models: Models, sent: bytes, told: str
+) -> None:
+    hub.sent = {"T.gguf": sent}
+    assert told in refused(models)
+    hub.sent = {}
+    pull_model(models, "a", entry(), untried, unseen)
+    assert models.model("a").text_path.read_bytes() == TEXT
+
+
+def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: Models) -> None:
+    assert "expected was 000" in refused(models, text_sha256="0" * 64)
+    assert hub.ranges() == []
+    pull_model(models, "a", entry(text_sha256=sha256(TEXT)), untried, unseen)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        ((401, ""), "check HF_TOKEN"),
+        ((401, "GatedRepo"), "gated: ask for access"),
+        ((403, "GatedRepo"), "gated: ask for access"),
+        ((403, ""), "check HF_TOKEN"),
+        ((404, "RepoNotFound"), "has no repository someone/Some-Model-GGUF"),
+        ((404, "EntryNotFound"), "has no file 'T.gguf'"),
+        ((404, "RevisionNotFound"), "has no revision 'main'"),
+        ((404, ""), "answered with 404"),
+        ((429, ""), "too many requests"),
+        ((500, ""), "answered with 500"),
+    ],
+)
+def test_what_the_hub_refuses_is_told(hub: Hub, models: Models, refusal: tuple[int, str], told: str) -> None:
+    hub.refusal = refusal
+    message = refused(models)
+    assert told in message
+    assert "hf_secret" not in message
+
+
+def test_what_is_not_on_the_hub_is_told(hub: Hub, models: Models) -> None:
+    assert "no repository someone/else" in refused(models, repository="someone/else")
+    assert "no revision 'v2'" in refused(models, revision="v2")
+    assert "no file 'X.gguf'" in refused(models, mmproj=CatalogueFile("X.gguf", 1))
+
+
+@pytest.mark.parametrize(
+    "facts", [{"X-Linked-Etag": '"abc"'}, {"X-Linked-Size": "many"}, {"X-Repo-Commit": ""}, {"Location": ""}]
+)
+def test_a_server_that_is_no_hub_is_told(hub: Hub, models: Models, facts: dict[str, str]) -> None:
+    hub.facts = facts
+    assert "127.0.0.1" in refused(models)
+
+
+def test_no_network_is_told_with_the_way_around_it(hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    told = refused(models)
+    assert "127.0.0.1:9 can't be reached" in told
+    assert "--to DIR" in told
+    monkeypatch.setenv("HF_ENDPOINT", "nonsense")
+    assert "HF_ENDPOINT" in refused(models)
+
+
+def test_a_dead_proxy_is_told(hub: Hub, models: Models, tmp_path: Path) -> None:
+    told = in_a_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
+    assert "can't be reached" in told
+
+
+def test_offline_by_the_library_s_own_switch_is_told(hub: Hub, tmp_path: Path) -> None:
+    assert "HF_HUB_OFFLINE is set" in in_a_process(hub, tmp_path, HF_HUB_OFFLINE="1")
+
+
+def in_a_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
+    """What the program tells that pulls with this environment; it must refuse, and leave the home folder alone."""
+    settings = tmp_path / "config.toml"
+    settings.write_text(
+        f'[catalogue.a]\nrepository = "{REPOSITORY}"\ntext = {{ file = "T.gguf", size_bytes = 1 }}\n'
+        'mmproj = { file = "M.gguf", size_bytes = 1 }\n'
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    known = {name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "imgproc_local", "models", "pull", "a", "--data-dir", tmp_path / "data"],
+        cwd=Path(__file__).parents[3],
+        env=known | {"HOME": str(home), "IMGPROC_CONFIG": str(settings), "HF_ENDPOINT": hub.url} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert list(home.iterdir()) == []
+    return ended.stderr
+
+
+def test_a_pair_that_does_not_match_is_not_installed(hub: Hub, models: Models) -> None:
+    hub.files["M.gguf"] = projector(128)
+    assert "don't belong together" in refused(models)
+
+
+def test_a_repository_that_has_something_else_under_the_name_is_refused(hub: Hub, models: Models) -> None:
+    hub.files["T.gguf"] = b"<html>" + bytes(1000)
+    assert "T.gguf is not a GGUF file" in refused(models)
+
+
+def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_again(hub: Hub, models: Models) -> None:
+    def fail(_: object) -> None:
+        raise ModelUnusable("It does not work.")
+
+    with pytest.raises(ModelUnusable, match="does not work"):
+        pull_model(models, "a", entry(), fail, unseen)
+    check_folder(models, [])
+    hub.requests.clear()
+    pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges() == []
+
+
+def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: Models) -> None:
+    pull_model(models, "a", entry(), untried, unseen)
+    hub.requests.clear()
+    with pytest.raises(ModelUnusable, match="installed already"):
+        pull_model(models, "a", entry(), untried, unseen)
+    assert hub.requests == []
+
+
+# ---- disks ----
+
+
+def test_a_model_that_can_not_fit_is_not_downloaded(
+    hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    usage = __import__("shutil").disk_usage(tmp_path)._replace(free=len(TEXT))
+    monkeypatch.setattr("imgproc_local.vision.models.store.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(StorageFailed, match="are needed"):
+        pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges() == []
+    check_folder(models, [])
+
+
+class Filling:
+    """A file on a disk with room for so many bytes."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self._room = file, room
+
+    def write(self, chunk: bytes) -> int:
+        if self._room < len(chunk):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._room -= len(chunk)
+        return int(self._file.write(chunk))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_disk_that_fills_while_pulling_is_told_and_the_pull_goes_on_when_there_is_room(
+    hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = pull._Sink.__init__
+
+    def full(self: Any, file: Any, *others: Any) -> None:
+        init(self, file, *others)
+        self._file = Filling(file, 2 * MEGABYTE)
+
+    with monkeypatch.context() as filling:
+        filling.setattr(pull._Sink, "__init__", full)
+        with pytest.raises(StorageFailed, match="is full"):
+            pull_model(models, "a", entry(), untried, unseen)
+    check_folder(models, [])
+    hub.requests.clear()
+    pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
+    assert models.model("a").text_path.read_bytes() == TEXT
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, hardly larger than the model."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "tiny"
+    place.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)]
+    if subprocess.run(options, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small disk can't be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full_in_the_middle_of_a_pull_is_told(hub: Hub, tiny_disk: Path) -> None:
+    models, ballast = Models(tiny_disk / "models"), tiny_disk / "ballast"
+
+    def fill(what: str, done_bytes: int, _: int) -> None:
+        if not ballast.exists() and done_bytes >= 2 * MEGABYTE:
+            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+                while file.write(bytes(4096)):
+                    pass
+
+    with pytest.raises(StorageFailed, match="is full"):
+        pull_model(models, "a", entry(), untried, fill)
+    check_folder(models, [])
+    ballast.unlink()
+    pull_model(models, "a", entry(), untried, unseen)
+    assert hub.ranges()[-2].startswith("bytes="), "it goes on where the disk was full"
+    check_folder(models, ["a"])
+
+
+# ---- carrying it away ----
+
+
+def test_a_folder_to_carry_is_whole_and_is_imported_without_a_network(
+    hub: Hub, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried = tmp_path / "carried"
+    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+    with pytest.raises(ModelUnusable):
+        pull_to(carried, "a", entry(), unseen)
+    hub.cut_after = []
+    pull_to(carried, "a", entry(), unseen)
+    assert {path.name for path in carried.iterdir()} == {"manifest.json", "text.gguf", "mmproj.gguf"}
+    assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    manifest = import_model(models, [carried], Wanted(), {}, untried, unseen)
+    assert manifest.name == "a"
+    assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
+    assert models.model("a").talk.image_tokens == 33
+    check_folder(models, ["a"])
+
+
+def test_a_folder_to_carry_is_nobody_s_other_folder(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ModelUnusable, match="is not empty"):
+        pull_to(tmp_path, "a", entry(), unseen)
+    assert hub.requests == []
+
+
+def test_text_models_are_small_enough_for_these_tests() -> None:
+    assert len(text_model()) < MEGABYTE < len(TEXT)

@@ -1,0 +1,333 @@
+"""Importing a model: every form it may come in, and everything that may be wrong with it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
+from imgproc_local.vision.models.install import Wanted, import_model
+from imgproc_local.vision.models.model import Talk, VisionModel
+from imgproc_local.vision.models.store import Manifest, ModelFile, Models
+from tests.support.gguf_files import projector, text_model, write_pair
+from tests.support.installed import check_folder, install, take, unseen, untried
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def manifest_for(**changes: object) -> Manifest:
+    text, mmproj = text_model(), projector()
+    manifest = Manifest(
+        name="carried",
+        text=ModelFile("T.gguf", len(text), sha256(text)),
+        mmproj=ModelFile("M.gguf", len(mmproj), sha256(mmproj)),
+        talk=Talk(99, "chatml", "…"),
+        origin="someone/some@main",
+        licence="MIT",
+    )
+    return msgspec.structs.replace(manifest, **changes)
+
+
+def tar_of(path: Path, members: dict[str, bytes], mode: str = "w") -> Path:
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return path
+
+
+PAIR = {"x/text": text_model(), "x/mmproj": projector()}
+MEMBERS = {f"{name}.gguf": data for name, data in PAIR.items()}
+
+
+def as_files(folder: Path) -> list[Path]:
+    return list(write_pair(folder))
+
+
+def as_files_the_other_way_round(folder: Path) -> list[Path]:
+    return as_files(folder)[::-1]
+
+
+def as_misnamed_files(folder: Path) -> list[Path]:
+    text, mmproj = write_pair(folder)
+    return [text.rename(folder / "mmproj-f16.gguf"), mmproj.rename(folder / "Model-Q4_K_M")]
+
+
+def as_a_folder(folder: Path) -> list[Path]:
+    write_pair(folder)
+    (folder / "README.md").write_text("read me")
+    return [folder]
+
+
+def as_a_tar(folder: Path) -> list[Path]:
+    return [tar_of(folder / "model.tar", {"./README.md": b"read me", **MEMBERS})]
+
+
+def as_a_compressed_tar(folder: Path) -> list[Path]:
+    return [tar_of(folder / "model.tar.gz", MEMBERS, "w:gz")]
+
+
+FORMS = [
+    as_files,
+    as_files_the_other_way_round,
+    as_misnamed_files,
+    as_a_folder,
+    as_a_tar,
+    as_a_compressed_tar,
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_model_comes_in_any_form(models: Models, tmp_path: Path, form: Callable[[Path], list[Path]]) -> None:
+    folder = tmp_path / "came"
+    folder.mkdir()
+    manifest = take(models, *form(folder), name="a")
+    model = models.model("a")
+    assert model.text_path.read_bytes() == text_model()
+    assert model.mmproj_path.read_bytes() == projector()
+    assert manifest.text.sha256 == sha256(text_model())
+    assert models.manifest("a") == manifest
+    check_folder(models, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"a": text_model()}, "projector.*a.gguf"),
+        ({"a": projector()}, "one text model.*a.gguf"),
+        ({"a": text_model(), "b": text_model(seed=1)}, "a.gguf .a text model., b.gguf .a text model"),
+        ({"a": text_model(), "b": projector(), "c": projector(seed=1)}, "more came: .*c.gguf.* Name the two"),
+        ({}, "nothing came"),
+        ({"a": text_model(64), "b": projector(128)}, "don't belong together"),
+        ({"a": text_model()[:-1], "b": projector()}, "a.gguf is cut off"),
+        ({"a": text_model(), "b": projector()[:300]}, "b.gguf is cut off"),
+        ({"a": text_model(), "b": b"<html>not found</html>"}, "b.gguf is neither a GGUF"),
+        ({"a": text_model(), "b": b""}, "b.gguf is neither a GGUF"),
+    ],
+)
+def test_what_is_no_whole_pair_is_refused_and_leaves_nothing(
+    models: Models, tmp_path: Path, files: dict[str, bytes], told: str
+) -> None:
+    install(models, "before", seed=9)
+    folder = tmp_path / "came"
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / f"{name}.gguf").write_bytes(data)
+    with pytest.raises(ModelUnusable, match=told):
+        take(models, folder, name="a")
+    check_folder(models, ["before"])
+
+
+def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: Models, tmp_path: Path) -> None:
+    folder = tmp_path / "came"
+    write_pair(folder)
+    (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest_for()))
+    manifest = take(models, folder)
+    assert (manifest.name, manifest.origin, manifest.licence) == ("carried", "someone/some@main", "MIT")
+    assert models.model("carried").talk == Talk(99, "chatml", "…")
+    other = take(models, folder, name="other", template="gemma", image_tokens=7)
+    assert other.talk == Talk(7, "gemma", "…")
+    check_folder(models, ["carried", "other"])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        (msgspec.json.encode(manifest_for(text=ModelFile("T.gguf", 1, "0" * 64))), "not the file that its manifest"),
+        (b"{}", "manifest.json that came"),
+        (b"not json", "manifest.json that came"),
+        (msgspec.json.encode(manifest_for(name="../up")), "model's name"),
+        (msgspec.json.encode(manifest_for(name="none")), "model's name"),
+        (msgspec.json.encode(manifest_for(talk=Talk(10**9))), "<= 4096"),
+        (b'{"name": "\xff"}', "manifest.json that came"),
+    ],
+)
+def test_a_carried_folder_with_a_wrong_manifest_is_refused(
+    models: Models, tmp_path: Path, manifest: bytes, told: str
+) -> None:
+    folder = tmp_path / "came"
+    write_pair(folder)
+    (folder / "manifest.json").write_bytes(manifest)
+    with pytest.raises(ModelUnusable, match=told):
+        take(models, folder)
+    check_folder(models, [])
+
+
+def test_a_hash_that_the_user_names_must_be_that_of_a_file(models: Models, tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "came")
+    with pytest.raises(ModelUnusable, match=r"No file has the SHA-256 00.*one-0.gguf has"):
+        take(models, *pair, name="a", sha256=("00" * 32,))
+    check_folder(models, [])
+    take(models, *pair, name="a", sha256=(sha256(projector()).upper(), sha256(text_model())))
+    check_folder(models, ["a"])
+
+
+def entry(text: bytes = text_model(), mmproj: bytes = projector()) -> Entry:
+    return Entry(
+        repository="someone/some",
+        text=CatalogueFile("T.gguf", len(text), sha256(text)),
+        mmproj=CatalogueFile("M.gguf", len(mmproj), sha256(mmproj)),
+        licence="MIT",
+        image_tokens=33,
+    )
+
+
+def test_a_model_of_the_catalogue_is_known_by_its_files(models: Models, tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "came")
+    catalogue = {"other": entry(text=b"other"), "known": entry()}
+    manifest = import_model(models, pair, Wanted(), catalogue, untried, unseen)
+    assert (manifest.name, manifest.licence, manifest.talk.image_tokens) == ("known", "MIT", 33)
+    called = import_model(models, pair, Wanted(name="mine"), catalogue, untried, unseen)
+    assert (called.name, called.licence) == ("mine", "MIT")
+    with pytest.raises(ModelUnusable, match=r"one-0.gguf is not the file that the catalogue's 'other' names"):
+        import_model(models, pair, Wanted(name="other"), catalogue, untried, unseen)
+    check_folder(models, ["known", "mine"])
+
+
+def test_an_unknown_model_needs_a_name(models: Models, tmp_path: Path) -> None:
+    with pytest.raises(ModelUnusable, match="--name"):
+        take(models, *write_pair(tmp_path / "came"))
+    check_folder(models, [])
+
+
+def test_a_name_is_not_taken_twice(models: Models, tmp_path: Path) -> None:
+    install(models, "a")
+    with pytest.raises(ModelUnusable, match="'a' is installed already"):
+        take(models, *write_pair(tmp_path / "came", seed=1), name="a")
+    check_folder(models, ["a"])
+    assert models.model("a").text_path.read_bytes() == text_model()
+
+
+def test_a_model_that_does_not_work_is_not_installed(models: Models, tmp_path: Path) -> None:
+    def fail(model: VisionModel) -> None:
+        assert model.text_path.read_bytes() == text_model(), "it is tried before it is in place, with all its files"
+        raise ModelUnusable("It does not work.")
+
+    with pytest.raises(ModelUnusable, match="It does not work"):
+        import_model(models, write_pair(tmp_path / "came"), Wanted(name="a"), {}, fail, unseen)
+    check_folder(models, [])
+    assert models.chosen() == ""
+
+
+# ---- archives ----
+
+
+def link(name: str, kind: bytes) -> Callable[[tarfile.TarFile], None]:
+    def add(tar: tarfile.TarFile) -> None:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/passwd"
+        tar.addfile(member)
+
+    return add
+
+
+def named(name: str) -> Callable[[tarfile.TarFile], None]:
+    def add(tar: tarfile.TarFile) -> None:
+        member = tarfile.TarInfo(name)
+        member.size = 4
+        tar.addfile(member, io.BytesIO(b"GGUF"))
+
+    return add
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        link("text.gguf", tarfile.SYMTYPE),
+        link("text.gguf", tarfile.LNKTYPE),
+        link("pipe", tarfile.FIFOTYPE),
+        link("disk", tarfile.BLKTYPE),
+        named("../text.gguf"),
+        named("/tmp/text.gguf"),
+        named("a/../../text.gguf"),
+        named("..\\text.gguf"),
+    ],
+)
+def test_a_hostile_archive_is_refused_and_writes_nowhere(
+    models: Models, tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
+) -> None:
+    folder = tmp_path / "deep" / "came"
+    folder.mkdir(parents=True)
+    with tarfile.open(folder / "model.tar", "w") as tar:
+        hostile(tar)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ModelUnusable, match="no plain file inside it"):
+        take(models, folder / "model.tar", name="a")
+    check_folder(models, [])
+    assert [path for path in sorted(tmp_path.rglob("*")) if models.folder not in (path, *path.parents)] == before
+
+
+def test_an_archive_of_very_many_files_is_refused(models: Models, tmp_path: Path) -> None:
+    path = tar_of(tmp_path / "model.tar", {f"{number}": b"" for number in range(1001)})
+    with pytest.raises(ModelUnusable, match="more than 1000 files"):
+        take(models, path, name="a")
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_a_cut_off_archive_is_refused(models: Models, tmp_path: Path, mode: str) -> None:
+    path = tar_of(tmp_path / "model.tar", {f"{name}.gguf": os.urandom(0) + data for name, data in PAIR.items()}, mode)
+    whole = path.read_bytes()
+    last = len(whole) // 2 if mode == "w:gz" else 512 + len(text_model()) // 2
+    for size in (last, last // 2):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ModelUnusable, match=r"cut off|damaged|neither"):
+            take(models, path, name="a")
+        check_folder(models, [])
+
+
+def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(models: Models, tmp_path: Path) -> None:
+    path = tmp_path / "model.tar.gz"
+    member = tarfile.TarInfo("pax")
+    member.type = tarfile.XHDTYPE
+    member.size = 100 * 1024 * 1024
+    import gzip
+
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(member.tobuf(tarfile.USTAR_FORMAT))
+        file.write(bytes(8 * 1024 * 1024))
+    with pytest.raises(ModelUnusable, match="header of it is too large"):
+        take(models, path, name="a")
+    check_folder(models, [])
+
+
+# ---- disks ----
+
+
+def test_a_disk_that_fills_up_leaves_nothing_half_installed(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(models, "before", seed=9)
+    pair = write_pair(tmp_path / "came")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("imgproc_local.vision.models.install.os.fsync", full)
+    with pytest.raises(StorageFailed, match="full"):
+        take(models, *pair, name="a")
+    monkeypatch.undo()
+    check_folder(models, ["before"])
+    take(models, *pair, name="a")
+
+
+def test_a_model_that_can_not_fit_is_refused_before_it_is_copied(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = write_pair(tmp_path / "came")
+    usage = __import__("shutil").disk_usage(tmp_path)._replace(free=100)
+    monkeypatch.setattr("imgproc_local.vision.models.store.shutil.disk_usage", lambda _: usage)
+    with pytest.raises(StorageFailed, match="MB free"):
+        take(models, *pair, name="a")
+    check_folder(models, [])

@@ -1,0 +1,182 @@
+"""A person's words told from a machine's, and the language of a text told for certain or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.text.human_words import file_words, named_screenshot, own_text, shortened
+from imgproc_local.vision.text.language import certain_language, readable
+
+NO_WORDS = """
+IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG
+MVIMG_20200101_120000.jpg|IMG-20230714-WA0001.jpg|WhatsApp Image 2023-07-14 at 10.11.12.jpeg
+WhatsApp Image 2023-07-14 at 10.11.12 AM (1).jpeg|d41d8cd98f00b204e9800998ecf8427e.png
+550e8400-e29b-41d4-a716-446655440000.png|feedfacedeadbeef.png|CqX3kLmNhTz.jpg|hKdPqLeR.png|aBeKoLiMaTe.png|image.png
+photo (1).jpg|Foto.jpg|untitled.png|Unbenannt-1.png|download (3).png|final_final_v2.png|copy.png|Export.png
+scan0001.png|GOPR1234.JPG|DJI_0042.jpg|FB_IMG_1689000000.jpg|Snapchat-123456.jpg|20230714_101112.jpg|1.jpg
+00000.png|logo.png|xkqzjw.png|Screenshot 2023-07-14 at 10.11.12.png|Screenshot_20230714-101112_Instagram.jpg
+Screenshot (12).png|Screenshot.png|Bildschirmfoto 2023-07-14 um 10.11.12.png
+Capture d’écran 2024-02-02 à 10.11.png|Captura de pantalla 2024-01-01 a las 10.00.00.png
+Schermata 2024-01-01 alle 10.00.00.png|Снимок экрана 2024-01-01 в 10.00.00.png
+スクリーンショット 2024-01-01 10.00.00.png|屏幕截图 2024-01-01 100000.png|스크린샷 2024-01-01.png|...jpg|.png|-_-.jpg
+"""
+
+
+@pytest.mark.parametrize("name", ["", *NO_WORDS.strip().replace("\n", "|").split("|")])
+def test_a_name_that_a_machine_gave_holds_no_words(name: str) -> None:
+    assert file_words(name) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sunset-harbour.jpg", "sunset harbour"),
+        ("Sunset%20over%20Lisbon.JPG", "Sunset over Lisbon"),
+        ("SunsetHarbour.jpg", "Sunset Harbour"),
+        ("rotes_boot_im_hafen_final_v2.jpg", "rotes boot im hafen"),
+        ("IMG_1234 Oma am See.jpg", "Oma am See"),
+        ("McDonald-farm.png", "McDonald farm"),
+        ("lighthouse-1024x768-scaled.jpg", "lighthouse"),
+        ("20230714 Hochzeit Anna.jpg", "Hochzeit Anna"),
+        ("acme-logo.png", "acme logo"),
+        ("красная-лодка.jpg", "красная лодка"),
+        ("夕焼け.png", "夕焼け"),
+        ("北京天安门.jpg", "北京天安门"),
+        ("Jardin d'été.webp", "Jardin d'été"),
+        ("harbour.jpeg.png", "harbour"),
+        ("screenshot-login-page.png", "login page"),
+        ("сад (3).jpg", "сад"),
+    ],
+)
+def test_the_words_that_a_person_typed_are_found(name: str, words: str) -> None:
+    assert " ".join(file_words(name)) == words
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Screenshot 2023-07-14 at 10.11.12.png",
+        "screenshot_1.png",
+        "Bildschirmfoto 2023.png",
+        "スクリーンショット 2024.png",
+    ],
+)
+def test_a_systems_screenshot_name_is_known(name: str) -> None:
+    assert named_screenshot(name)
+
+
+@pytest.mark.parametrize("name", ["harbour.png", "my screenshot.png", "screenshots.png", "IMG_1.png", ""])
+def test_other_names_prove_no_screenshot(name: str) -> None:
+    assert not named_screenshot(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OLYMPUS DIGITAL CAMERA",
+        "SONY DSC",
+        "DCIM100GOPRO",
+        "Default caption",
+        "Created with GIMP",
+        "SAMSUNG CAMERA PICTURES",
+        "hdr",
+        "Processed with VSCO with a6 preset",
+        "KONICA MINOLTA DIGITAL CAMERA",
+        "IMG_1234",
+        "2023",
+        "---",
+        " ",
+        "Exif_JPEG_PICTURE",
+    ],
+)
+def test_what_a_camera_or_program_wrote_is_nobodys_text(text: str) -> None:
+    assert own_text(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Canon in D, played on the roof", "My Samsung by the sea", "Made in Lisbon by hand", "5 < 6 and 7 > 3", "Ada"],
+)
+def test_a_persons_text_stays_as_it_is(text: str) -> None:
+    assert own_text(text) == text
+
+
+def test_mark_up_and_line_breaks_go_and_letters_are_composed() -> None:
+    assert own_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
+
+
+def test_a_long_text_is_cut_where_a_sentence_ends() -> None:
+    start = "A red boat lies in the harbour at dusk. Two men mend their nets beside it."
+    assert shortened(start + " And a third one, who has all the time in the world, only watches them." * 3) == start
+
+
+def test_a_long_sentence_is_cut_after_a_word() -> None:
+    cut = shortened("word " * 100)
+    assert len(cut) <= 250
+    assert cut.endswith("word…")
+
+
+def test_a_text_without_spaces_is_cut_too() -> None:
+    assert len(shortened("赤" * 400)) == 250
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("A red boat in the harbour at dusk", "en"),
+        ("Ein rotes Boot im Hafen bei der alten Brücke", "de"),
+        ("Un bateau rouge dans le port au crépuscule", "fr"),
+        ("Una barca rossa nel porto della città di sera", "it"),
+        ("Um barco vermelho no porto da cidade", "pt"),
+        ("Een rode boot in de haven van de stad", "nl"),
+        ("En röd båt i hamnen vid den gamla staden", "sv"),
+        ("Czerwona łódź w porcie o zmierzchu", "pl"),
+        ("Černá kočka na střeše", "cs"),
+        ("Червен човен у гавані на заході сонця", "uk"),
+        ("東京の夜", "ja"),
+        ("红色的船在港口", "zh"),
+        ("서울의 밤", "ko"),
+        ("ירושלים בלילה", "he"),
+        ("سفينة حمراء في الميناء", "ar"),
+        ("लाल नाव बंदरगाह में है", "hi"),
+        ("เรือสีแดง", "th"),
+        ("Κόκκινη βάρκα", "el"),
+    ],
+)
+def test_a_language_beyond_doubt_is_told(text: str, language: str) -> None:
+    assert certain_language(text) == language
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "Paris",
+        "Sunset",
+        "Kyoto 2023",
+        "Red boat",
+        "Lisboa Portugal",
+        "Hotel Restaurant Bar",
+        "北京",
+        "東京駅",
+        "Ада",
+        "قایق قرمز در بندر",
+        "En rød båt i havna ved den gamle byen",
+        "Die Hard",
+        "Le Mans",
+        "En passant",
+        "La Boca",
+        "New York, New York",
+    ],
+)
+def test_short_texts_and_names_are_of_no_certain_language(text: str) -> None:
+    assert certain_language(text) is None
+
+
+def test_latin_is_readable_everywhere_and_another_script_only_to_its_own_readers() -> None:
+    assert all(readable("Lisbon", code) for code in LANGUAGES)
+    assert {code for code in LANGUAGES if readable("Вечер", code)} == {"ru", "uk", "bg"}
+    assert {code for code in LANGUAGES if readable("夕暮れ", code)} == {"ja"}
+    assert not readable("123", "en")
