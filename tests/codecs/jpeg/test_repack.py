@@ -174,7 +174,7 @@ def test_a_child_that_takes_too_long_is_given_up(
 def test_the_child_takes_no_more_memory_than_it_may() -> None:
     if sys.platform == "win32":
         pytest.skip("there is no such limit on Windows")
-    program = "from imgproc_local.codecs import jpeg_rescan as it; it.MAX_MEMORY_BYTES = 50_000_000; it.run_child()"
+    program = "from imgproc_local.codecs.jpeg import repack as it; it.MAX_MEMORY_BYTES = 50_000_000; it.run_child()"
     large = coarse(4000, 4000)
     assert rescanned(large, never_stop) is not None
     assert rescanned(large, never_stop, command=[sys.executable, "-c", program]) is None
