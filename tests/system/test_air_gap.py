@@ -19,7 +19,7 @@ only_filtered = pytest.mark.skipif(not FILTERED, reason="only Linux has a filter
 
 BEFORE = """
 import ctypes, errno, os, socket, subprocess, sys, threading
-from imgproc_local import air_gap
+from imgproc_local.system import air_gap
 
 def refused(attempt, *arguments):
     try:
