@@ -9,6 +9,7 @@ then keeps on disk above 100 MB.
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyvips
-from PIL import Image
+from PIL import Image, ImageCms
 
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
@@ -139,24 +140,46 @@ def fits(image: pyvips.Image, profile: bytes) -> bool:
 
 
 def to_srgb(image: pyvips.Image) -> pyvips.Image:
-    """The picture in 8-bit sRGB with its alpha, through the profile it carries; CMYK without one through a usual one.
+    """The picture in 8-bit sRGB with its alpha, converted through its embedded profile.
 
-    A profile that does not fit the picture is passed over, as viewers do.
+    A profile of another colour space than the samples, and one that cannot be read, is ignored, as viewers do.
     """
-    has_profile = bool(image.get_typeof("icc-profile-data"))
-    usable = has_profile and fits(image, image.get("icc-profile-data"))
-    if has_profile and not usable:
+    if image.get_typeof("icc-profile-data"):
+        profile = image.get("icc-profile-data")
+        if fits(image, profile) and (image.interpretation != "cmyk" or _is_readable(profile)):
+            try:
+                return _eight_bits(image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8))
+            except pyvips.Error:
+                pass  # unreadable, though its header is in order
         image = image.copy()
         image.remove("icc-profile-data")
     if image.interpretation == "cmyk":
-        image = image.icc_transform("srgb", embedded=True, input_profile="cmyk", intent="perceptual", depth=8)
-    elif usable:
-        try:
-            image = image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8)
-        except pyvips.Error:
-            image = image.colourspace("srgb")
-    else:
-        image = image.colourspace("srgb")
+        return _cmyk_as_browsers_show_it(image)
+    return _eight_bits(image.colourspace("srgb"))
+
+
+def _cmyk_as_browsers_show_it(image: pyvips.Image) -> pyvips.Image:
+    """8-bit CMYK without a profile as RGB: (255 − C)(255 − K) / 255, rounded down.
+
+    Chromium and Firefox compute exactly this. libvips' own press profile is on average 9.8 ΔE00 away from it.
+    Source: Chromium, JPEGImageDecoder (samples of JPEG are stored inverted); `tests/bench/cmyk_in_browser.py`.
+    """
+    light = image.invert()
+    product = light.extract_band(0, n=3) * light[3]
+    # half a step of the product, so that whole results are not rounded down to the number below
+    return product.linear(1 / 255, 0.5 / 255, uchar=True).copy(interpretation="srgb")
+
+
+def _is_readable(profile: bytes) -> bool:
+    """Whether LittleCMS finds a table for the perceptual intent. Without one libvips takes its own press profile."""
+    try:
+        opened = ImageCms.getOpenProfile(io.BytesIO(profile))
+    except ImageCms.PyCMSError:
+        return False
+    return ImageCms.isIntentSupported(opened, ImageCms.Intent.PERCEPTUAL, ImageCms.Direction.INPUT) == 1
+
+
+def _eight_bits(image: pyvips.Image) -> pyvips.Image:
     return image if image.format == "uchar" else image.cast("uchar")
 
 

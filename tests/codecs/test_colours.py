@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyvips
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs import avif, webp
-from imgproc_local.codecs.decode import to_srgb
+from imgproc_local.codecs.decode import sample, to_srgb
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
@@ -29,12 +30,19 @@ def sweep() -> np.ndarray:
     return np.stack(bands, axis=2).astype(np.uint8)
 
 
+def browsers_rgb(cmyk: pyvips.Image) -> pyvips.Image:
+    """CMYK without a profile as Chromium and Firefox convert it: (255 - C)(255 - K) / 255, rounded down."""
+    light = 255 - cmyk.numpy().astype(int)
+    rgb = light[..., :3] * light[..., 3:] // 255
+    return pyvips.Image.new_from_array(rgb.astype(np.uint8), interpretation="srgb")
+
+
 def lab(data: bytes) -> pyvips.Image:
     image = pyvips.Image.new_from_buffer(data, "").copy_memory()
     if image.get_typeof("icc-profile-data"):
         return image.icc_import(embedded=True, pcs="lab", intent="perceptual")
     if image.interpretation == "cmyk":
-        return image.icc_import(input_profile="cmyk", embedded=False, pcs="lab", intent="perceptual")
+        image = browsers_rgb(image)
     return to_srgb(image).icc_import(input_profile="srgb", embedded=False, pcs="lab", intent="perceptual")
 
 
@@ -109,3 +117,53 @@ def test_colours_stay(tmp_path: Path, name: str, door: str) -> None:
     error = lab(source).dE00(lab(made(tmp_path, source, door))).numpy().ravel()
     assert np.median(error) <= MEDIAN
     assert np.percentile(error, 99) <= P99
+
+
+def inks() -> np.ndarray:
+    """All 65,536 pairs of one ink and black, with the other two inks running against it."""
+    ink, black = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
+    return np.stack([ink, 255 - ink, ink // 2, black], axis=2)
+
+
+def without_adobe_marker(data: bytes) -> bytes:
+    at = data.index(b"\xff\xee")
+    (length,) = struct.unpack(">H", data[at + 2 : at + 4])
+    return data[:at] + data[at + 2 + length :]
+
+
+def press_profile(size: int | None = None) -> bytes:
+    """The CMYK profile that libvips ships, or its first `size` bytes."""
+    return bytes(pyvips.Image.profile_load("cmyk"))[:size]
+
+
+def test_every_mix_of_inks_without_a_profile_is_what_browsers_compute() -> None:
+    cmyk = pyvips.Image.new_from_array(inks(), interpretation="cmyk")
+    assert np.array_equal(to_srgb(cmyk).numpy(), browsers_rgb(cmyk).numpy())
+
+
+@pytest.mark.parametrize("door", ["optimize", "webp", "avif", "sample"])
+@pytest.mark.parametrize("source", ["Adobe marker", "no Adobe marker", "unreadable profile"])
+def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
+    tmp_path: Path, source: str, door: str
+) -> None:
+    profile = {"icc_profile": press_profile(4096)} if source == "unreadable profile" else {}
+    data = pictures.saved(Image.fromarray(sweep()).convert("CMYK"), "JPEG", quality=97, **profile)
+    data = without_adobe_marker(data) if source == "no Adobe marker" else data
+    expected = browsers_rgb(pyvips.Image.jpegload_buffer(data)).numpy()
+    path = pictures.write(tmp_path, data)
+    if door == "sample":
+        pixels = sample(path, probe(path, MANY), 4096, never_stop)
+        shown = np.frombuffer(pixels.rgb, np.uint8).reshape(expected.shape)
+        assert np.array_equal(shown, expected)
+    else:
+        shown = np.asarray(pictures.opened(made(tmp_path, data, door)).convert("RGB"))
+        assert np.abs(shown.astype(int) - expected).mean() < 2
+
+
+def test_a_cmyk_jpeg_with_a_profile_has_the_colours_of_its_profile(tmp_path: Path) -> None:
+    cmyk = Image.fromarray(sweep()).convert("CMYK")
+    data = pictures.saved(cmyk, "JPEG", quality=97, icc_profile=press_profile())
+    through_profile, without = (lab(each) for each in (data, pictures.saved(cmyk, "JPEG", quality=97)))
+    result = lab(made(tmp_path, data, "webp"))
+    assert through_profile.dE00(result).avg() < MEDIAN
+    assert through_profile.dE00(without).avg() > 4
