@@ -80,6 +80,12 @@ def delays_ms(path: Path, info: ImageInfo) -> list[int]:
         return [min(delay, WEBP_LONGEST_MS) for delay in _TIMING[info.format](data)[0]]
 
 
+def plays(path: Path, info: ImageInfo) -> int:
+    """How many times the animation is played, at most as many as a WebP can store; 0 is endless."""
+    with opened(path) as data:
+        return min(_TIMING[info.format](data)[1], WEBP_MOST_PLAYS)
+
+
 def as_shown(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
     """`info` with alpha only where a frame is transparent somewhere.
 

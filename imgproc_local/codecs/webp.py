@@ -165,6 +165,7 @@ def _timed(strip: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
         return strip
     strip = strip.copy()
     strip.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
+    strip.set_type(pyvips.GValue.gint_type, "loop", animation.plays(path, info))
     return strip
 
 

@@ -232,3 +232,12 @@ def test_what_a_webp_has_no_room_for_is_cut(tmp_path: Path) -> None:
     source = apng(frames, plays=70_000, delay=(65535, 1))
     assert container.read_timing(converted(tmp_path, source, "WEBP")) == ([2**24 - 1] * 2, 65535)
     assert delays_of(converted(tmp_path, source, "AVIF")) == [65_535_000] * 2
+
+
+@pytest.mark.parametrize(("plays", "stored"), [(0, 0), (1, 1), (3, 3), (65_535, 65_535), (65_536, 65_535)])
+def test_a_gif_played_a_finite_number_of_times_is_finite_as_webp(tmp_path: Path, plays: int, stored: int) -> None:
+    loop = {} if plays == 1 else {"loop": max(0, plays - 1)}
+    pages = pictures.frames(3)
+    source = pictures.saved(pages[0], "GIF", save_all=True, append_images=pages[1:], duration=100, **loop)
+    assert gif_container.read_timing(source)[1] == plays
+    assert container.read_timing(converted(tmp_path, source, "WEBP"))[1] == stored
