@@ -43,6 +43,8 @@ OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
 """1980, the first year that a zip file can tell."""
 EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
+CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
+"""Settings for the compilation of llama.cpp: for every x86-64 processor with AVX2, not for the building machine's own."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """What the program itself is built from."""
 
@@ -106,33 +108,25 @@ def _check_interpreter() -> None:
 
 def _environment(work: Path) -> Path:
     """The interpreter of a virtual environment with everything that the lock names, made where there is none."""
-    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode())
+    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), CMAKE_ARGS.encode())
     folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     whole = folder / "whole"
     if not whole.exists():
-        print("Installing what the lock names; where llama.cpp is compiled this takes some minutes", flush=True)
+        print("Installing the locked packages. Compiling llama.cpp takes about four minutes on two cores.", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
-            # the interpreter's own pip may be too old to read the lock's build settings
-            (scratch / "pip.lock").write_text(_locked("pip"), encoding="utf-8")
-            for lock in (scratch / "pip.lock", LOCK):
-                _pip(new, "install", "--require-hashes", "-r", lock)
+            # The user's own pip cache may hold a llama.cpp compiled for this processor only: pip finds a compiled
+            # package by its source's address, whatever it was compiled with.
+            cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
+            _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=CMAKE_ARGS)
             (scratch / "venv" / "whole").touch()
             if not whole.exists():  # or another build was faster
                 shutil.rmtree(folder, ignore_errors=True)
                 # scripts in it name the old place, so everything is started as a module
                 (scratch / "venv").rename(folder)
     return python
-
-
-def _locked(project: str) -> str:
-    """The lines of one project in the lock."""
-    lines = LOCK.read_text(encoding="utf-8").splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(f"{project}=="))
-    end = next((n for n in range(start + 1, len(lines)) if not lines[n].startswith(" ")), len(lines))
-    return "\n".join(lines[start:end]) + "\n"
 
 
 def _own_package(python: Path, scratch: Path) -> Path:

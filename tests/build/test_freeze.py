@@ -1,4 +1,4 @@
-"""freeze.py says what it lacks, and takes pip's own hashes from the lock."""
+"""freeze.py says what it lacks, and compiles llama.cpp for every processor."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ freeze = build_module("freeze")
 compare = build_module("compare")
 
 
-def test_pip_comes_from_the_lock_with_its_hashes() -> None:
-    lines = freeze._locked("pip").splitlines()
-    assert lines[0].startswith("pip==")
-    assert all(line.strip().startswith("--hash=sha256:") for line in lines[1:])
-    assert len(lines) > 1
+def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_pip_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installs = []
 
+    def record(command: list[str | Path], **environment: str) -> None:
+        if "venv" in command:
+            Path(command[-1]).mkdir()
+        if "install" in command:
+            installs.append((command, environment))
 
-def test_the_lock_builds_llama_cpp_for_every_processor() -> None:
-    assert "-DGGML_NATIVE=OFF" in freeze._locked("llama-cpp-python")
+    monkeypatch.setattr(freeze, "_run", record)
+    freeze._environment(tmp_path)
+    ((command, environment),) = installs
+    assert freeze.LOCK in command
+    assert "-DGGML_NATIVE=OFF" in environment["CMAKE_ARGS"].split()
+    assert Path(environment["PIP_CACHE_DIR"]).is_relative_to(tmp_path)
 
 
 def test_an_older_python_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

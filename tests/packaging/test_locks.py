@@ -1,0 +1,101 @@
+"""Every installer that the README names reads the locks and the README's commands.
+
+Nothing is downloaded: without a package index an installer that could read everything ends with the first package that
+it does not find, and one that could not read a line says so before it looks for any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import uv
+
+ROOT = Path(__file__).parents[2]
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
+TIMEOUT_S = 120
+unix_shell = pytest.mark.skipif(sys.platform == "win32", reason="the README's commands are for a Unix shell")
+
+REQUIREMENT = re.compile(
+    r"[a-z0-9][a-z0-9.-]*==[a-z0-9.]+"  # a name and its version
+    r"( ; [^\\#]+?)?"  # a marker
+    r"( --hash=sha256:[0-9a-f]{64})+"
+)
+"""A requirement as pip 23.0 and uv read it. Any other option in it makes both refuse the whole file."""
+
+
+def python_with_the_oldest_pip() -> Path:
+    """The system's Python where it can make virtual environments, because its pip is mostly the oldest one; else the
+    one that runs the tests.
+    """
+    system = Path("/usr/bin/python3")
+    if system.exists():
+        question = [system, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"]
+        if subprocess.run(question, capture_output=True, check=False).returncode == 0:
+            return system
+    return Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _offline(folder: Path) -> dict[str, str]:
+    """A new user's environment in which no package index can be reached, from the first moment on."""
+    return {
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "PATH": f"{folder}/bin:/usr/bin:/bin",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "UV_OFFLINE": "1",
+        "UV_NO_INDEX": "1",
+        "UV_NO_CONFIG": "1",
+    }
+
+
+def _readme_command(name: str) -> str:
+    return subprocess.check_output([ROOT / ".ci" / "command", name], text=True)
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_holds_requirements_and_hashes_and_nothing_else(lock: Path) -> None:
+    text = lock.read_text(encoding="utf-8").replace(" \\\n   ", "")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert lines
+    assert [line[:100] for line in lines if not REQUIREMENT.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_uv_reads_a_lock(lock: Path, tmp_path: Path) -> None:
+    command = [uv.find_uv_bin(), "pip", "install", "--require-hashes", "--dry-run", "--target", tmp_path, "-r", lock]
+    ended = subprocess.run(
+        command, env=_offline(tmp_path), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert "No solution found" in ended.stderr, ended.stderr
+
+
+@unix_shell
+def test_the_pip_of_a_new_environment_reads_what_the_readme_installs(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(python_with_the_oldest_pip())
+    for lock in LOCKS:
+        shutil.copy(lock, tmp_path)
+    for name in ("try", "tests", "vision"):
+        ended = subprocess.run(
+            ["sh", "-ec", _readme_command(name)],
+            cwd=tmp_path,
+            env=_offline(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert "No matching distribution found" in ended.stderr, (name, ended.stderr)
+
+
+@unix_shell
+@pytest.mark.parametrize("name", ["try", "try-uv", "tests", "vision", "tiny"])
+def test_a_command_of_the_readme_is_one_line(name: str) -> None:
+    assert len(_readme_command(name).splitlines()) == 1
