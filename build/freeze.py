@@ -44,7 +44,7 @@ EARLIEST_TIME = 315532800
 """1980, the first year that a zip file can tell."""
 EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
-"""Settings for the compilation of llama.cpp: for every x86-64 processor with AVX2, not for the building machine's own."""
+"""Settings for compiling llama.cpp: for every x86-64 processor with AVX2, not for the building machine's own."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """What the program itself is built from."""
 
