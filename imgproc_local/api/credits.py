@@ -16,7 +16,7 @@ from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.plan import MAX_LANGUAGES
 
 MAX_IMAGES = 100
-"""Source: interface.md, "Limits"."""
+"""Source: api/README.md, "Credits"."""
 
 
 @get("/credits/balance", guards=[require_key])

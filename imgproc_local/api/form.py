@@ -228,7 +228,7 @@ def _last(fields: Fields, name: str) -> str:
 
 
 def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
-    """The codes in all the spellings that clients have for a list: see decisions.md, "Uploads"."""
+    """The codes in all the spellings that clients have for a list: see api/README.md, "Uploads"."""
     plain: list[str] = []
     indexed: list[tuple[int, str]] = []
     for name, value in fields:

@@ -9,7 +9,7 @@ from imgproc_local.domain.plan import Plan
 
 
 class Prices(Struct, frozen=True):
-    """Credits per stage; analyze is per language. Source: decisions.md, "Keys, credits, limits"."""
+    """Credits per stage; analyze is per language. Source: api/README.md, "Credits"."""
 
     analyze: int = 1
     optimize: int = 1

@@ -14,7 +14,7 @@ BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u206
 
 
 def clean_filename(raw: str, file_format: Format) -> str:
-    """The name to remember an upload by. Source: decisions.md, "Uploads"."""
+    """The name to remember an upload by. Source: api/README.md, "Uploads"."""
     name = re.split(r"[/\\]", raw)[-1]
     name = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cs") and c not in BIDI_CONTROLS).strip()
     if not name.strip("."):

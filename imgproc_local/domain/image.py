@@ -109,7 +109,7 @@ class Embedded(Struct, frozen=True):
 
 
 def compression_percentage(original_bytes: int, optimized_bytes: int) -> int:
-    """Whole percent saved, never negative. Source: decisions.md, "Results"."""
+    """Whole percent saved, never negative. Source: api/README.md, "Job and image"."""
     if original_bytes <= 0:
         return 0
     return max(0, round(100 * (1 - optimized_bytes / original_bytes)))

@@ -99,7 +99,7 @@ def _progress(stages: Sequence[Stage]) -> tuple[int, int]:
 
 
 def derive_status(stages: Sequence[Stage]) -> Status:
-    """The status that the stages add up to. Source: decisions.md, "Status"."""
+    """The status that the stages add up to. Source: api/README.md, "Status"."""
     started = [stage for stage in stages if stage.started_seq is not None]
     open_stages = [stage for stage in stages if stage.state in (StageState.PENDING, StageState.RUNNING)]
     if not open_stages:

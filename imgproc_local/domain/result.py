@@ -10,7 +10,7 @@ from imgproc_local.domain.image import Format
 
 
 class Source(StrEnum):
-    """Who wrote a translation. Source: decisions.md, "Results"."""
+    """Who wrote a translation. Source: api/README.md, "Results"."""
 
     VISION = "vision"
     FACTS = "facts"

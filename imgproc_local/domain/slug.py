@@ -1,7 +1,7 @@
 """File names from words: lower-case ASCII words joined by single hyphens, romanised as readers of the language expect.
 
 Invariant: what comes out is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words and at most 80 characters.
-Source: decisions.md, "Results", row seo_filename.
+Source: api/README.md, "Results".
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def rfc3339(instant: datetime) -> str:
 
 
 def new_id() -> str:
-    """A ULID written as 26 lower-case characters. Source: decisions.md, "Identity and addresses"."""
+    """A ULID written as 26 lower-case characters. Source: api/README.md, "Identifiers and addresses"."""
     from ulid import ULID
 
     return str(ULID()).lower()

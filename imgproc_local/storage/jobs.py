@@ -24,7 +24,7 @@ from imgproc_local.storage.projects import project_of_plan
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
-"""Ends of the process that one stage may be running at. Source: house.md, "Storage"."""
+"""Ends of the process that one stage may be running at. Source: imgproc_local/README.md, "Storage"."""
 
 QUEUE_FULL_RETRY_AFTER_S = 5
 INTERRUPTED = (

@@ -1,6 +1,4 @@
-"""The rows of decisions.md, "What the interface leaves open, decided", one test or more per row, in its order: all in
-one file, because the page is one.
-"""
+"""The decisions of imgproc_local/api/README.md, at least one test for each: one long file, because the page is one."""
 
 from __future__ import annotations
 

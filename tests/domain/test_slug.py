@@ -1,4 +1,4 @@
-"""File names from words: the rules of decisions.md, and each language's habits."""
+"""File names from words: the rules of api/README.md, "Results", and each language's habits."""
 
 import re
 import string

@@ -1,43 +1,109 @@
-"""What exists is written down, and what is written down exists."""
+"""The documents and the code agree: what exists is documented, and what is documented exists."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pytest
 
+from imgproc_local.api import errors as api_errors
 from imgproc_local.api import openapi
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
+from imgproc_local.domain.errors import ServiceError
 from tests.support.service import Running
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+FOLDERS = ("imgproc_local", "tests", "build", "packaging", "models", ".github", ".ci")
+FILES = [
+    file
+    for file in (*ROOT.glob("*"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*")))
+    if file.is_file() and "__pycache__" not in file.parts
+]
+DOCUMENTS = [file for file in FILES if file.suffix == ".md"]
+INTERFACE = (ROOT / "imgproc_local/api/README.md").read_text(encoding="utf-8")
+RUNNING = (ROOT / "packaging/README.md").read_text(encoding="utf-8")
+VISION = (ROOT / "imgproc_local/vision/README.md").read_text(encoding="utf-8")
+
+MAX_LINES = {"README.md": 150, ".github/CONTRIBUTING.md": 60}
+TOP = r"(?:imgproc_local|tests|build|packaging|models|\.github|\.ci)"
+PATH = re.compile(rf"(?<![\w./-]){TOP}[/\\][\w./\\-]*\w")
+MODULE = re.compile(r"python -m (tests\.[\w.]+)")
+MENTION = re.compile(r"[\w./-]*\w\.md\b")
+CITATION = re.compile(r'(\w+)/README\.md, "([^"]+)"')
+ELSEWHERE = {"THIRD-PARTY-NOTICES.md", "gguf.md", "OLD.md"}
+"""Documents of other projects that sources name, and one that a test invents."""
 
 
-def test_every_setting_is_in_the_readme() -> None:
-    assert [name for name in SETTINGS if f"`{name}`" not in README] == []
+# ---- what exists is documented ----
 
 
-def test_every_endpoint_is_in_the_readme() -> None:
+def first_cells(document: str, heading: str) -> list[str]:
+    """The code spans that open the rows of the tables below `heading`."""
+    section = re.split(rf"^#+ {re.escape(heading)}$", document, flags=re.MULTILINE)[1]
+    section = re.split(r"^#+ ", section, flags=re.MULTILINE)[0]
+    return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+
+
+def test_settings_and_their_table_agree() -> None:
+    assert sorted(first_cells(RUNNING, "Settings")) == sorted(SETTINGS)
+
+
+def test_endpoints_and_their_tables_agree() -> None:
     paths = json.loads(openapi.build())["paths"]
-    missing = [
-        f"{method.upper()} {path}"
-        for path, methods in paths.items()
-        for method in methods
-        if method != "servers" and f"{method.upper()} {path}" not in README
-    ]
-    assert missing == []
+    built = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if method != "servers"}
+    assert set(re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", INTERFACE, re.MULTILINE)) == built
 
 
-def test_every_command_is_in_the_readme() -> None:
-    with click.Context(main) as context:
-        assert [name for name in main.list_commands(context) if f"imgproc-local {name}" not in README] == []
+def test_every_command_is_documented() -> None:
+    def names(group: click.Group, words: str) -> Iterator[str]:
+        for name in group.list_commands(click.Context(group)):
+            command = group.get_command(click.Context(group), name)
+            if command is None or command.hidden:
+                continue
+            yield f"{words} {name}"
+            if isinstance(command, click.Group):
+                yield from names(command, name)
+
+    assert [words for words in names(main, "imgproc-local") if words not in RUNNING + VISION] == []
 
 
-def test_the_document_and_the_routes_are_the_same(service: Running) -> None:
+def every_error(kind: type[ServiceError] = ServiceError) -> Iterator[type[ServiceError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from every_error(child)
+
+
+def test_every_error_is_documented_with_its_status() -> None:
+    rows = {code: int(status) for status, code in re.findall(r"^\| (\d{3}) \| `(\w+)` \|", INTERFACE, re.M)}
+    sent = {
+        kind.code: next(api_errors.TABLE[parent][0] for parent in kind.__mro__ if parent in api_errors.TABLE)
+        for kind in every_error()
+        if any(parent in api_errors.TABLE for parent in kind.__mro__)
+    }
+    assert rows == sent
+    never_sent = {kind.code for kind in every_error()} - sent.keys()
+    assert set(first_cells(INTERFACE, "Errors")) == never_sent
+
+
+def test_every_status_of_the_openapi_document_is_documented() -> None:
+    paths = json.loads(openapi.build())["paths"]
+    statuses = {
+        status
+        for methods in paths.values()
+        for method, operation in methods.items()
+        if method != "servers"
+        for status in operation["responses"]
+        if int(status) >= 400
+    }
+    assert statuses <= set(re.findall(r"^\| (\d{3}) \|", INTERFACE, re.MULTILINE))
+
+
+def test_the_openapi_document_and_the_routes_are_the_same(service: Running) -> None:
     document = json.loads(openapi.build())
     documented = {
         (method.upper(), path)
@@ -55,7 +121,7 @@ def test_the_document_and_the_routes_are_the_same(service: Running) -> None:
     assert documented == served
 
 
-def test_every_reference_of_the_document_resolves_and_every_field_is_described() -> None:
+def test_every_reference_of_the_openapi_document_resolves_and_every_field_is_described() -> None:
     document = json.loads(openapi.build())
     schemas = document["components"]["schemas"]
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
@@ -65,10 +131,67 @@ def test_every_reference_of_the_document_resolves_and_every_field_is_described()
         for field, shape in schema["properties"].items():
             wrapped = "$ref" in shape or "$ref" in shape.get("items", {})
             assert "description" in shape or wrapped, f"{name}.{field} has no description"
+            documented = f"`{field}`" in INTERFACE or f'"{field}"' in INTERFACE
+            assert documented or name == "HealthBody", f"{name}.{field} is not in the interface's page"
     assert "http://" not in json.dumps(document)
 
 
+# ---- what is documented exists ----
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors that GitHub makes of a document's headings."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        assert file.exists(), f"{target}: there is no such file"
+        assert file.is_dir() or file in FILES, f"{target}: the file is not in the repository"
+        assert not anchor or anchor in anchors(file), f"{target}: there is no such heading"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_paths_and_modules_in_documents_exist(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`|^    .+$", text, re.MULTILINE | re.DOTALL))
+    missing = [path for path in PATH.findall(code) if not (ROOT / path.replace("\\", "/")).exists()]
+    assert missing == []
+    assert [name for name in MODULE.findall(code) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+
+
+def test_no_file_names_a_document_that_is_not_in_the_repository() -> None:
+    names = {document.name for document in DOCUMENTS}
+    for file in FILES:
+        if file.suffix not in (".md", ".py", ".pyi", ".c", ".toml", ".sql", ".js", ".sh", ".yml", ".yaml", ".spec"):
+            continue
+        text = file.read_text(encoding="utf-8")
+        for name in MENTION.findall(text):
+            short = name.rpartition("/")[2]
+            assert short in names | ELSEWHERE, f"{file.relative_to(ROOT)} names {name}"
+        for folder, heading in CITATION.findall(text):
+            cited = [document for document in DOCUMENTS if document.parent.name == folder]
+            headings = {anchor for document in cited for anchor in anchors(document)}
+            wanted = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            assert wanted in headings, f"{file.relative_to(ROOT)} cites {folder}/README.md, {heading!r}"
+
+
+@pytest.mark.parametrize("name", MAX_LINES)
+def test_a_page_for_newcomers_is_short(name: str) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) <= MAX_LINES[name]
+
+
 def test_no_address_of_a_package_host_and_no_path_of_a_machine_is_written_down() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock", "README.md", "pyproject.toml", "CHANGELOG.md"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        assert not re.search(r"index.url|https?://[^ )\"]*/(simple|packages)/|/root/|/home/", text), name
+    for file in [*DOCUMENTS, *ROOT.glob("*.lock"), ROOT / "pyproject.toml"]:
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"index.url|https?://[^ )\"]*/(simple|packages)/|/root/|/home/", text), file.name

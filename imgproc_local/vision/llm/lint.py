@@ -2,7 +2,7 @@
 
 What can be mended without inventing anything is mended first; then the first fault is named, in words that fit into
 "The answer before was refused: ….", so that the model hears what to do better. What can't be told for certain passes.
-Source: decisions.md, row seo_alt_text; W3C WAI, WCAG failure F30.
+Source: api/README.md, "Results"; W3C WAI, WCAG failure F30.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ MAX_NOTES_BYTES = 800
 MAX_NOTED = 6
 """Keywords or persons that are told."""
 DEFAULT_PROJECTS = frozenset(("API Uploads",))
-"""Names that the service gives, which say nothing of a picture. Source: decisions.md, "Uploads"."""
+"""Names that the service gives, which say nothing of a picture. Source: api/README.md, "Uploads"."""
 
 INSTRUCTIONS = """
 Write the alternative text and a file name for this picture.
