@@ -86,13 +86,13 @@ def describer(config: Config) -> Describer:
     states the facts.
     """
     from imgproc_local.vision.llm.describer import LlmDescriber
-    from imgproc_local.vision.llm.selftest import ensure_proved
-    from imgproc_local.vision.models.store import Models
+    from imgproc_local.vision.llm.selftest import require_self_test
+    from imgproc_local.vision.models.store import ModelStore
 
-    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
+    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
     return LlmDescriber(
         lambda: models.current(config.model),
-        lambda model, check_stop: ensure_proved(model, check_stop=check_stop),
+        lambda model, check_stop: require_self_test(model, check_stop=check_stop),
         idle_s=config.model_idle_s,
     )
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TargetName
 from imgproc_local.vision.models.catalogue import Entry, check_name
-from imgproc_local.vision.models.model import Run
+from imgproc_local.vision.models.model import RunOptions
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
@@ -147,9 +147,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
 
     @property
-    def model_run(self) -> Run:
+    def model_run_options(self) -> RunOptions:
         """On what the vision model runs."""
-        return Run(self.model_threads, None if self.model_gpu_layers == "auto" else self.model_gpu_layers)
+        return RunOptions(self.model_threads, None if self.model_gpu_layers == "auto" else self.model_gpu_layers)
 
 
 SETTINGS = Config.__struct_fields__

@@ -129,12 +129,13 @@ async def create_ticket(request: Request[Any, Any, Any]) -> TicketBody:
 
 
 def _described_by(config: Config) -> DescribedBy:
-    from imgproc_local.vision.grading.grade import grade_text
-    from imgproc_local.vision.models.status import in_use
-    from imgproc_local.vision.models.store import Models
+    from imgproc_local.vision.grading.grade import format_grade
+    from imgproc_local.vision.llm.status import model_status
+    from imgproc_local.vision.models.store import ModelStore
 
-    used = in_use(Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir)), config.model)
-    return DescribedBy(used.model, used.problem, {code: grade_text(share) for code, share in used.grades.items()})
+    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
+    used = model_status(models, config.model)
+    return DescribedBy(used.model, used.problem, {code: format_grade(share) for code, share in used.grades.items()})
 
 
 def _key(key: ApiKey, secret: str | None = None) -> Key:

@@ -19,9 +19,9 @@ from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.engine.analyze import SAMPLE_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import language_text, read_answer, shared_text
+from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.text.embedded_text import own_words
+from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
 
 MISLEADING = Embedded(
@@ -113,11 +113,11 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
         path = Path(folder) / name
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
         pixels = sample(path, probe(path, max_pixels=10_000_000), SAMPLE_SIDE_PX, lambda: None)
-    shared = shared_text(own_words(variant.embedded, name, None), "")
-    tails = [language_text(language, variant.complaint) for language in scenes.LANGUAGES]
+    shared = shared_prompt(collect_texts(variant.embedded, name, None), "")
+    tails = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
     llama.read(pixels, shared, tails, lambda: None)
     written = llama.write(tails, lambda: None)
-    read = [read_answer(text) for text in written]
+    read = [parse_answer(text) for text in written]
     return {
         language: answer and scenes.Answer(answer.filename, answer.alt_text)
         for language, answer in zip(scenes.LANGUAGES, read, strict=True)

@@ -63,7 +63,7 @@ def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batc
     drawn = [scenes.random_scene(source) for _ in range(size)]
     complaint = source.choice(notes.COMPLAINTS) if source.random() < _COMPLAINT_SHARE else ""
     asked = [
-        tokenizer.ids(prompt.language_text(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
+        tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
     ]
     answers = [
         [tokenizer.ids(scenes.written(scenes.answer(scene, language)) + tokens.END) for language in scenes.LANGUAGES]
@@ -79,7 +79,7 @@ def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batc
     return Batch(
         as_tensor([letterboxed(_photographed(scene, source)) for scene in drawn]),
         torch.tensor([_aspects(scene) for scene in drawn]),
-        torch.tensor(tokenizer.ids(notes.shared_text(source))),
+        torch.tensor(tokenizer.ids(notes.shared_prompt(source))),
         tails,
         targets,
     )

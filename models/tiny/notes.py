@@ -6,7 +6,7 @@ import random
 
 from imgproc_local.vision.llm import prompt
 from imgproc_local.vision.text.embedded_text import Text, Words
-from imgproc_local.vision.text.human_words import file_words
+from imgproc_local.vision.text.human_words import filename_words
 from models.tiny import scenes
 
 NO_WORDS = Words((), (), (), (), (), (), (), (), (), ())
@@ -38,16 +38,16 @@ _ALPHABETS = (
 )  # fmt: skip
 
 
-def shared_text(source: random.Random) -> str:
+def shared_prompt(source: random.Random) -> str:
     """The shared text of a picture; in every second one its owner noted something, a name of a file or much more."""
     kind = source.choice(("nothing", "nothing", "nothing", "file", "little", "much"))
     if kind == "nothing":
-        return prompt.shared_text(NO_WORDS, "")
+        return prompt.shared_prompt(NO_WORDS, "")
     name = source.choice(_FILES).format(source.randrange(400))
     if source.random() < 0.5:
         name = _words(source, 4).replace(" ", source.choice(" -_")) + ".jpg"
     if kind == "file":
-        return prompt.shared_text(Words((), (), (), (), (), (), (), (), (), file_words(name)), "")
+        return prompt.shared_prompt(Words((), (), (), (), (), (), (), (), (), filename_words(name)), "")
     share, longest = (0.25, 4) if kind == "little" else (0.5, 24)
 
     def texts(most: int, words: int = 4) -> tuple[str, ...]:
@@ -65,9 +65,9 @@ def shared_text(source: random.Random) -> str:
         persons=texts(2, 2),
         places=texts(2, 2),
         position=(),
-        file=file_words(name),
+        file=filename_words(name),
     )
-    return prompt.shared_text(words, " ".join(texts(1)))
+    return prompt.shared_prompt(words, " ".join(texts(1)))
 
 
 def _texts(texts: tuple[str, ...]) -> tuple[Text, ...]:

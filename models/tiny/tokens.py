@@ -108,8 +108,10 @@ class Tokenizer:
 def _corpus() -> Counter[str]:
     """How often each piece of text is to be expected."""
     counts: Counter[str] = Counter()
-    asked = [USER, ASSISTANT, prompt.shared_text(NO_WORDS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
-    asked += [prompt.language_text(language, complaint) for language in scenes.LANGUAGES for complaint in ("", "it is")]
+    asked = [USER, ASSISTANT, prompt.shared_prompt(NO_WORDS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
+    asked += [
+        prompt.language_prompt(language, complaint) for language in scenes.LANGUAGES for complaint in ("", "it is")
+    ]
     for text in asked:
         for piece in _PIECE.findall(re.sub(r"<\|\w+\|>", "", text)):
             counts[piece] += 100

@@ -33,8 +33,8 @@ from PIL import Image
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import llama
 from imgproc_local.vision.llm import sampler as llama_sampler
-from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS, language_text
-from imgproc_local.vision.models.model import Run, Talk, VisionModel
+from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS, language_prompt
+from imgproc_local.vision.models.model import ChatFormat, RunOptions, VisionModel
 from tests.faults.server_process import memory_bytes
 
 LOAD_TIMEOUT_S = 300
@@ -118,14 +118,16 @@ def ours(task: Task, *, separately: bool) -> Measured:
     sampling = _Sampling()
     with Image.open(task.picture) as opened:
         pixels = Pixels(opened.width, opened.height, opened.convert("RGB").tobytes())
-    model = VisionModel("bench", Path(task.text), Path(task.mmproj), Talk(task.image_tokens), run=Run(task.threads))
+    model = VisionModel(
+        "bench", Path(task.text), Path(task.mmproj), ChatFormat(task.image_tokens), run_options=RunOptions(task.threads)
+    )
     began = time.perf_counter()
     loaded = llama.Llama(model)
     load_s = time.perf_counter() - began
 
     def describe(languages: tuple[str, ...]) -> tuple[float, Turn]:
         began, before, cpu_began = time.perf_counter(), loaded.tokens_written, time.process_time()
-        tails = [language_text(language) for language in languages]
+        tails = [language_prompt(language) for language in languages]
         loaded.read(pixels, INSTRUCTIONS, tails, _never)
         read_s = time.perf_counter() - began
         texts = tuple(loaded.write(tails, _never))
@@ -269,7 +271,7 @@ def _cpu_s(pid: int) -> float:
 def _messages(url: str, language: str) -> list[dict[str, Any]]:
     content = [
         {"type": "image_url", "image_url": {"url": url}},
-        {"type": "text", "text": INSTRUCTIONS + language_text(language)},
+        {"type": "text", "text": INSTRUCTIONS + language_prompt(language)},
     ]
     return [{"role": "user", "content": content}]
 

@@ -29,7 +29,7 @@ from imgproc_local.compose import open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.plan import ACCEPTED, Operation, Plan
-from imgproc_local.vision.llm.lint import fault
+from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import Answer
 from tests.bench.latency import CONNECTIONS, client, empty_server
 from tests.bench.load import Connection, dispatch, jpegs, percentile, print_table, verdict
@@ -152,7 +152,7 @@ def describe(data: Path, pictures: list[Path], languages: str) -> bool:
                 for entry in job["image"]["translations"]:
                     language, source, text = entry["language_code"], entry["source"], entry["seo_alt_text"]
                     answer = Answer(entry["seo_filename"], text)
-                    found = fault(answer, language, original_filename=picture.name) or "clean"
+                    found = alt_text_problem(answer, language, original_filename=picture.name) or "clean"
                     sources[source] += 1
                     faults[source] += found != "clean"
                     cells = (picture.name, language, source, found, entry["seo_filename"], text.replace("|", "/"))

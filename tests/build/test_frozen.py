@@ -271,8 +271,8 @@ def test_the_single_file_is_small_and_describes(tmp_path: Path) -> None:
     """Its child, which proves the model, lives in the folder that the parent unpacked."""
     assert one_file().stat().st_size <= LARGEST_FILE_BYTES
     run((one_file(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
-    proofs = [*(tmp_path / "data" / "models" / "tiny").glob("proof-*")]
+    proofs = [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")]
     (tmp_path / "a.png").write_bytes(picture("PNG"))
     results = json.loads(run((one_file(),), tmp_path, "process", tmp_path / "a.png", "--json", "--out", tmp_path / "o"))
     assert results[0]["translations"][0]["source"] == "vision"
-    assert [*(tmp_path / "data" / "models" / "tiny").glob("proof-*")] == proofs, "a second start proved it again"
+    assert [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")] == proofs, "a second start proved it again"

@@ -31,7 +31,7 @@ def test_every_answer_is_one_that_the_service_takes(language: str) -> None:
     assert all(part in prompt.GRAMMAR for part in (WORD, FIRST, REST))
     for scene in SCENES:
         answer = scenes.answer(scene, language)
-        read = prompt.read_answer(scenes.written(answer))
+        read = prompt.parse_answer(scenes.written(answer))
         assert read is not None
         assert (read.filename, read.alt_text) == answer
         assert re.fullmatch(f"{WORD}(-{WORD}){{2,7}}", answer.filename), answer.filename

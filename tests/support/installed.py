@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.vision.models.install import Wanted, import_model
+from imgproc_local.vision.models.install import ImportOptions, import_model
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import (
     IN_USE_FILE,
@@ -14,7 +14,7 @@ from imgproc_local.vision.models.store import (
     MMPROJ_FILE,
     TEXT_FILE,
     Manifest,
-    Models,
+    ModelStore,
 )
 from tests.support.gguf_files import write_pair
 
@@ -27,17 +27,17 @@ def unseen(_what: str, _done_bytes: int, _total_bytes: int) -> None:
     """Stands where progress would be told."""
 
 
-def take(models: Models, *sources: Path, **wanted: object) -> Manifest:
+def take(models: ModelStore, *sources: Path, **wanted: object) -> Manifest:
     """Import without a proof and without a catalogue."""
-    return import_model(models, sources, Wanted(**wanted), {}, untried, unseen)  # type: ignore[arg-type]
+    return import_model(models, sources, ImportOptions(**wanted), {}, untried, unseen)  # type: ignore[arg-type]
 
 
-def install(models: Models, name: str = "a", seed: int = 0) -> Manifest:
+def install(models: ModelStore, name: str = "a", seed: int = 0) -> Manifest:
     pair = write_pair(models.folder.parent / f"pair-of-{name}", seed=seed)
     return take(models, *pair, name=name)
 
 
-def check_folder(models: Models, installed: Sequence[str]) -> None:
+def check_folder(models: ModelStore, installed: Sequence[str]) -> None:
     """Every model is whole, and nothing else lies in the folder."""
     assert models.names() == sorted(installed)
     for name in installed:

@@ -196,10 +196,10 @@ def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
 def test_the_process_that_tries_a_model_is_sealed_as_its_parent_was() -> None:
     script = (
         f"{BEFORE}air_gap.refuse_sockets = lambda: None\n"
-        "from imgproc_local.vision.llm import selftest as proof\n"
-        "proof.run_child = lambda model: proof.Finding(refused(socket.getaddrinfo, 'example.com', 443))\n"
+        "from imgproc_local.vision.llm import selftest_child as child\n"
+        "child.run_self_test = lambda model: child.SelfTestResult(refused(socket.getaddrinfo, 'example.com', 443))\n"
         "from imgproc_local.cli import main\n"
-        'main(["models", "prove-child", \'{"name": "a", "text_path": "t", "mmproj_path": "m"}\'])\n'
+        'main(["models", "self-test", \'{"name": "a", "text_path": "t", "mmproj_path": "m"}\'])\n'
     )
     for air_gapped in (True, False):
         done = subprocess.run(

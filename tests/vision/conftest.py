@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.models.store import ModelStore
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Models:
+def models(tmp_path: Path) -> ModelStore:
     """An empty folder of models, which is not there yet."""
-    return Models(tmp_path / "models")
+    return ModelStore(tmp_path / "models")

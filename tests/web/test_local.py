@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from imgproc_local.config import Config
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.web import local
 from tests.support import pictures
 from tests.support.installed import install
@@ -156,9 +156,9 @@ def test_the_overview_tells_balance_and_bounds(service: Running, page: httpx.Cli
 
 
 def test_the_overview_tells_which_model_describes_and_its_grades(service: Running, page: httpx.Client) -> None:
-    models = Models(service.services.config.models_folder)
+    models = ModelStore(service.services.config.models_folder)
     install(models, "seer")
-    models.keep_grades("seer", {"en": 0.923, "de": 0.5})
+    models.save_grades("seer", {"en": 0.923, "de": 0.5})
     told = page.get("/local/overview").json()["data"]["described_by"]
     assert told == {"model": "seer", "problem": None, "grades": {"en": "A 92 %", "de": "C 50 %"}}
     (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
     from imgproc_local.system.folder_lock import Owner
-    from imgproc_local.vision.models.status import InUse
+    from imgproc_local.vision.llm.status import ModelStatus
 
 EXIT_PROBLEM = 1
 LOW_DISK_BYTES = 1024**3
@@ -118,12 +118,12 @@ def _describer(config: Config) -> Iterator[Check]:
     """Who describes, and how well: told from what is kept beside the models, without loading one."""
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.models.status import in_use
-    from imgproc_local.vision.models.store import Models
+    from imgproc_local.vision.llm.status import model_status
+    from imgproc_local.vision.models.store import ModelStore
 
-    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
+    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
     try:
-        installed, used = models.names(), in_use(models, config.model)
+        installed, used = models.names(), model_status(models, config.model)
     except ModelUnusable as error:
         yield Check("describer", "problem", error.message, "Give yourself the right to read it, or set models_dir.")
         return
@@ -135,16 +135,16 @@ def _describer(config: Config) -> Iterator[Check]:
         advice = "`imgproc-local models list` shows what there is, `models verify NAME` tries one again."
         yield Check("describer", "problem", f"the model {used.model}: {used.problem} The facts are told.", advice)
     else:
-        known = "works here" if used.proved else "not tried on this machine yet; the first picture will"
+        known = "works here" if used.passed_self_test else "not tried on this machine yet; the first picture will"
         yield Check("describer", "ok", f"the model {used.model}, {known}")
         yield _grades(used)
 
 
-def _grades(used: InUse) -> Check:
+def _grades(used: ModelStatus) -> Check:
     from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.grading.grade import grade_text
+    from imgproc_local.vision.grading.grade import format_grade
 
-    told = [f"{code} {grade_text(used.grades[code])}" for code in LANGUAGES if code in used.grades]
+    told = [f"{code} {format_grade(used.grades[code])}" for code in LANGUAGES if code in used.grades]
     missing = len(LANGUAGES) - len(told)
     if missing:
         told.append(f"{missing} languages not checked" if told else "no language was checked")

@@ -19,7 +19,7 @@ from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
     from imgproc_local.vision.grading.check import Result
-    from imgproc_local.vision.models.store import Models
+    from imgproc_local.vision.models.store import ModelStore
 
 Done = TypeVar("Done")
 
@@ -71,31 +71,31 @@ def check(
     language, names nothing. Photographs are harder: the grade compares models and languages.
     """
     from imgproc_local.cli.output import echo_json
-    from imgproc_local.vision.grading.check import claimed_languages
-    from imgproc_local.vision.models.store import Models
+    from imgproc_local.vision.grading.check import languages_in_claim
+    from imgproc_local.vision.models.store import ModelStore
 
     config = load_config(ctx, data_dir)
-    models = Models(config.models_folder, config.model_run, must_exist=bool(config.models_dir))
-    asked = languages or claimed_languages(models.manifest(name).languages)
+    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
+    asked = languages or languages_in_claim(models.manifest(name).languages)
     results = stoppable(lambda check_stop: _graded(models, name, asked, check_stop), timeout_min)
     # shown first: where they can't be kept, the hours were not for nothing
     if as_json:
         echo_json([_told(result) for result in results])
     else:
         _show(results)
-    models.keep_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
+    models.save_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
 
 
-def _graded(models: Models, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
+def _graded(models: ModelStore, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
     from imgproc_local.vision.grading.check import check as check_model
     from imgproc_local.vision.grading.probes import PROBES
     from imgproc_local.vision.llm.llama import Llama
-    from imgproc_local.vision.llm.selftest import ensure_proved, proved
+    from imgproc_local.vision.llm.selftest import passed_self_test, require_self_test
 
     model = models.model(name)
-    if not proved(model):
+    if not passed_self_test(model):
         click.echo(f"Trying {name} in a process of its own …", err=True)
-    ensure_proved(model, check_stop=check_stop, again=True)
+    require_self_test(model, check_stop=check_stop, retry=True)
     count = f"{len(asked)} languages" if len(asked) > 1 else "1 language"
     click.echo(f"{name} describes {len(PROBES)} pictures in {count} …", err=True)
     llama = Llama(model, check_stop)
@@ -158,25 +158,25 @@ class _Progress:
 def _show(results: list[Result]) -> None:
     from imgproc_local.cli.output import table
     from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.grading.grade import MEANING, grade_text
+    from imgproc_local.vision.grading.grade import GRADE_MEANINGS, format_grade
 
     rows = [("LANGUAGE", "GRADE", *(area.upper() for area in results[0].areas), "REFUSED")]
     for result in results:
         refused = sum(bool(text.refused) for text in result.texts)
         shares = (f"{share:.0%}" for share in result.areas.values())
         name = f"{result.language}  {LANGUAGES[result.language].name}"
-        rows.append((name, grade_text(result.share), *shares, f"{refused} of {len(result.texts)}"))
+        rows.append((name, format_grade(result.share), *shares, f"{refused} of {len(result.texts)}"))
     for line in table(rows, right=range(1, len(rows[0]))):
         click.echo(line)
-    click.echo(f"\n{MEANING} REFUSED: texts that could not be published. What was written: --json.")
+    click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts that could not be published. What was written: --json.")
 
 
 def _told(result: Result) -> dict[str, object]:
-    from imgproc_local.vision.grading.grade import grade_text
+    from imgproc_local.vision.grading.grade import format_grade
 
     return {
         "language": result.language,
-        "grade": grade_text(result.share),
+        "grade": format_grade(result.share),
         "share": round(result.share, 4),
         "areas": {area: round(share, 4) for area, share in result.areas.items()},
         "texts": [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
     from imgproc_local.vision.models.model import VisionModel
-    from imgproc_local.vision.models.store import Manifest, Models
+    from imgproc_local.vision.models.store import Manifest, ModelStore
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
@@ -129,10 +129,10 @@ def import_(
     What `models pull --to DIR` made is such a folder. Nothing is downloaded.
     """
     from imgproc_local.vision.models.catalogue import read_catalogue
-    from imgproc_local.vision.models.install import Wanted, import_model
+    from imgproc_local.vision.models.install import ImportOptions, import_model
 
     config = load_config(ctx, data_dir)
-    wanted = Wanted(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
+    wanted = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
     with _telling("Stopped; nothing was installed.") as progress:
         catalogue = read_catalogue(config.catalogue)
         manifest = import_model(_models(config), sources, wanted, catalogue, partial(_prove, progress), progress)
@@ -164,7 +164,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     Exit code: 0 all is well, 1 there is a problem.
     """
     from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.llm.selftest import keep_problem, proved
+    from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
     from imgproc_local.vision.models.store import verify as verify_files
 
     models = _models(load_config(ctx, data_dir))
@@ -181,10 +181,10 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
                 problems += 1
                 with suppress(ModelUnusable):
                     # the service must not load what is damaged
-                    keep_problem(models.model(each), error.message)
+                    record_problem(models.model(each), error.message)
                 click.echo(f"{each}: {error.message}")
             else:
-                click.echo(f"{each}: whole{', and works here' if proved(model) else ''}.")
+                click.echo(f"{each}: whole{', and works here' if passed_self_test(model) else ''}.")
     if not name and not models.names():
         click.echo("No model is installed.")
     if problems:
@@ -201,26 +201,26 @@ def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
     click.echo(f"Removed {name}.")
 
 
-@command.command("prove-child", hidden=True)
+@command.command("self-test", hidden=True)
 @click.argument("model", metavar="JSON")
-def prove_child(model: str) -> None:
+def self_test_child(model: str) -> None:
     """Try a model in this process, which may end of it, and print what was found."""
     import msgspec
 
     from imgproc_local.system.air_gap import seal_as_parent
 
     seal_as_parent()
-    from imgproc_local.vision.llm.selftest import run_child
+    from imgproc_local.vision.llm.selftest_child import run_self_test
     from imgproc_local.vision.models.model import VisionModel
 
     described = msgspec.json.decode(model, type=VisionModel, dec_hook=lambda _, value: Path(value))
-    click.echo(msgspec.json.encode(run_child(described)).decode())
+    click.echo(msgspec.json.encode(run_self_test(described)).decode())
 
 
-def _models(config: Config) -> Models:
-    from imgproc_local.vision.models.store import Models
+def _models(config: Config) -> ModelStore:
+    from imgproc_local.vision.models.store import ModelStore
 
-    return Models(config.models_folder, config.model_run)
+    return ModelStore(config.models_folder, config.model_run_options)
 
 
 def _entry(config: Config, name: str) -> Entry:
@@ -254,11 +254,11 @@ def _all(config: Config) -> list[dict[str, Any]]:
 
 def _grades(shares: dict[str, float]) -> str:
     """By letter: the languages, or how many where they are many."""
-    from imgproc_local.vision.grading.grade import grade_text
+    from imgproc_local.vision.grading.grade import format_grade
 
     letters: dict[str, list[str]] = {}
     for language, share in shares.items():
-        letters.setdefault(grade_text(share)[0], []).append(language)
+        letters.setdefault(format_grade(share)[0], []).append(language)
     return ", ".join(
         f"{letter}: {' '.join(codes) if len(codes) <= 6 else f'{len(codes)} languages'}"
         for letter, codes in sorted(letters.items())
@@ -266,9 +266,9 @@ def _grades(shares: dict[str, float]) -> str:
 
 
 def _state(model: VisionModel) -> str:
-    from imgproc_local.vision.llm.selftest import known_problem, proved
+    from imgproc_local.vision.llm.selftest import known_problem, passed_self_test
 
-    if proved(model):
+    if passed_self_test(model):
         return "installed"
     return "does not work here" if known_problem(model) else "installed, not tried yet"
 
@@ -291,22 +291,22 @@ def _row(
         "memory_mb": about.memory_mb if about else 0,
         "licence": about.licence if about else "",
         "languages": about.languages if about else "",
-        "image_tokens": about.talk.image_tokens if about else None,
+        "image_tokens": about.chat.image_tokens if about else None,
         "grades": grades or {},
     }
 
 
 def _prove(progress: Transfer, model: VisionModel) -> None:
     """Try the model in a process of its own, unless that was done; without llama.cpp that is left for later."""
-    from imgproc_local.vision.llm.selftest import NOT_INSTALLED, ensure_proved, llama_is_installed, proved
+    from imgproc_local.vision.llm.selftest import NOT_INSTALLED, llama_is_installed, passed_self_test, require_self_test
 
     progress.clear()
     if not llama_is_installed():
         click.echo(f"The model is not tried: {NOT_INSTALLED}", err=True)
         return
-    if not proved(model):
+    if not passed_self_test(model):
         click.echo(f"Trying {model.name} in a process of its own …", err=True)
-    ensure_proved(model, again=True)
+    require_self_test(model, retry=True)
 
 
 def _tell_installed(config: Config, manifest: Manifest) -> None:

@@ -14,10 +14,10 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.phrases import Said, sentence, slug_words
-from imgproc_local.vision.facts.pixels import Looks, look
-from imgproc_local.vision.text.embedded_text import Text, Words, in_language, own_words
-from imgproc_local.vision.text.human_words import MAX_CHARS, named_screenshot, shortened
+from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_words
+from imgproc_local.vision.facts.pixels import PixelFacts, look
+from imgproc_local.vision.text.embedded_text import Text, Words, collect_texts, first_in_language
+from imgproc_local.vision.text.human_words import MAX_CHARS, is_screenshot_name, shortened
 from imgproc_local.vision.text.language import function_words, readable
 
 MIN_SLUG_WORDS = 3
@@ -44,9 +44,9 @@ class FactsDescriber:
             hints.info,
             # a date alone proves no camera: systems write it into screenshots too
             from_camera=embedded.camera is not None,
-            named_screenshot=named_screenshot(hints.original_filename),
+            is_screenshot_name=is_screenshot_name(hints.original_filename),
         )
-        words = own_words(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        words = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
         taken = _taken(embedded.created, self._today()) if looks.kind == "photograph" else None
         translations = []
         for language in languages:
@@ -65,9 +65,9 @@ def _taken(created: str | None, today: date) -> tuple[int, int] | None:
     return int(created[:4]), int(created[5:7])
 
 
-def _translate(language: str, looks: Looks, words: Words, taken: tuple[int, int] | None) -> Translation:
-    own_alt = in_language(words.alt_text, language)
-    own = own_alt or in_language(words.sentences, language)
+def _translate(language: str, looks: PixelFacts, words: Words, taken: tuple[int, int] | None) -> Translation:
+    own_alt = first_in_language(words.alt_text, language)
+    own = own_alt or first_in_language(words.sentences, language)
     if own_alt and len(own_alt) <= MAX_CHARS:
         alt = own_alt
     else:
@@ -76,7 +76,7 @@ def _translate(language: str, looks: Looks, words: Words, taken: tuple[int, int]
     return Translation(language, _slug(language, looks, words, own, taken), alt, source)
 
 
-def _said(language: str, words: Words, taken: tuple[int, int] | None) -> Said:
+def _said(language: str, words: Words, taken: tuple[int, int] | None) -> Mentions:
     """What may be said of a person's words in a sentence of `language`: quotations, names, nothing translated."""
     quote = _quotable(language, words.titles, MAX_TITLE_CHARS) or _quotable(language, words.captions, MAX_CAPTION_CHARS)
     own_keywords: list[str] = []
@@ -91,13 +91,13 @@ def _said(language: str, words: Words, taken: tuple[int, int] | None) -> Said:
     # one word may be anything; two or more that a person typed are worth hearing, told as what they are
     of_file = " ".join(words.file)
     tell_file = not (quote or own_keywords or keywords) and len(words.file) >= 2 and readable(of_file, language)
-    return Said(
+    return Mentions(
         quote=quote,
         plain=(*own_keywords, *(entry.text for entry in event[:1])),
         persons=words.persons,
         places=(*words.places, *words.position),
         keywords=", ".join(keywords),
-        file_words=of_file if tell_file and len(of_file) <= MAX_TITLE_CHARS else "",
+        filename_words=of_file if tell_file and len(of_file) <= MAX_TITLE_CHARS else "",
         taken=taken,
     )
 
@@ -114,10 +114,10 @@ def _quotable(language: str, texts: Sequence[Text], limit: int) -> str:
     return fitting[0].text.rstrip(".。 ") if fitting else ""
 
 
-def _slug(language: str, looks: Looks, words: Words, own_text: str, taken: tuple[int, int] | None) -> str:
+def _slug(language: str, looks: PixelFacts, words: Words, human_text: str, taken: tuple[int, int] | None) -> str:
     """Words of the picture, the most telling first; never empty."""
     named = [*words.persons, *words.places]
-    content = _content_words(language, words, own_text)
+    content = _content_words(language, words, human_text)
     parts = _slug_words_of(content, language)
     for more in (*named, *slug_words(language, looks, taken)):
         # what the looks give only fills up where people's words are few
@@ -129,16 +129,16 @@ def _slug(language: str, looks: Looks, words: Words, own_text: str, taken: tuple
     return make_slug(" ".join(parts), language)
 
 
-def _content_words(language: str, words: Words, own_text: str) -> str:
+def _content_words(language: str, words: Words, human_text: str) -> str:
     """The text that names the content best: in the language asked for, else of no known language."""
     return (
-        in_language(words.titles, language)
-        or own_text
+        first_in_language(words.titles, language)
+        or human_text
         or " ".join(_listed(words.keywords, language))
-        or in_language(words.titles, None)
+        or first_in_language(words.titles, None)
         or " ".join(_listed(words.keywords, None))
         or " ".join(words.file)
-        or in_language(words.captions, None)
+        or first_in_language(words.captions, None)
     )
 
 

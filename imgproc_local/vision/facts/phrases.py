@@ -19,7 +19,7 @@ from babel.numbers import format_decimal
 from babel.units import format_unit
 from msgspec import Struct
 
-from imgproc_local.vision.facts.pixels import Looks
+from imgproc_local.vision.facts.pixels import PixelFacts
 
 NORMAL_CHARS = 125
 MAX_CHARS = 250
@@ -59,7 +59,7 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     slug_colour: dict[str, str] = {}
 
 
-class Said(Struct, frozen=True):
+class Mentions(Struct, frozen=True):
     """What a sentence is made of besides the looks: quoted text and names as a person wrote them."""
 
     quote: str = ""
@@ -67,7 +67,7 @@ class Said(Struct, frozen=True):
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     keywords: str = ""
-    file_words: str = ""
+    filename_words: str = ""
     taken: tuple[int, int] | None = None
 
 
@@ -78,7 +78,7 @@ def phrases(language_code: str) -> Phrases:
     return msgspec.toml.decode(table.read_bytes(), type=Phrases)
 
 
-def sentence(language_code: str, looks: Looks, said: Said) -> str:
+def sentence(language_code: str, looks: PixelFacts, said: Mentions) -> str:
     """One sentence in `language_code`, normally below 125 characters and never above 250."""
     table = phrases(language_code)
     locale = Locale(language_code)
@@ -91,10 +91,10 @@ def sentence(language_code: str, looks: Looks, said: Said) -> str:
         "length": _length(table, locale, looks.length_ms),
         "when": _when(table, locale, said.taken),
         "keywords": table.keywords.format(words=said.keywords) if said.keywords else "",
-        "file": table.file.format(words=said.file_words) if said.file_words else "",
+        "file": table.file.format(words=said.filename_words) if said.filename_words else "",
     }
     # the shape is worth hearing where little else is known; most pictures are landscape, so that is said last of all
-    little_known = not (lead or said.keywords or said.file_words) and looks.kind in ("photograph", "picture")
+    little_known = not (lead or said.keywords or said.filename_words) and looks.kind in ("photograph", "picture")
     if not little_known or (looks.shape == "landscape" and (looks.colours or said.taken)):
         fragments["shape"] = ""
     text = _assemble(table, lead, fragments)
@@ -108,13 +108,13 @@ def sentence(language_code: str, looks: Looks, said: Said) -> str:
     return text
 
 
-def _kind(table: Phrases, looks: Looks) -> str:
+def _kind(table: Phrases, looks: PixelFacts) -> str:
     if looks.empty:
         return table.kind["empty"]
     return table.kind[looks.kind + "_bw" if looks.black_and_white else looks.kind]
 
 
-def slug_words(language_code: str, looks: Looks, taken: tuple[int, int] | None) -> tuple[str, ...]:
+def slug_words(language_code: str, looks: PixelFacts, taken: tuple[int, int] | None) -> tuple[str, ...]:
     """Words for kind, colours and year, the most telling first."""
     table = phrases(language_code)
     key = "empty" if looks.empty else looks.kind + ("_bw" if looks.black_and_white else "")
@@ -134,7 +134,7 @@ def _assemble(table: Phrases, lead: str, fragments: dict[str, str]) -> str:
     return unicodedata.normalize("NFC", text if text.startswith(lead or "\0") else text[:1].upper() + text[1:])
 
 
-def _lead(table: Phrases, locale: Locale, said: Said) -> str:
+def _lead(table: Phrases, locale: Locale, said: Mentions) -> str:
     parts = [table.quotes[0] + said.quote + table.quotes[1]] if said.quote else []
     parts += said.plain
     if said.persons:
@@ -154,7 +154,7 @@ def _persons(table: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
     return format_list(persons, locale=locale) if table.join_names else table.comma.join(persons)
 
 
-def _colours(table: Phrases, locale: Locale, looks: Looks) -> str:
+def _colours(table: Phrases, locale: Locale, looks: PixelFacts) -> str:
     if looks.colours:
         names = [table.colour[name] for name in looks.colours]
         own_pair = table.pair.format(*names) if table.pair and len(names) == 2 else None

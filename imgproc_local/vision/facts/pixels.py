@@ -32,7 +32,7 @@ OBLONG_RATIO = 1.15
 SQUARE_TOLERANCE = 0.02
 
 
-class Looks(Struct, frozen=True):
+class PixelFacts(Struct, frozen=True):
     """`kind` is photograph, graphic, screenshot, animation or picture (not known which), `colours` has at most two
     names of `vision.colours`, `shape` is portrait, landscape, square, panorama or "" where it is none clearly."""
 
@@ -46,17 +46,17 @@ class Looks(Struct, frozen=True):
     length_ms: int = 0
 
 
-def look(image: Pixels, info: ImageInfo, *, from_camera: bool, named_screenshot: bool) -> Looks:
-    """What `image` shows for certain; `from_camera` and `named_screenshot` are proved by metadata and file name."""
+def look(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot_name: bool) -> PixelFacts:
+    """What `image` shows for certain; `from_camera` and `is_screenshot_name` are proved by metadata and file name."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < 0.005:
-        return Looks("picture", empty=True)
+        return PixelFacts("picture", empty=True)
     animated = info.frames > 1
     graphic = info.format is not Format.JPEG and _is_graphic(picture, opacity)
     if animated:
         kind = "animation"
-    elif named_screenshot:
+    elif is_screenshot_name:
         kind = "screenshot"
     elif graphic:
         kind = "graphic"
@@ -68,7 +68,7 @@ def look(image: Pixels, info: ImageInfo, *, from_camera: bool, named_screenshot:
     sample.thumbnail((SAMPLE_PX, SAMPLE_PX), Image.Resampling.BOX)
     grey = not animated and opacity > 0.98 and kind in ("photograph", "picture") and _is_black_and_white(sample)
     colours, many = ((), False) if grey else _main_colours(sample, opacity)
-    return Looks(
+    return PixelFacts(
         kind,
         black_and_white=grey,
         colours=colours,

@@ -21,8 +21,8 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.grading.probe_words import find, languages, named, quotes
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Pair, Probe
-from imgproc_local.vision.llm.lint import fault, tidied
-from imgproc_local.vision.llm.prompt import language_text, read_answer, shared_text
+from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer
+from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.text.embedded_text import Words
 
 LANGUAGES_AT_ONCE = 10
@@ -69,16 +69,16 @@ def check(writer: Writer, asked: Sequence[str], report: Report, check_stop: Chec
 
     Raises: ModelUnusable; what `check_stop` raised.
     """
-    shared = shared_text(Words((), (), (), (), (), (), (), (), (), ()), "")
+    shared = shared_prompt(Words((), (), (), (), (), (), (), (), (), ()), "")
     groups = [asked[start : start + LANGUAGES_AT_ONCE] for start in range(0, len(asked), LANGUAGES_AT_ONCE)]
     # the picture is read once for all groups, with room for the one that needs most
-    longest = sorted((language_text(language) for language in asked), key=len)[-LANGUAGES_AT_ONCE:]
+    longest = sorted((language_prompt(language) for language in asked), key=len)[-LANGUAGES_AT_ONCE:]
     written: dict[str, dict[str, str]] = {language: {} for language in asked}
     done, total = 0, len(PROBES) * len(asked)
     for probe in PROBES:
         writer.read(probe.draw(), shared, longest, check_stop)
         for group in groups:
-            answers = writer.write([language_text(language) for language in group], check_stop)
+            answers = writer.write([language_prompt(language) for language in group], check_stop)
             for language, answer in zip(group, answers, strict=True):
                 written[language][probe.name] = answer
             done += len(group)
@@ -105,7 +105,7 @@ def grade(language: str, written: Mapping[str, str], shared: str = "") -> Result
     return Result(language, sum(areas.values()) / len(areas), areas, tuple(texts))
 
 
-def claimed_languages(claim: str) -> tuple[str, ...]:
+def languages_in_claim(claim: str) -> tuple[str, ...]:
     """The languages that a model's card names ("English, German"); all of them where it names none ("many")."""
     claimed = tuple(language.code for language in LANGUAGES.values() if language.name.lower() in claim.lower())
     return claimed or tuple(LANGUAGES)
@@ -113,11 +113,11 @@ def claimed_languages(claim: str) -> tuple[str, ...]:
 
 def _read(answer: str, language: str, shared: str) -> tuple[str, str]:
     """The alt text and why the lint refuses it, "" where it does not."""
-    raw = read_answer(answer)
+    raw = parse_answer(answer)
     if raw is None:
         return "", "it broke off"
-    tidy = tidied(raw, language)
-    return tidy.alt_text, fault(tidy, language, noted=shared) or ""
+    tidy = clean_answer(raw, language)
+    return tidy.alt_text, alt_text_problem(tidy, language, noted=shared) or ""
 
 
 def _spoken(alt_texts: Sequence[str], language: str) -> list[str]:

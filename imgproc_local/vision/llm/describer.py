@@ -21,12 +21,12 @@ from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.llm.duplicate_text import Look, SeenTexts, look_of
-from imgproc_local.vision.llm.lint import fault, filename_fault, tidied
+from imgproc_local.vision.llm.duplicate_text import Look, TextHistory, colour_profile
+from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer, filename_problem
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import Answer, language_text, read_answer, shared_text
+from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.text.embedded_text import Words, in_language, own_words
+from imgproc_local.vision.text.embedded_text import Words, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class LlmDescriber:
         self._idle_s = idle_s
         self._load = load
         self._facts = FactsDescriber()
-        self._seen = SeenTexts()
+        self._seen = TextHistory()
         self._llama: Llama | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -72,8 +72,8 @@ class LlmDescriber:
     ) -> tuple[Translation, ...]:
         check_stop()
         embedded = hints.embedded
-        words = own_words(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
-        asked = [language for language in languages if not in_language(words.alt_text, language)]
+        words = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        asked = [language for language in languages if not first_in_language(words.alt_text, language)]
         seen: dict[str, Translation] = {}
         try:
             model = self._find_model()
@@ -116,17 +116,17 @@ class LlmDescriber:
         check_stop: CheckStop,
     ) -> dict[str, Translation]:
         """What the model wrote and the lint passed, by language."""
-        shared = shared_text(words, hints.project_name)
-        tails = [language_text(language) for language in languages]
+        shared = shared_prompt(words, hints.project_name)
+        tails = [language_prompt(language) for language in languages]
         with self._holding(check_stop):
             llama = self._loaded(model, check_stop)
             try:
                 llama.read(image, shared, tails, check_stop)
-                look = look_of(image)
+                look = colour_profile(image)
                 seen, refused = self._sorted(languages, llama.write(tails, check_stop), hints, look, shared)
                 if refused:
                     log.info("%s: asked again for %s", model.name, _listed(refused))
-                    tails = [language_text(language, complaint) for language, complaint in refused.items()]
+                    tails = [language_prompt(language, complaint) for language, complaint in refused.items()]
                     try:
                         written = llama.write(tails, check_stop, RETRY_SEED)
                     except (StageTimedOut, ModelUnusable) as error:
@@ -149,12 +149,12 @@ class LlmDescriber:
         """The answers worth publishing, and what is wrong with them and the others, both by language."""
         good, refused = {}, {}
         for language, text in zip(languages, written, strict=True):
-            raw = read_answer(text)
+            raw = parse_answer(text)
             if raw is None:
                 refused[language] = CUT_OFF
                 continue
-            answer = tidied(raw, language)
-            complaint = fault(answer, language, original_filename=hints.original_filename, noted=shared)
+            answer = clean_answer(raw, language)
+            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, noted=shared)
             if complaint is None and self._seen.on_unlike(look, language, answer.alt_text):
                 complaint = SAME_TEXT
             if complaint is None:
@@ -212,7 +212,7 @@ def _listed(refused: dict[str, str]) -> str:
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
     words = answer.filename.replace("-", " ")
-    if filename_fault(answer.filename, language, original_filename=hints.original_filename):
+    if filename_problem(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
     slug = make_slug(words, language)
     return Translation(language, slug, answer.alt_text, Source.VISION)

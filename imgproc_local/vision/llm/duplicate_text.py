@@ -20,7 +20,7 @@ drawings of one scene differ by up to 41, half of all pairs of photographs by 43
 Look = tuple[int, ...]
 
 
-def look_of(image: Pixels) -> Look:
+def colour_profile(image: Pixels) -> Look:
     """How bright the darkest to the brightest parts are in red, green and blue: 3 × 16 quantiles, 0 to 255."""
     step = 3 * max(1, image.width_px * image.height_px // SAMPLES)
     quantiles: list[int] = []
@@ -30,7 +30,7 @@ def look_of(image: Pixels) -> Look:
     return tuple(quantiles)
 
 
-class SeenTexts:
+class TextHistory:
     """The last texts of each language, with the look of the picture that had each first."""
 
     def __init__(self) -> None:

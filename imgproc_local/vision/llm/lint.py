@@ -17,8 +17,8 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
-from imgproc_local.vision.text.human_words import MAX_CHARS, file_words
-from imgproc_local.vision.text.language import foreign_letters, letter_counts, own_scripts
+from imgproc_local.vision.text.human_words import MAX_CHARS, filename_words
+from imgproc_local.vision.text.language import has_foreign_letters, letters_by_script, scripts_of
 
 NEAR_LIMIT_CHARS = 190
 """The grammar ends a text at 200, and the last token may not fit: from here on a missing full stop was cut off."""
@@ -60,7 +60,7 @@ name (YouTube), two are not."""
 _NOT_ARABIC = re.compile("[پچژگکیےٹڈں]")
 
 
-def tidied(answer: Answer, language: str) -> Answer:
+def clean_answer(answer: Answer, language: str) -> Answer:
     """`answer` without what surrounds the words: labels, quotes, an opener that can go, and with capital and stop."""
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _unwrapped(text)
@@ -75,7 +75,7 @@ def tidied(answer: Answer, language: str) -> Answer:
     return Answer(answer.filename, text)
 
 
-def fault(answer: Answer, language: str, *, original_filename: str = "", noted: str = "") -> str | None:
+def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", noted: str = "") -> str | None:
     """Why the alt text of `answer` is not worth publishing, None where it is.
 
     Names in `noted`, what the owner wrote, may be in any script or spelling.
@@ -99,7 +99,7 @@ def fault(answer: Answer, language: str, *, original_filename: str = "", noted: 
     )
 
 
-def filename_fault(filename: str, language: str, *, original_filename: str = "") -> str | None:
+def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:
     """Why the words of `filename` name no file, None where they do: then words of the alt text are better."""
     slug = make_slug(filename.replace("-", " "), language).split("-")
     words = _tokens(filename)
@@ -107,9 +107,9 @@ def filename_fault(filename: str, language: str, *, original_filename: str = "")
         return "its file name had no words that can be written in Latin letters"
     if len(slug) < 2:
         return "its file name was a single word"
-    if not file_words(filename):
+    if not filename_words(filename):
         return "its file name said nothing"
-    if _letters_only(filename) == _letters_only(_stem(original_filename)) and not file_words(original_filename):
+    if _letters_only(filename) == _letters_only(_stem(original_filename)) and not filename_words(original_filename):
         return "its file name was the old one"
     if len(set(slug)) * 3 < len(slug) * 2:
         return "its file name repeated itself"
@@ -146,10 +146,10 @@ def _too_little(text: str, language: str) -> str:
 
 def _other_language(words: Sequence[str], language: str) -> str:
     complaint = f"it was not in {LANGUAGES[language].name}"
-    own = own_scripts(language)
+    own = scripts_of(language)
     counts: Counter[str] = Counter()
     for word in words:
-        for script, count in letter_counts(word).items():
+        for script, count in letters_by_script(word).items():
             counts[script] += min(count, 2) if script == "latin" and language in _DENSE else count
     of_own = sum(counts[script] for script in own)
     if of_own < (0.8 if own == ("latin",) else 0.5) * counts.total():
@@ -162,11 +162,11 @@ def _other_language(words: Sequence[str], language: str) -> str:
         return complaint
     # a capital within a sentence may begin a name, which keeps its letters
     no_names = [word for at, word in enumerate(words) if not at or word == word.lower()]
-    strangers = {word for word in no_names if foreign_letters(word, language)}
+    strangers = {word for word in no_names if has_foreign_letters(word, language)}
     if len(strangers) > 1 and len(strangers) * 6 >= len(words):
         return complaint
     lower = [word.lower() for word in words]
-    rivals = [code for code in LANGUAGES if code != language and own_scripts(code) == own]
+    rivals = [code for code in LANGUAGES if code != language and scripts_of(code) == own]
     return complaint if any(_evidence(lower, rival, language) > 1 for rival in rivals) else ""
 
 
@@ -197,7 +197,7 @@ def _file_name(text: str, plain: str, original_filename: str) -> str:
     stem = _letters_only(_stem(original_filename))
     if stem and stem == _letters_only(text):
         return "it was the file's name"
-    given = re.search(r"\d", stem) and len(stem) > 4 and not file_words(original_filename)
+    given = re.search(r"\d", stem) and len(stem) > 4 and not filename_words(original_filename)
     if _FILE_NAME.search(plain) or (given and stem in _letters_only(plain)):
         return "it held a file name or an address"
     return "it was a file name" if " " not in text and text.count("-") > 1 and text.isascii() else ""
@@ -255,8 +255,8 @@ def _nonsense(plain: str, words: Sequence[str], language: str) -> str:
     seams = set() if language in _DENSE or language in UNSPACED else set(_SEAM.findall(plain))
     if len(seams) > 1 or _mixed(words, language) or _hard(words, language) > 1:
         return complaint
-    scripts = {script for word in words for script, count in letter_counts(word).items() if count}
-    if len(scripts - {"latin", *own_scripts(language)}) > 1:
+    scripts = {script for word in words for script, count in letters_by_script(word).items() if count}
+    if len(scripts - {"latin", *scripts_of(language)}) > 1:
         return complaint
     rules = rules_of(language)
     if rules.marks:
@@ -268,9 +268,9 @@ def _nonsense(plain: str, words: Sequence[str], language: str) -> str:
 
 def _mixed(words: Sequence[str], language: str) -> bool:
     """Whether a word is of two scripts; in East Asian writing Latin letters touch the others."""
-    allowed = {"latin", *own_scripts(language)} if language in _DENSE else set()
+    allowed = {"latin", *scripts_of(language)} if language in _DENSE else set()
     for word in words:
-        scripts = {script for script, count in letter_counts(word).items() if count}
+        scripts = {script for script, count in letters_by_script(word).items() if count}
         if len(scripts) > 1 and not scripts <= allowed:
             return True
     return False

@@ -6,7 +6,7 @@ decoded together, one token of each per step. So ten languages cost little more 
 
 Invariants: one thread at a time uses a `Llama`; whatever fails, sequence 0 is as it was or is read anew; nothing here
 opens a socket or writes to the terminal. What llama.cpp refuses becomes `ModelUnusable`. What makes it abort the
-process is found beforehand, in a child process (`vision/proof.py`).
+process is found beforehand, in a child process (`selftest.py`).
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Llama:
         self.tokens_written = 0
         self._library = library()
         self._low, self._mtmd = self._library.low, self._library.mtmd
-        self._threads = model.run.threads or physical_cores()
-        self._use_gpu = self._library.gpu and model.run.gpu_layers != 0
+        self._threads = model.run_options.threads or physical_cores()
+        self._use_gpu = self._library.gpu and model.run_options.gpu_layers != 0
         self._text: Any = None
         self._eyes: Any = None
         self._context: Any = None
         self._batch: Any = None
         # some models look at a whole picture at once: it must fit into one batch
-        self._batch_tokens = max(BATCH_TOKENS, model.talk.image_tokens)
+        self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
         self._context_tokens = self._context_sequences = 0
         self._prefix_end = 0
         self._stop: StopFlag | None = None
@@ -84,7 +84,7 @@ class Llama:
     def _load(self) -> None:
         low, mtmd, model = self._low, self._mtmd, self.model
         params = low.llama_model_default_params()
-        layers = model.run.gpu_layers
+        layers = model.run_options.gpu_layers
         params.n_gpu_layers = (999 if layers is None else layers) if self._use_gpu else 0
         # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
         params.use_extra_bufts = False
@@ -103,7 +103,7 @@ class Llama:
         eyes.print_timings = False
         eyes.warmup = False
         eyes.flash_attn_type = low.LLAMA_FLASH_ATTN_TYPE_AUTO
-        eyes.image_max_tokens = model.talk.image_tokens
+        eyes.image_max_tokens = model.chat.image_tokens
         self._on_node = low.ggml_backend_sched_eval_callback(self._at_node)
         eyes.cb_eval = self._on_node
         self._on_eyes_progress = mtmd.mtmd_progress_callback(lambda _part, _data: self._may_go_on())
@@ -340,11 +340,11 @@ class Llama:
 
     def _frame(self) -> tuple[str, str]:
         """What the model's chat template puts before and after a user's turn."""
-        low, talk = self._low, self.model.talk
-        if QUESTION in talk.template:
-            before, _, after = talk.template.partition(QUESTION)
-            return before, after + talk.answer_opening
-        template = talk.template.encode() or low.llama_model_chat_template(self._text, None)
+        low, chat = self._low, self.model.chat
+        if QUESTION in chat.template:
+            before, _, after = chat.template.partition(QUESTION)
+            return before, after + chat.answer_opening
+        template = chat.template.encode() or low.llama_model_chat_template(self._text, None)
         if not template:
             raise ModelUnusable(f"{self.model.name} has no chat template; name one with --template (chatml, gemma …).")
         turn = low.llama_chat_message(role=b"user", content=_SLOT.encode())
@@ -358,7 +358,7 @@ class Llama:
                 " name one that it knows with --template (chatml, gemma …)."
             )
         before, _, after = text.partition(_SLOT)
-        return before, after + talk.answer_opening
+        return before, after + chat.answer_opening
 
     def _tokens(self, text: str) -> list[int]:
         data = text.encode()

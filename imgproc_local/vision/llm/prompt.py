@@ -54,7 +54,7 @@ class Answer(Struct, frozen=True):
     alt_text: str
 
 
-def shared_text(words: Words, project_name: str) -> str:
+def shared_prompt(words: Words, project_name: str) -> str:
     """What follows the picture, the same for every language: what is wanted, and what the owner noted."""
     notes = [
         _note("Title", [*words.titles[:1]]),
@@ -73,13 +73,13 @@ def shared_text(words: Words, project_name: str) -> str:
     return INSTRUCTIONS + (NOTES + told if told else "")
 
 
-def language_text(language: str, complaint: str = "") -> str:
+def language_prompt(language: str, complaint: str = "") -> str:
     """The last line of the question; `complaint` says what was wrong with the answer before."""
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     return f"{again}Respond in {LANGUAGES[language].name}."
 
 
-def read_answer(written: str) -> Answer | None:
+def parse_answer(written: str) -> Answer | None:
     """The model's words, None where it did not finish them."""
     try:
         answer = msgspec.json.decode(written.encode(), type=Answer)
@@ -96,7 +96,7 @@ def _note(name: str, texts: Sequence[Text | str]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """`text` on one line without the marks of a chat: what a file says must never read as a turn of the talk."""
+    """`text` on one line without the marks of a chat: what a file says must never read as a turn of the chat."""
     text = _line(re.sub(r"[<>|\[\]{}]", " ", text))
     return text if len(text) <= MAX_NOTE_CHARS else text[:MAX_NOTE_CHARS].rsplit(" ", 1)[0] + "…"
 

@@ -1,8 +1,9 @@
-"""A model is proved before it is loaded into the service: once per model, build of llama.cpp and processor.
+"""Self-tests of models: each model runs once in a child process before the service loads it.
 
-What llama.cpp can't do it often says by ending the process: by a signal from the processor, by an assertion. So a
-child process loads the model, shows it a picture and lets it write, in bounded time. What came of it is kept beside the
-model's files. A failure is believed for an hour only, for it may have been the machine's and not the model's.
+llama.cpp ends the process when a model needs something that the build or the processor lacks: by a failed assertion, or
+by a signal such as SIGILL. The child loads the model and describes a test picture in limited time. The result is stored
+beside the model's files and is valid for one combination of model files, build of llama.cpp and processor. A failure
+is valid for one hour only, because a lack of memory, for example, is temporary.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from msgspec import Struct
 
 import imgproc_local
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
-from imgproc_local.vision.llm.cpu import processor_problem
+from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import MANIFEST_FILE, Manifest, read_json, write_json
 
@@ -33,21 +34,21 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
 POLL_S = 0.1
-FAILURE_KEPT_S = 3600
-NOT_INSTALLED = "llama-cpp-python is not installed: install imgproc-local[vision], see the README, A vision model."
+FAILURE_TTL_S = 3600
+NOT_INSTALLED = "llama-cpp-python is not installed: install imgproc-local[vision] (README, section “A vision model”)."
 
-CHILD_COMMAND = ("models", "prove-child")
-"""Followed by the model as JSON. It prints one line of JSON, a `Finding`."""
+CHILD_COMMAND = ("models", "self-test")
+"""Arguments of the child; the model as JSON follows them. The child prints one line of JSON, a `SelfTestResult`."""
 
 
-class Finding(Struct, frozen=True):
-    """What the child found: None where all is well."""
+class SelfTestResult(Struct, frozen=True):
+    """What the child process reports. `problem` is None when the model works."""
 
     problem: str | None = None
 
 
-class Proof(Struct, frozen=True):
-    """What is kept of a proof. `at` is in seconds since 1970."""
+class StoredResult(Struct, frozen=True):
+    """The content of a `selftest-….json` file. `at` is in seconds since 1970."""
 
     problem: str | None
     at: float
@@ -57,95 +58,78 @@ def llama_is_installed() -> bool:
     return importlib.util.find_spec("llama_cpp") is not None
 
 
-def proved(model: VisionModel) -> bool:
-    """Whether the model was shown to work with this build of llama.cpp on this processor."""
-    proof = _kept(model)
-    return proof is not None and proof.problem is None
+def passed_self_test(model: VisionModel) -> bool:
+    """Whether the model passed its self-test with this build of llama.cpp on this processor."""
+    stored = _load_result(model)
+    return stored is not None and stored.problem is None
 
 
 def known_problem(model: VisionModel) -> str | None:
-    """What was wrong when the model was last tried; None where all was well or it was never tried."""
-    proof = _kept(model)
-    return proof.problem if proof else None
+    """Why the last self-test failed; None if it passed or the model was never tested."""
+    stored = _load_result(model)
+    return stored.problem if stored else None
 
 
-def keep_problem(model: VisionModel, problem: str) -> None:
-    """Let the model not be loaded for the next hour: something was found that the proof did not look for."""
-    _keep(model, Proof(problem, time.time()))
+def record_problem(model: VisionModel, problem: str) -> None:
+    """Store a problem found outside the self-test, so that the service does not load the model for an hour."""
+    _store_result(model, StoredResult(problem, time.time()))
 
 
-def ensure_proved(
+def require_self_test(
     model: VisionModel,
     *,
     check_stop: Callable[[], None] = lambda: None,
-    again: bool = False,
+    retry: bool = False,
     command: Sequence[str] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """Prove the model in a child process unless that was done before. `again` looks anew where it failed.
+    """Run the self-test in a child process unless a stored result is valid. `retry` ignores a stored failure.
 
-    `check_stop` is called while the child works; what it raises ends the child. `command` is run in place of the
-    program's own.
+    `check_stop` is called while the child runs; an exception that it raises ends the child. `command` replaces the
+    program's own command line.
 
-    Raises: ModelUnusable, saying what is wrong; what `check_stop` raised.
+    Raises: ModelUnusable, with the problem; what `check_stop` raises.
     """
     if not llama_is_installed():
         raise ModelUnusable(NOT_INSTALLED)
     if problem := processor_problem():
-        raise ModelUnusable(problem)  # told at once and not kept: another processor may have the folder next
-    proof = _kept(model)
-    if proof is None or (proof.problem is not None and (again or time.time() - proof.at > FAILURE_KEPT_S)):
-        found = _ask_child(model, own_command() if command is None else command, timeout_s, check_stop)
-        proof = Proof(found, time.time())
-        _keep(model, proof)
-    if proof.problem is not None:
-        raise ModelUnusable(f"The model {model.name!r} does not work here: {proof.problem}")
+        # not stored: the models folder may be used on another processor next
+        raise ModelUnusable(problem)
+    result = _load_result(model)
+    if result is None or (result.problem is not None and (retry or time.time() - result.at > FAILURE_TTL_S)):
+        found = _run_child(model, own_command() if command is None else command, timeout_s, check_stop)
+        result = StoredResult(found, time.time())
+        _store_result(model, result)
+    if result.problem is not None:
+        raise ModelUnusable(f"The model {model.name!r} does not work here: {result.problem}")
 
 
 def own_command() -> list[str]:
-    """This program, as a command to start it again with."""
+    """The command line that starts this program's self-test of a model."""
     if getattr(sys, "frozen", False):
         return [sys.executable, *CHILD_COMMAND]
     return [sys.executable, "-m", "imgproc_local", *CHILD_COMMAND]
 
 
-def run_child(model: VisionModel, timeout_s: float = TIMEOUT_S) -> Finding:
-    """What the child does: it tries the model in its own process, which may end without an answer."""
-    import faulthandler
-
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash must not leave gigabytes behind
-    faulthandler.dump_traceback_later(timeout_s, exit=True)  # also where the parent is gone
-    from imgproc_local.vision.llm.trial import try_model
-
-    try:
-        try_model(model)
-    except ModelUnusable as error:
-        return Finding(error.message)
-    return Finding()
-
-
-def _ask_child(
+def _run_child(
     model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: Callable[[], None]
 ) -> str | None:
-    """The problem that the child had, None where it had none."""
+    """The problem that the child process reported or had, None if the model works."""
     arguments = [*command, msgspec.json.encode(model, enc_hook=str).decode()]
-    # from the package's own folder: `python -m` would take modules from any other one that it is started in
+    # `python -m` puts the working directory on sys.path first, so it must be the one that holds this package
     home = Path(imgproc_local.__file__).parents[1]
     try:
         child = subprocess.Popen(  # noqa: S603 - this program itself
             arguments,
             cwd=home,
-            # an assertion that fails is the last that is said then, not a debugger's trace of it
+            # ggml must not start a debugger for a backtrace: the failed assertion is then the last line on stderr
             env={**os.environ, "GGML_NO_BACKTRACE": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
     except OSError as error:
-        return f"the process that tries it can't be started ({error.strerror})."
+        return f"the test process can't be started ({error.strerror})."
     deadline = time.monotonic() + timeout_s
     with child:
         try:
@@ -157,27 +141,31 @@ def _ask_child(
                     try:
                         check_stop()
                     except StageTimedOut:
-                        # kept as a failure, or every picture would wait for it in vain
-                        return "it did not write a word in the time of one stage; `models verify` takes more."
+                        # stored as a failure, otherwise every picture would wait for the same timeout
+                        return (
+                            "it wrote no text within the time limit of a stage;"
+                            f" `models verify` allows {TIMEOUT_S:.0f} seconds."
+                        )
                     if time.monotonic() > deadline:
-                        return f"it did not write a word within {timeout_s:.0f} seconds."
+                        return f"it wrote no text within {timeout_s:.0f} seconds."
         finally:
             child.kill()
     return _problem(child.returncode, out, errors)
 
 
 def _problem(status: int, out: bytes, errors: bytes) -> str | None:
+    """The problem by the child's exit status and output, None if it reported that the model works."""
     lines = out.splitlines()
     if status == 0 and lines:
         try:
-            return msgspec.json.decode(lines[-1], type=Finding).problem
+            return msgspec.json.decode(lines[-1], type=SelfTestResult).problem
         except msgspec.MsgspecError:
-            log.warning("the proof of a model answered with %r", lines[-1][:200])
-    told = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
-    last = f" Its last words: {told[-1].strip()[:300]}" if told else ""
+            log.warning("a self-test printed %r, expected one line of JSON", lines[-1][:200])
+    messages = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
+    last = f" Its last message: {messages[-1].strip()[:300]}" if messages else ""
     if status < 0:
-        return f"it ended the process that tried it, by {_signal_name(-status)}.{last}"
-    return f"the process that tried it ended with {status} and without an answer.{last}"
+        return f"it crashed the test process with {_signal_name(-status)}.{last}"
+    return f"the test process exited with {status} and reported no result.{last}"
 
 
 def _signal_name(number: int) -> str:
@@ -187,23 +175,24 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _kept(model: VisionModel) -> Proof | None:
-    place = _place(model)
-    return read_json(place, Proof) if place else None
+def _load_result(model: VisionModel) -> StoredResult | None:
+    path = _result_path(model)
+    return read_json(path, StoredResult) if path else None
 
 
-def _keep(model: VisionModel, proof: Proof) -> None:
-    """Where it can't be written, as on a drive that may only be read, the model is proved anew at the next start."""
-    place = _place(model)
-    if place is None:
+def _store_result(model: VisionModel, result: StoredResult) -> None:
+    """If the file can't be written, on a read-only drive for example, the model is tested again at the next start."""
+    path = _result_path(model)
+    if path is None:
         return
     try:
-        write_json(place, proof)
+        write_json(path, result)
     except OSError as error:
-        log.warning("the proof of the model %s can't be kept (%s)", model.name, error.strerror)
+        log.warning("the self-test result of the model %s can't be stored (%s)", model.name, error.strerror)
 
 
-def _place(model: VisionModel) -> Path | None:
+def _result_path(model: VisionModel) -> Path | None:
+    """The result's file, named by a hash of everything that the result depends on; None without model files."""
     folder = model.text_path.parent
     manifest = read_json(folder / MANIFEST_FILE, Manifest)
     if manifest is None:
@@ -212,34 +201,34 @@ def _place(model: VisionModel) -> Path | None:
         stats = [path.stat() for path in (model.text_path, model.mmproj_path)]
     except OSError:
         return None
-    # a file that was written to since is another one, whatever its manifest says
+    # sizes and times as well: a file may have changed since the manifest's sums were computed
     written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     sums = (manifest.text.sha256, manifest.mmproj.sha256)
-    facts = (sums, written, model.talk, model.run, _llama_build(), _processor())
-    return folder / f"proof-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
+    facts = (sums, written, model.chat, model.run_options, _llama_build(), _processor())
+    return folder / f"selftest-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
 
 
 def _llama_build() -> list[object]:
-    """What changes with another version of llama-cpp-python, and with another build of the same one."""
+    """A fingerprint of the installed llama.cpp: its version, and sizes and times of its shared libraries."""
     try:
         version = importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError:  # in a frozen program
         version = ""
-    if getattr(sys, "frozen", False):  # a single file unpacks its libraries anew at every start
-        parts = [Path(sys.executable)]
+    if getattr(sys, "frozen", False):  # a one-file program unpacks its libraries at every start, with new times
+        libraries = [Path(sys.executable)]
     else:
-        found = importlib.util.find_spec("llama_cpp")
-        parts = sorted((Path(found.origin).parent / "lib").glob("*")) if found and found.origin else []
-    stats = [(part.name, part.stat()) for part in parts]
+        spec = importlib.util.find_spec("llama_cpp")
+        libraries = sorted((Path(spec.origin).parent / "lib").glob("*")) if spec and spec.origin else []
+    stats = [(path.name, path.stat()) for path in libraries]
     return [version, [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]]
 
 
 def _processor() -> list[str]:
-    """Its name and what it can do."""
+    """The processor's model, feature flags and number of cores."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    wanted = ("flags", "Features", "model name", "isa")
-    told = {line.split(":")[0].strip(): line for line in lines if line.split(":")[0].strip() in wanted}
-    return [platform.machine(), platform.processor(), str(os.cpu_count()), *told.values()]
+    fields = ("flags", "Features", "model name", "isa")
+    of_cpu = {line.split(":")[0].strip(): line for line in lines if line.split(":")[0].strip() in fields}
+    return [platform.machine(), platform.processor(), str(os.cpu_count()), *of_cpu.values()]

@@ -1,6 +1,6 @@
 """Which vision models are known: those of `catalogue.toml` in the package, and those of the settings file.
 
-An entry says where a model's two files are, what they are, and how the model is talked to. It is data only; nothing
+An entry says where a model's two files are, what they are, and how the model is prompted. It is data only; nothing
 here reads a model or opens a connection.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from imgproc_local.vision.models.model import Talk
+from imgproc_local.vision.models.model import ChatFormat
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 """A model's name is the name of a folder too, on every file system."""
@@ -53,8 +53,8 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.text.size_bytes + self.mmproj.size_bytes
 
     @property
-    def talk(self) -> Talk:
-        return Talk(self.image_tokens, self.template, self.answer_opening)
+    def chat(self) -> ChatFormat:
+        return ChatFormat(self.image_tokens, self.template, self.answer_opening)
 
 
 def read_catalogue(own: Mapping[str, Entry]) -> dict[str, Entry]:

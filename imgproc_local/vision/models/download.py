@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
-from imgproc_local.vision.models.install import Came, Prove, finish, manifest_of, sort_pair
+from imgproc_local.vision.models.install import Prove, StagedFile, finish, identify_pair, manifest_of
 from imgproc_local.vision.models.store import (
     CHUNK_BYTES,
     MANIFEST_FILE,
@@ -34,7 +34,7 @@ from imgproc_local.vision.models.store import (
     TEXT_FILE,
     Manifest,
     ModelFile,
-    Models,
+    ModelStore,
     Report,
     check_room,
     disk_errors,
@@ -60,14 +60,14 @@ class _Remote(Struct, frozen=True):
     commit: str
 
 
-def pull_model(models: Models, name: str, entry: Entry, prove: Prove, report: Report) -> Manifest:
+def pull_model(models: ModelStore, name: str, entry: Entry, prove: Prove, report: Report) -> Manifest:
     """Download a model and install it.
 
     Raises:
         ModelUnusable: the hub can't be reached or refuses, what came is not what it should be, or does not work here.
         StorageFailed, DataFolderBusy: the folder of models can't be written, or another command holds it.
     """
-    models.refuse_installed(name)
+    models.require_not_installed(name)
     with models.changing():
         files, manifest = _download(name, entry, models.partial_folder, report)
         with models.building() as built:
@@ -84,7 +84,7 @@ def pull_model(models: Models, name: str, entry: Entry, prove: Prove, report: Re
 
 def pull_to(folder: Path, name: str, entry: Entry, report: Report) -> Manifest:
     """Download a model into `folder`, which another machine's `import_model` takes. Raises as `pull_model`."""
-    carried = Models(folder)
+    carried = ModelStore(folder)
     with disk_errors(folder):
         foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")] if folder.exists() else []
     if foreign:
@@ -98,7 +98,7 @@ def pull_to(folder: Path, name: str, entry: Entry, report: Report) -> Manifest:
             shutil.rmtree(carried.partial_folder)
             write_json(folder / MANIFEST_FILE, manifest)
             fsync_folder(folder)
-    carried.forget_lock()
+    carried.remove_lock_file()
     return manifest
 
 
@@ -122,8 +122,8 @@ def _download(name: str, entry: Entry, into: Path, report: Report) -> tuple[tupl
                 f"{remote.listed.file} came damaged: its SHA-256 is {found}, and the hub tells {remote.sha256}."
                 " Nothing was installed; pull it again."
             )
-        came.append(Came(path, ModelFile(remote.listed.file, remote.size_bytes, found)))
-    first, second = sort_pair(came)
+        came.append(StagedFile(path, ModelFile(remote.listed.file, remote.size_bytes, found)))
+    first, second = identify_pair(came)
     manifest = manifest_of(name, entry, first.part, second.part, text.commit)
     return (first.path, second.path), manifest
 

@@ -30,7 +30,7 @@ from imgproc_local.vision.models.store import (
     TEXT_FILE,
     Manifest,
     ModelFile,
-    Models,
+    ModelStore,
     Report,
     check_room,
     disk_errors,
@@ -46,14 +46,14 @@ Prove = Callable[[VisionModel], None]
 """Makes sure that the model works here, keeping what it finds beside the files. Raises: ModelUnusable."""
 
 
-class Came(Struct, frozen=True):
+class StagedFile(Struct, frozen=True):
     """A GGUF file that was copied into the folder being built."""
 
     path: Path
     part: ModelFile
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ImportOptions(Struct, frozen=True, kw_only=True):
     """What the user asked of an import; None where he said nothing."""
 
     name: str | None = None
@@ -63,9 +63,9 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def import_model(
-    models: Models,
+    models: ModelStore,
     sources: Sequence[Path],
-    wanted: Wanted,
+    wanted: ImportOptions,
     catalogue: Mapping[str, Entry],
     prove: Prove,
     report: Report,
@@ -78,29 +78,33 @@ def import_model(
     """
     if wanted.name is not None:
         _checked_name(wanted.name)
-        models.refuse_installed(wanted.name)
+        models.require_not_installed(wanted.name)
     with models.changing(), models.building() as built:
         came, brought = _Taking(built, report).all_of(sources)
-        text, mmproj = sort_pair(came)
+        text, mmproj = identify_pair(came)
         _refuse_unnamed(wanted.sha256, (text.part, mmproj.part))
         manifest = _manifest(text.part, mmproj.part, brought, wanted, catalogue)
-        models.refuse_installed(manifest.name)
+        models.require_not_installed(manifest.name)
         finish(models, built, manifest, (text.path, mmproj.path), prove)
     return manifest
 
 
-def finish(models: Models, built: Path, manifest: Manifest, files: tuple[Path, Path], prove: Prove) -> None:
+def finish(models: ModelStore, built: Path, manifest: Manifest, files: tuple[Path, Path], prove: Prove) -> None:
     """Put checked files, text model first, that lie on the same drive, into `built`, prove the model and place it."""
     text, mmproj = files
     with disk_errors(models.folder):
         text.rename(built / TEXT_FILE)
         mmproj.rename(built / MMPROJ_FILE)
         write_json(built / MANIFEST_FILE, manifest)
-    prove(VisionModel(manifest.name, built / TEXT_FILE, built / MMPROJ_FILE, manifest.talk, run=models.run))
+    prove(
+        VisionModel(
+            manifest.name, built / TEXT_FILE, built / MMPROJ_FILE, manifest.chat, run_options=models.run_options
+        )
+    )
     models.place(built, manifest.name)
 
 
-def sort_pair(came: Sequence[Came]) -> tuple[Came, Came]:
+def identify_pair(came: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
     """The text model and its projector, told apart by their headers. Raises: ModelUnusable, where they are no pair."""
     headers = [read_header(one.path, one.part.file) for one in came]
     texts = [(one, header) for one, header in zip(came, headers, strict=True) if not header.is_projector]
@@ -141,7 +145,7 @@ def _refuse_unnamed(named: Sequence[str], parts: Sequence[ModelFile]) -> None:
 
 
 def _manifest(
-    text: ModelFile, mmproj: ModelFile, brought: Manifest | None, wanted: Wanted, catalogue: Mapping[str, Entry]
+    text: ModelFile, mmproj: ModelFile, brought: Manifest | None, wanted: ImportOptions, catalogue: Mapping[str, Entry]
 ) -> Manifest:
     """What the model is: by its own manifest, else by the catalogue, and by what the user said over both."""
     known = _known(text, mmproj, catalogue)
@@ -165,12 +169,12 @@ def _manifest(
         manifest = manifest_of(name, entry, text, mmproj)
     else:
         manifest = Manifest(name=name, text=text, mmproj=mmproj)
-    talk = manifest.talk
+    chat = manifest.chat
     if wanted.template is not None:
-        talk = msgspec.structs.replace(talk, template=wanted.template)
+        chat = msgspec.structs.replace(chat, template=wanted.template)
     if wanted.image_tokens is not None:
-        talk = msgspec.structs.replace(talk, image_tokens=wanted.image_tokens)
-    return msgspec.structs.replace(manifest, talk=talk)
+        chat = msgspec.structs.replace(chat, image_tokens=wanted.image_tokens)
+    return msgspec.structs.replace(manifest, chat=chat)
 
 
 def _known(text: ModelFile, mmproj: ModelFile, catalogue: Mapping[str, Entry]) -> str | None:
@@ -189,7 +193,7 @@ def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, rev
         name=name,
         text=text,
         mmproj=mmproj,
-        talk=entry.talk,
+        chat=entry.chat,
         origin=f"{entry.repository}@{revision or entry.revision}",
         licence=entry.licence,
         languages=entry.languages,
@@ -203,10 +207,10 @@ class _Taking:
     def __init__(self, into: Path, report: Report) -> None:
         self._into = into
         self._report = report
-        self._came: list[Came] = []
+        self._came: list[StagedFile] = []
         self._manifest: Manifest | None = None
 
-    def all_of(self, sources: Sequence[Path]) -> tuple[list[Came], Manifest | None]:
+    def all_of(self, sources: Sequence[Path]) -> tuple[list[StagedFile], Manifest | None]:
         for source in sources:
             if source.is_dir():
                 with _reading(source.name):
@@ -260,7 +264,7 @@ class _Taking:
     def _read_manifest(self, file: IO[bytes]) -> None:
         try:
             self._manifest = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=Manifest)
-            msgspec.convert(self._manifest.talk.image_tokens, ImageTokens)
+            msgspec.convert(self._manifest.chat.image_tokens, ImageTokens)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise ModelUnusable(f"The {MANIFEST_FILE} that came with the model can't be used: {error}.") from error
 
@@ -290,7 +294,7 @@ class _Taking:
             with disk_errors(self._into.parent):
                 out.flush()
                 os.fsync(out.fileno())
-        self._came.append(Came(target, ModelFile(name, size_bytes, digest.hexdigest())))
+        self._came.append(StagedFile(target, ModelFile(name, size_bytes, digest.hexdigest())))
 
 
 class _Measured:

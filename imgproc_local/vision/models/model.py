@@ -1,4 +1,4 @@
-"""Vision models as data: which two files one is made of, and how it is talked to."""
+"""Vision models as data: which two files one is made of, and how it is prompted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ QUESTION = "{question}"
 """Stands for the picture and the question in a template that is written out."""
 
 
-class Talk(Struct, frozen=True):
-    """How a model is talked to.
+class ChatFormat(Struct, frozen=True):
+    """How a model is prompted.
 
     `image_tokens` is the most that one picture may take, where the model's pictures vary in size. `template` is
     llama.cpp's name of a chat template, or a user's turn written out with `QUESTION` in it, or "" for the template
@@ -24,14 +24,14 @@ class Talk(Struct, frozen=True):
     answer_opening: str = ""
 
 
-class Run(Struct, frozen=True):
+class RunOptions(Struct, frozen=True):
     """On what of the machine a model runs: `threads` 0 is one per physical core, `gpu_layers` None is all there are."""
 
     threads: int = 0
     gpu_layers: int | None = None
 
 
-RUN = Run()
+DEFAULT_RUN_OPTIONS = RunOptions()
 
 
 class VisionModel(Struct, frozen=True):
@@ -43,6 +43,6 @@ class VisionModel(Struct, frozen=True):
     name: str
     text_path: Path
     mmproj_path: Path
-    talk: Talk = Talk()
+    chat: ChatFormat = ChatFormat()
     digest: str = ""
-    run: Run = RUN
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS

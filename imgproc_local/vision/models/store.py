@@ -1,7 +1,7 @@
 """The models that are installed: a folder of folders, one per model, in any place and on any drive.
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
-    NAME/proof-….json, NAME/grades.json                       what is known of it on this machine
+    NAME/selftest-….json, NAME/grades.json                    its test results on this machine
     in-use.json                                               which one describes
     .lock, .building-…, .removed-…, .partial/                 work in progress
 
@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import NAME
-from imgproc_local.vision.models.model import RUN, Run, Talk, VisionModel
+from imgproc_local.vision.models.model import DEFAULT_RUN_OPTIONS, ChatFormat, RunOptions, VisionModel
 
 MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
 GRADES_FILE, IN_USE_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
@@ -58,12 +58,12 @@ class ModelFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What a model is made of, where it came from (`origin`, "" where unknown) and how it is talked to."""
+    """What a model is made of, where it came from (`origin`, "" where unknown) and how it is prompted."""
 
     name: str
     text: ModelFile
     mmproj: ModelFile
-    talk: Talk = Talk()
+    chat: ChatFormat = ChatFormat()
     origin: str = ""
     licence: str = ""
     languages: str = ""
@@ -82,13 +82,15 @@ class _InUse(Struct, frozen=True):
     name: str
 
 
-class Models:
+class ModelStore:
     """The models below `folder`, which is made when the first one is installed."""
 
-    def __init__(self, folder: Path, run: Run = RUN, *, must_exist: bool = False) -> None:
+    def __init__(
+        self, folder: Path, run_options: RunOptions = DEFAULT_RUN_OPTIONS, *, must_exist: bool = False
+    ) -> None:
         """`must_exist` where the settings name the folder: then it is missing, not empty, if it is not there."""
         self.folder = folder
-        self.run = run
+        self.run_options = run_options
         self._must_exist = must_exist
 
     # ---- reading: no lock, at any time ----
@@ -131,7 +133,7 @@ class Models:
                     " Remove the model and install it anew."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
-        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.talk, digest, self.run)
+        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.run_options)
 
     def chosen(self) -> str:
         """The name that was chosen for use, `NO_MODEL` where that was chosen, "" where nothing was."""
@@ -164,7 +166,7 @@ class Models:
             self.folder.mkdir(exist_ok=True)
             write_json(self.folder / IN_USE_FILE, _InUse(name))
 
-    def keep_grades(self, name: str, grades: Mapping[str, float]) -> None:
+    def save_grades(self, name: str, grades: Mapping[str, float]) -> None:
         """Raises: ModelUnusable, StorageFailed."""
         self.manifest(name)
         with disk_errors(self.folder):
@@ -202,7 +204,7 @@ class Models:
                 self._sweep()
             yield
 
-    def forget_lock(self) -> None:
+    def remove_lock_file(self) -> None:
         """Remove the trace of `changing`, where the folder is to be carried away."""
         with disk_errors(self.folder):
             (self.folder / LOCK_FILE).unlink(missing_ok=True)
@@ -239,13 +241,13 @@ class Models:
         """
         with disk_errors(self.folder):
             fsync_folder(built)
-            self.refuse_installed(name)
+            self.require_not_installed(name)
             built.rename(self.folder / name)
             fsync_folder(self.folder)
         if not self.chosen():
             self.choose(name)
 
-    def refuse_installed(self, name: str) -> None:
+    def require_not_installed(self, name: str) -> None:
         """Raises: ModelUnusable, where the name is taken."""
         if (self.folder / name).exists():
             raise ModelUnusable(
@@ -268,7 +270,7 @@ def hash_file(path: Path, what: str, report: Report) -> str:
     return digest.hexdigest()
 
 
-def verify(models: Models, name: str, report: Report) -> None:
+def verify(models: ModelStore, name: str, report: Report) -> None:
     """Compare the files of a model with their SHA-256 at installation. Raises: ModelUnusable."""
     manifest = models.manifest(name)
     model = models.model(name)

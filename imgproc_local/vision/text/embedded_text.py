@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from imgproc_local.domain.image import Embedded, EmbeddedText
-from imgproc_local.vision.text.human_words import file_words, own_text
-from imgproc_local.vision.text.language import certain_language
+from imgproc_local.vision.text.human_words import filename_words, human_text
+from imgproc_local.vision.text.language import detect_language
 
 MAX_READ_ENTRIES = 50
 """More keywords or persons than these are not looked at: a few are told."""
@@ -39,12 +39,12 @@ class Words(Struct, frozen=True):
     file: tuple[str, ...]
 
 
-def own_words(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> Words:
+def collect_texts(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> Words:
     """The words of a picture; `position` is (latitude, longitude) in degrees where it may be told, else None."""
     captions = _texts(embedded.description)
     titles = _texts(embedded.title) + _texts(embedded.headline)
     located = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
-    places = [own_text(place) for place in located if place]
+    places = [human_text(place) for place in located if place]
     return Words(
         alt_text=_texts(embedded.alt_text),
         sentences=(
@@ -58,25 +58,25 @@ def own_words(embedded: Embedded, filename: str, position: tuple[float, float] |
         keywords=_texts(embedded.keywords[:MAX_READ_ENTRIES]),
         event=_texts(embedded.event),
         persons=tuple(
-            dict.fromkeys(name for person in embedded.persons[:MAX_READ_ENTRIES] if (name := own_text(person)))
+            dict.fromkeys(name for person in embedded.persons[:MAX_READ_ENTRIES] if (name := human_text(person)))
         ),
         places=tuple(dict.fromkeys(place for place in places if place)),
         # WGS 84 latitude and longitude, written the same in every language; four decimals are some ten metres
         position=(f"GPS {position[0]:.4f}, {position[1]:.4f}",) if position else (),
-        file=file_words(filename),
+        file=filename_words(filename),
     )
 
 
-def in_language(texts: Sequence[Text], language: str | None) -> str:
+def first_in_language(texts: Sequence[Text], language: str | None) -> str:
     """The first text in `language`, None for those of no known one; "" where there is none."""
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
 def _texts(embedded: Iterable[EmbeddedText]) -> tuple[Text, ...]:
     return tuple(
-        Text(text, _primary(entry.language) or certain_language(text))
+        Text(text, _primary(entry.language) or detect_language(text))
         for entry in embedded
-        if (text := own_text(entry.text))
+        if (text := human_text(entry.text))
     )
 
 

@@ -58,13 +58,13 @@ hero background bg icon logo avatar at am pm um à the a an of and und et de la 
 """Words that say nothing where they stand without others."""
 
 
-def own_text(text: str) -> str:
+def human_text(text: str) -> str:
     """`text` as a person wrote it: NFC, one line, no mark-up; "" where a camera or a program wrote it."""
     text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text[:MAX_READ_CHARS]))
     text = "".join(char for char in text if char.isspace() or not _unprintable(char))
     text = " ".join(text.split())
     rest = re.sub(r"[\W\d_]+", " ", _MACHINE_TEXTS.sub(" ", re.sub(r"[_\d]+", " ", text))).strip()
-    if not rest or (" " not in text and not file_words(text) and any(char.isdigit() for char in text)):
+    if not rest or (" " not in text and not filename_words(text) and any(char.isdigit() for char in text)):
         return ""
     return text
 
@@ -93,12 +93,12 @@ def shortened(text: str) -> str:
     return (cut[: cut.rfind(" ")] if " " in cut[100:] else cut).rstrip(" ,;:–-") + "…"
 
 
-def named_screenshot(filename: str) -> bool:
+def is_screenshot_name(filename: str) -> bool:
     """Whether a system's own screenshot stamp opens the name."""
     return _SCREENSHOT.match(unicodedata.normalize("NFC", filename).strip()) is not None
 
 
-def file_words(filename: str) -> tuple[str, ...]:
+def filename_words(filename: str) -> tuple[str, ...]:
     """The words in a file's name, as written; empty where it holds only a counter, a stamp, a hash or the like."""
     stem = unicodedata.normalize("NFC", unquote(filename)).strip()
     while (shorter := _EXTENSION.sub("", stem)) != stem:

@@ -79,7 +79,7 @@ _ONLY_LANGUAGE = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 _HINDI_WORDS = frozenset(("है", "हैं", "का", "की", "के", "में", "और", "पर", "को"))
 
 
-def certain_language(text: str) -> str | None:
+def detect_language(text: str) -> str | None:
     """The ISO 639-1 code of `text` where it is beyond doubt, else None."""
     letters = "".join(char for char in text if char.isalpha())
     if len(letters) < 2:
@@ -110,19 +110,19 @@ def function_words(language_code: str) -> frozenset[str]:
     return _words_of().get(language_code, frozenset())
 
 
-def own_scripts(language_code: str) -> tuple[str, ...]:
-    """The scripts that `language_code` is written in, by the names of `letter_counts`."""
+def scripts_of(language_code: str) -> tuple[str, ...]:
+    """The scripts that `language_code` is written in, by the names of `letters_by_script`."""
     return _OWN_SCRIPTS.get(language_code, ("latin",))
 
 
-def letter_counts(text: str) -> dict[str, int]:
+def letters_by_script(text: str) -> dict[str, int]:
     """How many letters of each script are in `text`; those of scripts that no language offered has are "other"."""
     letters = "".join(char for char in text if char.isalpha())
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
 
 
-def foreign_letters(text: str, language_code: str) -> bool:
+def has_foreign_letters(text: str, language_code: str) -> bool:
     """Whether a letter beyond a to z is in `text` that `language_code` doesn't write; False where none are listed."""
     own = _LETTERS.get(language_code)
     return own is not None and any(char.isalpha() and not char.isascii() and char not in own for char in text.lower())

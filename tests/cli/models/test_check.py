@@ -17,25 +17,25 @@ from imgproc_local.cli.models.check import stoppable
 from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.grading.probes import PROBES
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.support.installed import install
 from tests.support.tiny import MMPROJ, TEXT
 
 
 @pytest.fixture
-def models(program: Program) -> Models:
+def models(program: Program) -> ModelStore:
     """The tiny model, installed as users do."""
     result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
-    return Models(program.data / "models")
+    return ModelStore(program.data / "models")
 
 
 def doctor(program: Program) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(program.here("doctor", "--json").stdout)["checks"]}
 
 
-def test_a_check_grades_each_language_and_keeps_it(program: Program, models: Models) -> None:
+def test_a_check_grades_each_language_and_keeps_it(program: Program, models: ModelStore) -> None:
     assert doctor(program)["grades"]["advice"] == "`imgproc-local models check tiny` grades each language."
     result = program.here("models", "check", "tiny", "--languages", "de,es")
     assert result.exit_code == 0, result.stderr
@@ -57,7 +57,7 @@ def test_a_check_grades_each_language_and_keeps_it(program: Program, models: Mod
     assert told.endswith(f"{len(LANGUAGES) - 3} languages not checked")
 
 
-def test_json_tells_every_text_and_what_was_missed(program: Program, models: Models) -> None:
+def test_json_tells_every_text_and_what_was_missed(program: Program, models: ModelStore) -> None:
     [told] = program.here_json("models", "check", "tiny", "--languages", "en")
     assert told["language"] == "en"
     assert told["grade"].startswith("D ")
@@ -79,14 +79,14 @@ def test_json_tells_every_text_and_what_was_missed(program: Program, models: Mod
     ],
 )
 def test_a_bad_call_says_what_was_expected(program: Program, arguments: list[str], told: str) -> None:
-    install(Models(program.data / "models"), "tiny")
+    install(ModelStore(program.data / "models"), "tiny")
     result = program.here("models", "check", *arguments)
     assert result.exit_code == 2
     assert told in result.stderr
 
 
 def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
-    models = Models(program.data / "models")
+    models = ModelStore(program.data / "models")
     install(models, "broken")
     result = program.here("models", "check", "broken", "--languages", "en")
     assert result.exit_code == 2
@@ -105,7 +105,7 @@ def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
     assert "grades" not in found
 
 
-def test_a_check_that_takes_too_long_keeps_no_grade(program: Program, models: Models) -> None:
+def test_a_check_that_takes_too_long_keeps_no_grade(program: Program, models: ModelStore) -> None:
     result = program.here("models", "check", "tiny", "--timeout", "0.001")
     assert result.exit_code == 2
     assert "did not end within 0.001 minutes; no grade was kept" in result.stderr
@@ -138,7 +138,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
-def test_ctrl_c_ends_it_at_once_and_keeps_no_grade(program: Program, models: Models) -> None:
+def test_ctrl_c_ends_it_at_once_and_keeps_no_grade(program: Program, models: ModelStore) -> None:
     with program.start("models", "check", "tiny") as process:
         assert process.stderr is not None
         assert "describes" in process.stderr.readline()

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.vision.llm import selftest as proof
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.faults.server_process import ROOT, clean_environment, make_key, serving
 from tests.support import pictures
@@ -28,12 +28,12 @@ needs_tiny = pytest.mark.skipif(not TEXT.is_file(), reason="the tiny model is no
 @pytest.fixture
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without llama-cpp-python."""
-    monkeypatch.setattr(proof, "llama_is_installed", lambda: False)
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
 
 
 @pytest.fixture
-def models(program: Program) -> Models:
-    return Models(program.data / "models")
+def models(program: Program) -> ModelStore:
+    return ModelStore(program.data / "models")
 
 
 def listed(program: Program, **settings: object) -> dict[str, dict[str, Any]]:
@@ -74,13 +74,13 @@ def test_the_models_may_lie_on_another_drive(program: Program, tmp_path: Path, u
     pair = write_pair(tmp_path / "pair")
     drive = tmp_path / "drive" / "models"
     assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
-    assert Models(drive).names() == ["mine"]
+    assert ModelStore(drive).names() == ["mine"]
     assert listed(program, models_dir=drive)["mine"]["in_use"]
     assert "mine" not in listed(program)
 
 
 def test_the_setting_goes_before_the_choice_and_that_is_told(
-    program: Program, tmp_path: Path, models: Models, untried: None
+    program: Program, tmp_path: Path, models: ModelStore, untried: None
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
@@ -104,7 +104,7 @@ def test_the_setting_goes_before_the_choice_and_that_is_told(
     ],
 )
 def test_every_refusal_says_what_was_expected_and_changes_nothing(
-    program: Program, tmp_path: Path, models: Models, untried: None, arguments: tuple[str, ...], told: str
+    program: Program, tmp_path: Path, models: ModelStore, untried: None, arguments: tuple[str, ...], told: str
 ) -> None:
     install(models, "a")
     write_pair(tmp_path / "pair")
@@ -115,7 +115,7 @@ def test_every_refusal_says_what_was_expected_and_changes_nothing(
     check_folder(models, ["a"])
 
 
-def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models: Models, untried: None) -> None:
+def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models: ModelStore, untried: None) -> None:
     install(models, "a")
     install(models, "b", seed=1)
     path = models.folder / "a" / "mmproj.gguf"
@@ -148,7 +148,7 @@ def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_model_is_pulled_or_carried(
-    program: Program, tmp_path: Path, models: Models, untried: None, hub_settings: dict[str, object]
+    program: Program, tmp_path: Path, models: ModelStore, untried: None, hub_settings: dict[str, object]
 ) -> None:
     assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
     carried = program.here("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
@@ -164,7 +164,7 @@ def test_a_model_is_pulled_or_carried(
 
 
 def test_an_air_gapped_machine_downloads_nothing(
-    program: Program, models: Models, hub_settings: dict[str, object]
+    program: Program, models: ModelStore, hub_settings: dict[str, object]
 ) -> None:
     result = program.here("models", "pull", "small", air_gapped=True, **hub_settings)
     assert result.exit_code == 2
@@ -173,14 +173,16 @@ def test_an_air_gapped_machine_downloads_nothing(
     assert not models.folder.exists()
 
 
-def test_a_model_that_llama_cpp_can_not_load_is_not_installed(program: Program, tmp_path: Path, models: Models) -> None:
+def test_a_model_that_llama_cpp_can_not_load_is_not_installed(
+    program: Program, tmp_path: Path, models: ModelStore
+) -> None:
     result = program.here("models", "import", *write_pair(tmp_path / "pair"), "--name", "b")
     assert result.exit_code == 2
     assert "does not work here" in result.stderr
     check_folder(models, [])
 
 
-def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, models: Models) -> None:
+def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, models: ModelStore) -> None:
     install(models, "broken")
     key = make_key(program.data)
     with serving(program.data) as server:
@@ -201,7 +203,7 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
 
 
 @needs_tiny
-def test_the_tiny_model_is_proved_when_it_is_imported(program: Program, models: Models) -> None:
+def test_the_tiny_model_is_proved_when_it_is_imported(program: Program, models: ModelStore) -> None:
     result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     assert "Trying tiny in a process of its own" in result.stderr
@@ -226,7 +228,7 @@ def watched(program: Program, watch: Path, *arguments: object) -> subprocess.Com
     )
 
 
-def test_importing_and_verifying_open_no_connection(program: Program, tmp_path: Path, models: Models) -> None:
+def test_importing_and_verifying_open_no_connection(program: Program, tmp_path: Path, models: ModelStore) -> None:
     watch = tmp_path / "watch"
     if TEXT.is_file():
         assert watched(program, watch, "models", "import", TEXT, MMPROJ, "--name", "a").returncode == 0

@@ -11,8 +11,8 @@ import pytest
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.facts.colours import NAMES
-from imgproc_local.vision.facts.phrases import Phrases, Said, phrases, sentence, slug_words
-from imgproc_local.vision.facts.pixels import Looks
+from imgproc_local.vision.facts.phrases import Mentions, Phrases, phrases, sentence, slug_words
+from imgproc_local.vision.facts.pixels import PixelFacts
 
 KINDS = ("photograph", "photograph_bw", "graphic", "screenshot", "picture", "picture_bw", "animation", "empty")
 SHAPES = ("portrait", "landscape", "square", "panorama")
@@ -31,31 +31,33 @@ SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
 }
 
 LOOKS = [
-    Looks("photograph", colours=("dark_green", "grey"), shape="portrait"),
-    Looks("photograph", colours=("pink",), shape="landscape"),
-    Looks("photograph", black_and_white=True, shape="square"),
-    Looks("graphic", colours=("white", "dark_blue"), transparent_areas=True),
-    Looks("screenshot", colours=("light_grey",)),
-    Looks("picture", many_colours=True, shape="landscape"),
-    Looks("picture", colours=("olive", "light_blue"), shape="panorama"),
-    Looks("picture", black_and_white=True),
-    Looks("picture"),
-    Looks("picture", empty=True),
+    PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait"),
+    PixelFacts("photograph", colours=("pink",), shape="landscape"),
+    PixelFacts("photograph", black_and_white=True, shape="square"),
+    PixelFacts("graphic", colours=("white", "dark_blue"), transparent_areas=True),
+    PixelFacts("screenshot", colours=("light_grey",)),
+    PixelFacts("picture", many_colours=True, shape="landscape"),
+    PixelFacts("picture", colours=("olive", "light_blue"), shape="panorama"),
+    PixelFacts("picture", black_and_white=True),
+    PixelFacts("picture"),
+    PixelFacts("picture", empty=True),
     *(
-        Looks("animation", colours=("orange", "purple"), length_ms=length)
+        PixelFacts("animation", colours=("orange", "purple"), length_ms=length)
         for length in (40, 500, 1000, 1500, 3000, 71_000)
     ),
 ]
 WORDS = [
-    Said(),
-    Said(taken=(2023, 7)),
-    Said(file_words="sunset harbour", taken=(1999, 2)),
-    Said(keywords="harbour, boats"),
-    Said(
+    Mentions(),
+    Mentions(taken=(2023, 7)),
+    Mentions(filename_words="sunset harbour", taken=(1999, 2)),
+    Mentions(keywords="harbour, boats"),
+    Mentions(
         quote="Abend am Hafen", persons=("Ada Lovelace", "Grace Hopper"), places=("Lisbon", "Portugal"), taken=(2020, 9)
     ),
-    Said(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
-    Said(quote="q" * 80, keywords="k" * 120, file_words="f" * 80, places=("Place " * 15 + "D.C.",), taken=(2020, 12)),
+    Mentions(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
+    Mentions(
+        quote="q" * 80, keywords="k" * 120, filename_words="f" * 80, places=("Place " * 15 + "D.C.",), taken=(2020, 12)
+    ),
 ]
 
 
@@ -90,7 +92,7 @@ def test_every_sentence_is_clean_and_within_its_length(code: str) -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> None:
     for looks, taken in itertools.product(LOOKS, (None, (2023, 7))):
-        text = sentence(code, looks, Said(taken=taken))
+        text = sentence(code, looks, Mentions(taken=taken))
         for char in filter(str.isalpha, text):
             name = unicodedata.name(char)
             if code == "ja":
@@ -103,7 +105,7 @@ def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> N
 def test_a_sentence_opens_with_a_capital_and_ends_as_sentences_do(code: str) -> None:
     end = {"ja": "。", "zh": "。", "hi": "।", "th": ""}.get(code, ".")
     for looks in LOOKS:
-        text = sentence(code, looks, Said(taken=(2021, 3)))
+        text = sentence(code, looks, Mentions(taken=(2021, 3)))
         assert text.endswith(end), text
         assert text[0] == text[0].upper(), text
 
@@ -116,8 +118,8 @@ def test_a_plain_picture_stays_below_the_normal_length(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
-    assert len({sentence(code, Looks("picture", colours=(name,)), Said()) for name in NAMES}) == len(NAMES)
-    months = {sentence(code, Looks("photograph"), Said(taken=(2023, month))) for month in range(1, 13)}
+    assert len({sentence(code, PixelFacts("picture", colours=(name,)), Mentions()) for name in NAMES}) == len(NAMES)
+    months = {sentence(code, PixelFacts("photograph"), Mentions(taken=(2023, month))) for month in range(1, 13)}
     assert len(months) == 12
     year = {"th": "2566"}.get(code, "2023")
     assert all(year in text for text in months)
@@ -125,8 +127,10 @@ def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_names_stay_as_they_are_written(code: str) -> None:
-    said = Said(quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), file_words="red Boat")
-    text = sentence(code, Looks("photograph", colours=("blue",)), said)
+    said = Mentions(
+        quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), filename_words="red Boat"
+    )
+    text = sentence(code, PixelFacts("photograph", colours=("blue",)), said)
     for name in ("iPhone at dusk", "iva van Dijk", "’s-Hertogenbosch"):
         assert name in text, text
 
@@ -134,9 +138,9 @@ def test_names_stay_as_they_are_written(code: str) -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_quotations_stand_in_the_languages_marks(code: str) -> None:
     opening, closing = phrases(code).quotes
-    text = sentence(code, Looks("picture"), Said(quote="Dusk"))
+    text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
     assert f"{opening}Dusk{closing}" in text
-    assert f"{opening}red boat{closing}" in sentence(code, Looks("picture"), Said(file_words="red boat"))
+    assert f"{opening}red boat{closing}" in sentence(code, PixelFacts("picture"), Mentions(filename_words="red boat"))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -144,15 +148,15 @@ def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
     for looks in LOOKS:
         for word in slug_words(code, looks, None):
             assert make_slug(word, code), (code, word)
-    names = {make_slug(slug_words(code, Looks("picture", colours=(name,)), None)[1], code) for name in NAMES}
+    names = {make_slug(slug_words(code, PixelFacts("picture", colours=(name,)), None)[1], code) for name in NAMES}
     assert len(names) >= len(NAMES) - 1, names
 
 
 def test_what_is_least_telling_goes_first_when_a_sentence_grows_long() -> None:
-    looks = Looks("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
-    said = Said(file_words="a rather long name of a file that somebody really typed in", taken=(2023, 7))
+    looks = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
+    said = Mentions(filename_words="a rather long name of a file that somebody really typed in", taken=(2023, 7))
     text = sentence("en", looks, said)
-    assert said.file_words in text
+    assert said.filename_words in text
     assert "transparent" not in text
     assert "portrait" not in text
 
@@ -184,7 +188,7 @@ def test_what_is_least_telling_goes_first_when_a_sentence_grows_long() -> None:
     ],
 )
 def test_a_month_stands_in_the_form_its_sentence_needs(code: str, month: int, part: str) -> None:
-    assert part in sentence(code, Looks("photograph"), Said(taken=(2023, month)))
+    assert part in sentence(code, PixelFacts("photograph"), Mentions(taken=(2023, month)))
 
 
 @pytest.mark.parametrize(
@@ -197,6 +201,6 @@ def test_a_month_stands_in_the_form_its_sentence_needs(code: str, month: int, pa
     ],
 )
 def test_a_length_follows_the_plural_rules(code: str, one: str, three: str) -> None:
-    texts = [sentence(code, Looks("animation", length_ms=length), Said()) for length in (1000, 3000)]
+    texts = [sentence(code, PixelFacts("animation", length_ms=length), Mentions()) for length in (1000, 3000)]
     assert one in texts[0]
     assert three in texts[1]

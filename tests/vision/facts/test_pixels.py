@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.vision.facts.pixels import Looks, look
+from imgproc_local.vision.facts.pixels import PixelFacts, look
 
 SIZE = (320, 240)
 
@@ -22,11 +22,11 @@ def seen(
     alpha: float = 1.0,
     frames: int = 1,
     orientation: int = 1,
-) -> Looks:
+) -> PixelFacts:
     width, height = picture.size
     stored = (height, width) if orientation >= 5 else (width, height)
     info = ImageInfo(format_, *stored, frames=frames, orientation=orientation, has_alpha=alpha < 1, duration_ms=900)
-    return look(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, named_screenshot=named)
+    return look(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, is_screenshot_name=named)
 
 
 def noisy(picture: Image.Image, strength: int = 24) -> Image.Image:
@@ -173,7 +173,7 @@ def test_a_cut_out_photograph_is_no_graphic_for_the_flat_area_around_it() -> Non
 
 
 def test_a_wholly_transparent_picture_has_nothing_else_to_tell() -> None:
-    assert seen(Image.new("RGB", SIZE, "white"), alpha=0.0) == Looks("picture", empty=True)
+    assert seen(Image.new("RGB", SIZE, "white"), alpha=0.0) == PixelFacts("picture", empty=True)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ import pytest
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.grading.check import LANGUAGES_AT_ONCE, Result, check, claimed_languages, grade
-from imgproc_local.vision.grading.grade import grade_text
+from imgproc_local.vision.grading.check import LANGUAGES_AT_ONCE, Result, check, grade, languages_in_claim
+from imgproc_local.vision.grading.grade import format_grade
 from imgproc_local.vision.grading.probes import AREAS, PROBES
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import language_text
+from imgproc_local.vision.llm.prompt import language_prompt
 from tests.support import tiny
 
 GOOD = {
@@ -66,7 +66,7 @@ class Writer:
 
     def __init__(self, write_one: Callable[[str, str], str] | None = None) -> None:
         self._write_one = write_one or (lambda probe, language: answer(GOOD[language][probe]))
-        self._languages = {language_text(code): code for code in LANGUAGES}
+        self._languages = {language_prompt(code): code for code in LANGUAGES}
         self._probes = {probe.draw().rgb: probe.name for probe in PROBES}
         self.read_tails: list[list[str]] = []
         self.groups: list[tuple[str, list[str]]] = []
@@ -211,7 +211,7 @@ def test_a_stop_is_heeded_and_a_failing_model_is_no_grade() -> None:
     ],
 )
 def test_the_languages_that_a_card_names_are_those_checked(claim: str, languages: tuple[str, ...]) -> None:
-    assert claimed_languages(claim) == languages
+    assert languages_in_claim(claim) == languages
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_the_languages_that_a_card_names_are_those_checked(claim: str, languages
     ],
 )
 def test_a_grade_is_a_letter_and_the_share(share: float, text: str) -> None:
-    assert grade_text(share) == text
+    assert format_grade(share) == text
 
 
 def test_the_tiny_model_knows_its_shapes_and_nothing_else() -> None:

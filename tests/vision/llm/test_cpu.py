@@ -12,9 +12,9 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm import cpu as processor
 from imgproc_local.vision.llm.cpu import NEEDED, processor_problem
 from imgproc_local.vision.llm.library import Library
-from imgproc_local.vision.llm.selftest import ensure_proved, known_problem
-from imgproc_local.vision.models.status import in_use
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.llm.selftest import known_problem, require_self_test
+from imgproc_local.vision.llm.status import model_status
+from imgproc_local.vision.models.store import ModelStore
 from tests.support.installed import install
 
 HASWELL = "flags\t\t: fpu sse4_2 avx f16c fma avx2 bmi1 bmi2\n"
@@ -79,16 +79,16 @@ def test_both_say_the_same_of_this_processor() -> None:
 
 
 def test_without_avx2_a_model_is_refused_in_words_before_anything_is_loaded(
-    cpuinfo: Path, models: Models, tmp_path: Path
+    cpuinfo: Path, models: ModelStore, tmp_path: Path
 ) -> None:
     cpuinfo.write_text(NEHALEM)
     install(models, "a")
     models.choose("a")
     ran = tmp_path / "ran"
     with pytest.raises(ModelUnusable, match="needs a processor with AVX2"):
-        ensure_proved(models.model("a"), command=["touch", str(ran)])
+        require_self_test(models.model("a"), command=["touch", str(ran)])
     with pytest.raises(ModelUnusable, match="needs a processor with AVX2"):
         Library()
     assert not ran.exists()
     assert known_problem(models.model("a")) is None
-    assert "needs a processor with AVX2" in (in_use(models, "").problem or "")
+    assert "needs a processor with AVX2" in (model_status(models, "").problem or "")

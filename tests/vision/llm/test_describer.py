@@ -15,7 +15,7 @@ from imgproc_local.domain.result import Source, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_text
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
 from imgproc_local.vision.models.model import VisionModel
 from tests.support import tiny
 
@@ -58,7 +58,7 @@ class Writer:
         self.seeds.append(seed)
         written = []
         for tail in tails:
-            code = next(code for code in self.answers if tail.endswith(language_text(code)))
+            code = next(code for code in self.answers if tail.endswith(language_prompt(code)))
             answers = self.answers[code]
             written.append(answers.pop(0) if len(answers) > 1 else answers[0])
         return written
@@ -93,7 +93,7 @@ def test_a_good_answer_is_told_as_the_models() -> None:
 def test_all_languages_are_asked_at_once() -> None:
     writer = Writer(en=BARN, de=BARN_DE)
     described(writer, "de en")
-    assert writer.tails == [[language_text("de"), language_text("en")]]
+    assert writer.tails == [[language_prompt("de"), language_prompt("en")]]
     assert writer.seeds == [None]
 
 
@@ -163,7 +163,7 @@ def test_a_persons_alt_text_stands_and_its_language_is_not_asked() -> None:
     assert german.seo_alt_text == "Unsere alte Scheune im Winter."
     assert german.source == Source.EMBEDDED
     assert english.source == Source.VISION
-    assert writer.tails == [[language_text("en")]]
+    assert writer.tails == [[language_prompt("en")]]
 
 
 def test_where_a_person_wrote_all_of_it_no_model_is_loaded() -> None:

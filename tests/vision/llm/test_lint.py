@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.llm.lint import fault, filename_fault, tidied
-from imgproc_local.vision.llm.prompt import Answer, language_text
-from imgproc_local.vision.text.language import own_scripts
+from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer, filename_problem
+from imgproc_local.vision.llm.prompt import Answer, language_prompt
+from imgproc_local.vision.text.language import scripts_of
 
 GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
 
 
 def verdict(text: str, language: str, original_filename: str = "", noted: str = "") -> str | None:
     """What is wrong with `text` after it was made tidy."""
-    answer = tidied(Answer("some-file-name", text), language)
-    return fault(answer, language, original_filename=original_filename, noted=noted)
+    answer = clean_answer(Answer("some-file-name", text), language)
+    return alt_text_problem(answer, language, original_filename=original_filename, noted=noted)
 
 
 # --- what must pass
@@ -30,9 +30,9 @@ def verdict(text: str, language: str, original_filename: str = "", noted: str = 
 def test_good_alt_texts_pass_unchanged_but_for_a_full_stop(language: str) -> None:
     assert len(GOOD[language]) >= 10
     for text in GOOD[language]:
-        tidy = tidied(Answer("some-file-name", text), language)
+        tidy = clean_answer(Answer("some-file-name", text), language)
         assert tidy.alt_text.rstrip(".。।") == text.rstrip(".。।")
-        assert fault(tidy, language) is None, text
+        assert alt_text_problem(tidy, language) is None, text
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_other_scripts_are_always_told_and_other_languages_mostly() -> None:
             if other == language:
                 continue
             refused = [text for text in texts if verdict(text, language)]
-            if not set(own_scripts(other)) & set(own_scripts(language)):
+            if not set(scripts_of(other)) & set(scripts_of(language)):
                 assert refused == texts, (other, language)
             asked += len(texts)
             caught += len(refused)
@@ -157,7 +157,7 @@ OPENERS = {
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_text_that_speaks_of_the_picture_is_refused_as_it_stands(language: str) -> None:
     for text in OPENERS[language].split("|"):
-        complaint = fault(Answer("some-file-name", text), language) or ""
+        complaint = alt_text_problem(Answer("some-file-name", text), language) or ""
         assert re.match('it (began with|ended in) "', complaint), (text, complaint)
         told = complaint.split('"')[1]
         assert told.casefold() in text.replace("’", "'").casefold()
@@ -199,9 +199,9 @@ def test_a_text_that_speaks_of_the_picture_is_refused_as_it_stands(language: str
     ],
 )
 def test_what_surrounds_the_words_is_mended(language: str, text: str, mended: str) -> None:
-    tidy = tidied(Answer("dog-on-beach", text), language)
+    tidy = clean_answer(Answer("dog-on-beach", text), language)
     assert tidy == Answer("dog-on-beach", mended)
-    assert fault(tidy, language) is None
+    assert alt_text_problem(tidy, language) is None
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_what_surrounds_the_words_is_mended(language: str, text: str, mended: st
     ],
 )
 def test_an_opener_that_holds_its_words_in_a_case_is_left_and_refused(language: str, text: str) -> None:
-    tidy = tidied(Answer("some-file-name", text), language)
+    tidy = clean_answer(Answer("some-file-name", text), language)
     assert tidy.alt_text == text
-    assert (fault(tidy, language) or "").startswith("it began with")
+    assert (alt_text_problem(tidy, language) or "").startswith("it began with")
 
 
 # --- emptiness, length, file names, form
@@ -312,7 +312,7 @@ LONG = "A woman in a yellow coat leads two small dogs past a row of old brick ho
     ],
 )
 def test_a_cut_sentence_is_told_and_gets_no_full_stop(language: str, text: str) -> None:
-    assert tidied(Answer("some-file-name", text), language).alt_text == text
+    assert clean_answer(Answer("some-file-name", text), language).alt_text == text
     assert verdict(text, language) == "the sentence was cut off"
 
 
@@ -389,7 +389,7 @@ def test_words_of_no_language_are_told(language: str, text: str) -> None:
     ],
 )
 def test_telling_words_make_a_file_name(language: str, filename: str) -> None:
-    assert filename_fault(filename, language, original_filename="IMG_1234.JPG") is None
+    assert filename_problem(filename, language, original_filename="IMG_1234.JPG") is None
 
 
 @pytest.mark.parametrize(
@@ -408,13 +408,13 @@ def test_telling_words_make_a_file_name(language: str, filename: str) -> None:
     ],
 )
 def test_words_that_name_nothing_are_refused_as_a_file_name(language: str, filename: str, complaint: str) -> None:
-    assert filename_fault(filename, language, original_filename="IMG_1234.JPG") == complaint
+    assert filename_problem(filename, language, original_filename="IMG_1234.JPG") == complaint
 
 
 def test_every_complaint_reads_as_part_of_the_question() -> None:
     texts = ["", "Barn.", "A red barn in the", "Image of barns", "IMG_1.JPG", "Ein rotes Haus am See.", "ha ha ha ha"]
     for text in texts:
-        complaint = fault(Answer("some-file-name", text), "en") or ""
+        complaint = alt_text_problem(Answer("some-file-name", text), "en") or ""
         assert re.match(r"(it|the sentence) was |it (began|held|ended|repeated)", complaint)
         assert not complaint.endswith(".")
-        assert f"was refused: {complaint}. " in language_text("en", complaint)
+        assert f"was refused: {complaint}. " in language_prompt("en", complaint)

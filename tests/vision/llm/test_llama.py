@@ -15,13 +15,13 @@ import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_text, read_answer
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt, parse_answer
+from imgproc_local.vision.llm.selftest_child import describe_test_image
 from imgproc_local.vision.llm.stop import StopFlag
-from imgproc_local.vision.llm.trial import try_model
-from imgproc_local.vision.models.model import Talk, VisionModel
+from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
 
-TAILS = [language_text(language) for language in tiny.LANGUAGES]
+TAILS = [language_prompt(language) for language in tiny.LANGUAGES]
 
 
 def go_on() -> None:
@@ -110,13 +110,13 @@ def test_other_pictures_get_other_words(llama: Llama) -> None:
 def test_a_seed_draws_the_same_again_and_keeps_to_the_grammar(llama: Llama) -> None:
     drawn = [written(llama, scene_pixels(number), TAILS, seed=7) for number in range(3)]
     assert drawn == [written(llama, scene_pixels(number), TAILS, seed=7) for number in range(3)]
-    assert all(read_answer(text) for texts in drawn for text in texts)
+    assert all(parse_answer(text) for texts in drawn for text in texts)
 
 
 @pytest.mark.parametrize("size_px", [(1, 1), (1024, 3), (3, 1024), (1024, 1024)])
 def test_pictures_of_any_shape_are_taken(llama: Llama, size_px: tuple[int, int]) -> None:
     width, height = size_px
-    assert read_answer(written(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), TAILS[:1])[0])
+    assert parse_answer(written(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), TAILS[:1])[0])
 
 
 def test_more_languages_than_before_find_room(llama: Llama) -> None:
@@ -280,7 +280,7 @@ def test_what_llama_cpp_refuses_is_told_without_a_path(tmp_path: Path, text: str
 
 
 def test_an_unknown_chat_template_is_told() -> None:
-    model = VisionModel("tiny", tiny.TEXT, tiny.MMPROJ, Talk(template="of nobody"))
+    model = VisionModel("tiny", tiny.TEXT, tiny.MMPROJ, ChatFormat(template="of nobody"))
     with pytest.raises(ModelUnusable, match="does not know the chat template"):
         Llama(model)
 
@@ -292,12 +292,12 @@ def test_a_grammar_that_does_not_parse_is_told_instead_of_ending_the_process(mon
 
 
 def test_trying_a_model_passes_where_it_works() -> None:
-    try_model(tiny.tiny_model())
+    describe_test_image(tiny.tiny_model())
 
 
 def test_an_answer_without_end_is_cut(llama: Llama) -> None:
     llama.read(scene_pixels(1), INSTRUCTIONS, TAILS[:1], go_on)
-    assert read_answer(llama.write(TAILS[:1], go_on, most_tokens=5)[0]) is None
+    assert parse_answer(llama.write(TAILS[:1], go_on, most_tokens=5)[0]) is None
 
 
 def test_numpy_is_not_loaded() -> None:

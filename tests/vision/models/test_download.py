@@ -17,8 +17,8 @@ from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.vision.models import download as pull
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.download import pull_model, pull_to
-from imgproc_local.vision.models.install import Wanted, import_model
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.models.install import ImportOptions, import_model
+from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import gguf, projector, text_model
 from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
 from tests.support.installed import check_folder, unseen, untried
@@ -56,14 +56,14 @@ def entry(text_sha256: str = "", **changes: Any) -> Entry:
     return Entry(**(fields | changes))
 
 
-def refused(models: Models, **changes: Any) -> str:
+def refused(models: ModelStore, **changes: Any) -> str:
     with pytest.raises(ModelUnusable) as caught:
         pull_model(models, "a", entry(**changes), untried, unseen)
     check_folder(models, [])
     return caught.value.message
 
 
-def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: Models) -> None:
+def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: ModelStore) -> None:
     seen: list[tuple[str, int, int]] = []
     manifest = pull_model(models, "a", entry(), untried, lambda *told: seen.append(told))
     model = models.model("a")
@@ -71,7 +71,7 @@ def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: Models) -> 
     assert model.mmproj_path.read_bytes() == MMPROJ
     assert manifest.text.sha256 == sha256(TEXT)
     assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
-    assert (manifest.licence, model.talk.image_tokens) == ("MIT", 33)
+    assert (manifest.licence, model.chat.image_tokens) == ("MIT", 33)
     assert models.chosen() == "a"
     check_folder(models, ["a"])
     assert list(models.partial_folder.iterdir()) == []
@@ -80,7 +80,7 @@ def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: Models) -> 
     assert len(steps) > 4, "the progress moves"
 
 
-def test_only_what_is_needed_is_asked_for_and_the_token_stays_with_the_hub(hub: Hub, models: Models) -> None:
+def test_only_what_is_needed_is_asked_for_and_the_token_stays_with_the_hub(hub: Hub, models: ModelStore) -> None:
     pull_model(models, "a", entry(), untried, unseen)
     asked = [(method, path) for method, path, _ in hub.requests]
     place = f"/{REPOSITORY}/resolve"
@@ -96,14 +96,14 @@ def test_only_what_is_needed_is_asked_for_and_the_token_stays_with_the_hub(hub: 
         assert ("hf_secret" in headers.get("authorization", "")) == (not path.startswith("/store/")), path
 
 
-def test_a_connection_that_breaks_goes_on_where_it_stopped(hub: Hub, models: Models) -> None:
+def test_a_connection_that_breaks_goes_on_where_it_stopped(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, MEGABYTE]
     pull_model(models, "a", entry(), untried, unseen)
     assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: Models) -> None:
+def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     assert "goes on where it stopped" in refused(models)
     assert [path.stat().st_size for path in models.partial_folder.iterdir()] == [2 * MEGABYTE]
@@ -115,14 +115,14 @@ def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: Models
     check_folder(models, ["a"])
 
 
-def test_a_server_that_knows_no_ranges_sends_everything_again(hub: Hub, models: Models) -> None:
+def test_a_server_that_knows_no_ranges_sends_everything_again(hub: Hub, models: ModelStore) -> None:
     hub.knows_ranges = False
     hub.cut_after = [2 * MEGABYTE]
     pull_model(models, "a", entry(), untried, unseen)
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, models: Models) -> None:
+def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     refused(models)
     hub.cut_after = []
@@ -140,7 +140,7 @@ def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, m
     ],
 )
 def test_bytes_that_are_not_those_that_the_hub_told_are_thrown_away(
-    hub: Hub, models: Models, sent: bytes, told: str
+    hub: Hub, models: ModelStore, sent: bytes, told: str
 ) -> None:
     hub.sent = {"T.gguf": sent}
     assert told in refused(models)
@@ -149,7 +149,7 @@ def test_bytes_that_are_not_those_that_the_hub_told_are_thrown_away(
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: Models) -> None:
+def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: ModelStore) -> None:
     assert "expected was 000" in refused(models, text_sha256="0" * 64)
     assert hub.ranges() == []
     pull_model(models, "a", entry(text_sha256=sha256(TEXT)), untried, unseen)
@@ -170,14 +170,14 @@ def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: 
         ((500, ""), "answered with 500"),
     ],
 )
-def test_what_the_hub_refuses_is_told(hub: Hub, models: Models, refusal: tuple[int, str], told: str) -> None:
+def test_what_the_hub_refuses_is_told(hub: Hub, models: ModelStore, refusal: tuple[int, str], told: str) -> None:
     hub.refusal = refusal
     message = refused(models)
     assert told in message
     assert "hf_secret" not in message
 
 
-def test_what_is_not_on_the_hub_is_told(hub: Hub, models: Models) -> None:
+def test_what_is_not_on_the_hub_is_told(hub: Hub, models: ModelStore) -> None:
     assert "no repository someone/else" in refused(models, repository="someone/else")
     assert "no revision 'v2'" in refused(models, revision="v2")
     assert "no file 'X.gguf'" in refused(models, mmproj=CatalogueFile("X.gguf", 1))
@@ -186,12 +186,14 @@ def test_what_is_not_on_the_hub_is_told(hub: Hub, models: Models) -> None:
 @pytest.mark.parametrize(
     "facts", [{"X-Linked-Etag": '"abc"'}, {"X-Linked-Size": "many"}, {"X-Repo-Commit": ""}, {"Location": ""}]
 )
-def test_a_server_that_is_no_hub_is_told(hub: Hub, models: Models, facts: dict[str, str]) -> None:
+def test_a_server_that_is_no_hub_is_told(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
     hub.facts = facts
     assert "127.0.0.1" in refused(models)
 
 
-def test_no_network_is_told_with_the_way_around_it(hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_told_with_the_way_around_it(
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     told = refused(models)
     assert "127.0.0.1:9 can't be reached" in told
@@ -200,7 +202,7 @@ def test_no_network_is_told_with_the_way_around_it(hub: Hub, models: Models, mon
     assert "HF_ENDPOINT" in refused(models)
 
 
-def test_a_dead_proxy_is_told(hub: Hub, models: Models, tmp_path: Path) -> None:
+def test_a_dead_proxy_is_told(hub: Hub, models: ModelStore, tmp_path: Path) -> None:
     told = in_a_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
     assert "can't be reached" in told
 
@@ -233,17 +235,19 @@ def in_a_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
     return ended.stderr
 
 
-def test_a_pair_that_does_not_match_is_not_installed(hub: Hub, models: Models) -> None:
+def test_a_pair_that_does_not_match_is_not_installed(hub: Hub, models: ModelStore) -> None:
     hub.files["M.gguf"] = projector(128)
     assert "don't belong together" in refused(models)
 
 
-def test_a_repository_that_has_something_else_under_the_name_is_refused(hub: Hub, models: Models) -> None:
+def test_a_repository_that_has_something_else_under_the_name_is_refused(hub: Hub, models: ModelStore) -> None:
     hub.files["T.gguf"] = b"<html>" + bytes(1000)
     assert "T.gguf is not a GGUF file" in refused(models)
 
 
-def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_again(hub: Hub, models: Models) -> None:
+def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_again(
+    hub: Hub, models: ModelStore
+) -> None:
     def fail(_: object) -> None:
         raise ModelUnusable("It does not work.")
 
@@ -255,7 +259,7 @@ def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_
     assert hub.ranges() == []
 
 
-def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: Models) -> None:
+def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: ModelStore) -> None:
     pull_model(models, "a", entry(), untried, unseen)
     hub.requests.clear()
     with pytest.raises(ModelUnusable, match="installed already"):
@@ -267,7 +271,7 @@ def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: Models) -> 
 
 
 def test_a_model_that_can_not_fit_is_not_downloaded(
-    hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=len(TEXT))
     monkeypatch.setattr("imgproc_local.vision.models.store.shutil.disk_usage", lambda _: usage)
@@ -294,7 +298,7 @@ class Filling:
 
 
 def test_a_disk_that_fills_while_pulling_is_told_and_the_pull_goes_on_when_there_is_room(
-    hub: Hub, models: Models, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     init = pull._Sink.__init__
 
@@ -330,7 +334,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_is_really_full_in_the_middle_of_a_pull_is_told(hub: Hub, tiny_disk: Path) -> None:
-    models, ballast = Models(tiny_disk / "models"), tiny_disk / "ballast"
+    models, ballast = ModelStore(tiny_disk / "models"), tiny_disk / "ballast"
 
     def fill(what: str, done_bytes: int, _: int) -> None:
         if not ballast.exists() and done_bytes >= 2 * MEGABYTE:
@@ -351,7 +355,7 @@ def test_a_disk_that_is_really_full_in_the_middle_of_a_pull_is_told(hub: Hub, ti
 
 
 def test_a_folder_to_carry_is_whole_and_is_imported_without_a_network(
-    hub: Hub, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried = tmp_path / "carried"
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
@@ -362,10 +366,10 @@ def test_a_folder_to_carry_is_whole_and_is_imported_without_a_network(
     assert {path.name for path in carried.iterdir()} == {"manifest.json", "text.gguf", "mmproj.gguf"}
     assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    manifest = import_model(models, [carried], Wanted(), {}, untried, unseen)
+    manifest = import_model(models, [carried], ImportOptions(), {}, untried, unseen)
     assert manifest.name == "a"
     assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
-    assert models.model("a").talk.image_tokens == 33
+    assert models.model("a").chat.image_tokens == 33
     check_folder(models, ["a"])
 
 

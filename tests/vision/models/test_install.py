@@ -15,9 +15,9 @@ import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
-from imgproc_local.vision.models.install import Wanted, import_model
-from imgproc_local.vision.models.model import Talk, VisionModel
-from imgproc_local.vision.models.store import Manifest, ModelFile, Models
+from imgproc_local.vision.models.install import ImportOptions, import_model
+from imgproc_local.vision.models.model import ChatFormat, VisionModel
+from imgproc_local.vision.models.store import Manifest, ModelFile, ModelStore
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.installed import check_folder, install, take, unseen, untried
 
@@ -32,7 +32,7 @@ def manifest_for(**changes: object) -> Manifest:
         name="carried",
         text=ModelFile("T.gguf", len(text), sha256(text)),
         mmproj=ModelFile("M.gguf", len(mmproj), sha256(mmproj)),
-        talk=Talk(99, "chatml", "…"),
+        chat=ChatFormat(99, "chatml", "…"),
         origin="someone/some@main",
         licence="MIT",
     )
@@ -90,7 +90,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_model_comes_in_any_form(models: Models, tmp_path: Path, form: Callable[[Path], list[Path]]) -> None:
+def test_a_model_comes_in_any_form(models: ModelStore, tmp_path: Path, form: Callable[[Path], list[Path]]) -> None:
     folder = tmp_path / "came"
     folder.mkdir()
     manifest = take(models, *form(folder), name="a")
@@ -118,7 +118,7 @@ def test_a_model_comes_in_any_form(models: Models, tmp_path: Path, form: Callabl
     ],
 )
 def test_what_is_no_whole_pair_is_refused_and_leaves_nothing(
-    models: Models, tmp_path: Path, files: dict[str, bytes], told: str
+    models: ModelStore, tmp_path: Path, files: dict[str, bytes], told: str
 ) -> None:
     install(models, "before", seed=9)
     folder = tmp_path / "came"
@@ -130,15 +130,15 @@ def test_what_is_no_whole_pair_is_refused_and_leaves_nothing(
     check_folder(models, ["before"])
 
 
-def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: Models, tmp_path: Path) -> None:
+def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: ModelStore, tmp_path: Path) -> None:
     folder = tmp_path / "came"
     write_pair(folder)
     (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest_for()))
     manifest = take(models, folder)
     assert (manifest.name, manifest.origin, manifest.licence) == ("carried", "someone/some@main", "MIT")
-    assert models.model("carried").talk == Talk(99, "chatml", "…")
+    assert models.model("carried").chat == ChatFormat(99, "chatml", "…")
     other = take(models, folder, name="other", template="gemma", image_tokens=7)
-    assert other.talk == Talk(7, "gemma", "…")
+    assert other.chat == ChatFormat(7, "gemma", "…")
     check_folder(models, ["carried", "other"])
 
 
@@ -150,12 +150,12 @@ def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: Models
         (b"not json", "manifest.json that came"),
         (msgspec.json.encode(manifest_for(name="../up")), "model's name"),
         (msgspec.json.encode(manifest_for(name="none")), "model's name"),
-        (msgspec.json.encode(manifest_for(talk=Talk(10**9))), "<= 4096"),
+        (msgspec.json.encode(manifest_for(chat=ChatFormat(10**9))), "<= 4096"),
         (b'{"name": "\xff"}', "manifest.json that came"),
     ],
 )
 def test_a_carried_folder_with_a_wrong_manifest_is_refused(
-    models: Models, tmp_path: Path, manifest: bytes, told: str
+    models: ModelStore, tmp_path: Path, manifest: bytes, told: str
 ) -> None:
     folder = tmp_path / "came"
     write_pair(folder)
@@ -165,7 +165,7 @@ def test_a_carried_folder_with_a_wrong_manifest_is_refused(
     check_folder(models, [])
 
 
-def test_a_hash_that_the_user_names_must_be_that_of_a_file(models: Models, tmp_path: Path) -> None:
+def test_a_hash_that_the_user_names_must_be_that_of_a_file(models: ModelStore, tmp_path: Path) -> None:
     pair = write_pair(tmp_path / "came")
     with pytest.raises(ModelUnusable, match=r"No file has the SHA-256 00.*one-0.gguf has"):
         take(models, *pair, name="a", sha256=("00" * 32,))
@@ -184,25 +184,25 @@ def entry(text: bytes = text_model(), mmproj: bytes = projector()) -> Entry:
     )
 
 
-def test_a_model_of_the_catalogue_is_known_by_its_files(models: Models, tmp_path: Path) -> None:
+def test_a_model_of_the_catalogue_is_known_by_its_files(models: ModelStore, tmp_path: Path) -> None:
     pair = write_pair(tmp_path / "came")
     catalogue = {"other": entry(text=b"other"), "known": entry()}
-    manifest = import_model(models, pair, Wanted(), catalogue, untried, unseen)
-    assert (manifest.name, manifest.licence, manifest.talk.image_tokens) == ("known", "MIT", 33)
-    called = import_model(models, pair, Wanted(name="mine"), catalogue, untried, unseen)
+    manifest = import_model(models, pair, ImportOptions(), catalogue, untried, unseen)
+    assert (manifest.name, manifest.licence, manifest.chat.image_tokens) == ("known", "MIT", 33)
+    called = import_model(models, pair, ImportOptions(name="mine"), catalogue, untried, unseen)
     assert (called.name, called.licence) == ("mine", "MIT")
     with pytest.raises(ModelUnusable, match=r"one-0.gguf is not the file that the catalogue's 'other' names"):
-        import_model(models, pair, Wanted(name="other"), catalogue, untried, unseen)
+        import_model(models, pair, ImportOptions(name="other"), catalogue, untried, unseen)
     check_folder(models, ["known", "mine"])
 
 
-def test_an_unknown_model_needs_a_name(models: Models, tmp_path: Path) -> None:
+def test_an_unknown_model_needs_a_name(models: ModelStore, tmp_path: Path) -> None:
     with pytest.raises(ModelUnusable, match="--name"):
         take(models, *write_pair(tmp_path / "came"))
     check_folder(models, [])
 
 
-def test_a_name_is_not_taken_twice(models: Models, tmp_path: Path) -> None:
+def test_a_name_is_not_taken_twice(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     with pytest.raises(ModelUnusable, match="'a' is installed already"):
         take(models, *write_pair(tmp_path / "came", seed=1), name="a")
@@ -210,13 +210,13 @@ def test_a_name_is_not_taken_twice(models: Models, tmp_path: Path) -> None:
     assert models.model("a").text_path.read_bytes() == text_model()
 
 
-def test_a_model_that_does_not_work_is_not_installed(models: Models, tmp_path: Path) -> None:
+def test_a_model_that_does_not_work_is_not_installed(models: ModelStore, tmp_path: Path) -> None:
     def fail(model: VisionModel) -> None:
         assert model.text_path.read_bytes() == text_model(), "it is tried before it is in place, with all its files"
         raise ModelUnusable("It does not work.")
 
     with pytest.raises(ModelUnusable, match="It does not work"):
-        import_model(models, write_pair(tmp_path / "came"), Wanted(name="a"), {}, fail, unseen)
+        import_model(models, write_pair(tmp_path / "came"), ImportOptions(name="a"), {}, fail, unseen)
     check_folder(models, [])
     assert models.chosen() == ""
 
@@ -256,7 +256,7 @@ def named(name: str) -> Callable[[tarfile.TarFile], None]:
     ],
 )
 def test_a_hostile_archive_is_refused_and_writes_nowhere(
-    models: Models, tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
+    models: ModelStore, tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
 ) -> None:
     folder = tmp_path / "deep" / "came"
     folder.mkdir(parents=True)
@@ -269,14 +269,14 @@ def test_a_hostile_archive_is_refused_and_writes_nowhere(
     assert [path for path in sorted(tmp_path.rglob("*")) if models.folder not in (path, *path.parents)] == before
 
 
-def test_an_archive_of_very_many_files_is_refused(models: Models, tmp_path: Path) -> None:
+def test_an_archive_of_very_many_files_is_refused(models: ModelStore, tmp_path: Path) -> None:
     path = tar_of(tmp_path / "model.tar", {f"{number}": b"" for number in range(1001)})
     with pytest.raises(ModelUnusable, match="more than 1000 files"):
         take(models, path, name="a")
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_cut_off_archive_is_refused(models: Models, tmp_path: Path, mode: str) -> None:
+def test_a_cut_off_archive_is_refused(models: ModelStore, tmp_path: Path, mode: str) -> None:
     path = tar_of(tmp_path / "model.tar", {f"{name}.gguf": os.urandom(0) + data for name, data in PAIR.items()}, mode)
     whole = path.read_bytes()
     last = len(whole) // 2 if mode == "w:gz" else 512 + len(text_model()) // 2
@@ -287,7 +287,9 @@ def test_a_cut_off_archive_is_refused(models: Models, tmp_path: Path, mode: str)
         check_folder(models, [])
 
 
-def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(models: Models, tmp_path: Path) -> None:
+def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(
+    models: ModelStore, tmp_path: Path
+) -> None:
     path = tmp_path / "model.tar.gz"
     member = tarfile.TarInfo("pax")
     member.type = tarfile.XHDTYPE
@@ -306,7 +308,7 @@ def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(mod
 
 
 def test_a_disk_that_fills_up_leaves_nothing_half_installed(
-    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(models, "before", seed=9)
     pair = write_pair(tmp_path / "came")
@@ -323,7 +325,7 @@ def test_a_disk_that_fills_up_leaves_nothing_half_installed(
 
 
 def test_a_model_that_can_not_fit_is_refused_before_it_is_copied(
-    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = write_pair(tmp_path / "came")
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=100)

@@ -13,12 +13,12 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models import store
-from imgproc_local.vision.models.store import MMPROJ_FILE, TEXT_FILE, Models, verify
+from imgproc_local.vision.models.store import MMPROJ_FILE, TEXT_FILE, ModelStore, verify
 from tests.support.gguf_files import text_model, write_pair
 from tests.support.installed import check_folder, install, take, unseen
 
 
-def test_an_empty_folder_has_no_model_and_is_not_made_by_looking(models: Models) -> None:
+def test_an_empty_folder_has_no_model_and_is_not_made_by_looking(models: ModelStore) -> None:
     assert models.names() == []
     assert models.chosen() == ""
     assert models.current("") is None
@@ -26,7 +26,7 @@ def test_an_empty_folder_has_no_model_and_is_not_made_by_looking(models: Models)
     assert not models.folder.exists()
 
 
-def test_the_first_model_is_put_to_use_and_the_second_is_not(models: Models) -> None:
+def test_the_first_model_is_put_to_use_and_the_second_is_not(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     check_folder(models, ["first", "second"])
@@ -36,7 +36,7 @@ def test_the_first_model_is_put_to_use_and_the_second_is_not(models: Models) -> 
     assert model.text_path.read_bytes() == text_model()
 
 
-def test_the_setting_goes_before_the_choice_and_the_choice_may_be_none(models: Models) -> None:
+def test_the_setting_goes_before_the_choice_and_the_choice_may_be_none(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.choose("second")
@@ -52,7 +52,7 @@ def test_the_setting_goes_before_the_choice_and_the_choice_may_be_none(models: M
 
 
 @pytest.mark.parametrize("name", ["absent", "../other", "", ".", "a/b", "Ä"])
-def test_a_model_that_is_not_installed_is_told_with_those_that_are(models: Models, name: str) -> None:
+def test_a_model_that_is_not_installed_is_told_with_those_that_are(models: ModelStore, name: str) -> None:
     install(models, "first")
     for ask in (models.manifest, models.model, models.remove):
         with pytest.raises(ModelUnusable, match=r"not installed. Installed: first"):
@@ -64,7 +64,7 @@ def test_a_model_that_is_not_installed_is_told_with_those_that_are(models: Model
             models.current(name)
 
 
-def test_a_model_that_lost_bytes_is_not_used(models: Models) -> None:
+def test_a_model_that_lost_bytes_is_not_used(models: ModelStore) -> None:
     install(models)
     with (models.folder / "a" / TEXT_FILE).open("r+b") as file:
         file.truncate(10)
@@ -78,7 +78,7 @@ def test_a_model_that_lost_bytes_is_not_used(models: Models) -> None:
     check_folder(models, [])
 
 
-def test_a_damaged_manifest_is_told_and_can_be_removed(models: Models) -> None:
+def test_a_damaged_manifest_is_told_and_can_be_removed(models: ModelStore) -> None:
     install(models)
     (models.folder / "a" / "manifest.json").write_text("{")
     with pytest.raises(ModelUnusable, match="manifest of the model 'a' is damaged"):
@@ -87,7 +87,7 @@ def test_a_damaged_manifest_is_told_and_can_be_removed(models: Models) -> None:
     check_folder(models, [])
 
 
-def test_verify_finds_a_single_changed_byte(models: Models) -> None:
+def test_verify_finds_a_single_changed_byte(models: ModelStore) -> None:
     install(models)
     verify(models, "a", unseen)
     path = models.folder / "a" / MMPROJ_FILE
@@ -99,7 +99,7 @@ def test_verify_finds_a_single_changed_byte(models: Models) -> None:
         verify(models, "a", unseen)
 
 
-def test_removing_the_model_in_use_leaves_none_in_use(models: Models) -> None:
+def test_removing_the_model_in_use_leaves_none_in_use(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.remove("first")
@@ -107,18 +107,18 @@ def test_removing_the_model_in_use_leaves_none_in_use(models: Models) -> None:
     check_folder(models, ["second"])
 
 
-def test_grades_are_kept_and_go_with_the_model(models: Models) -> None:
+def test_grades_are_kept_and_go_with_the_model(models: ModelStore) -> None:
     install(models)
     assert models.grades("a") == {}
-    models.keep_grades("a", {"en": 0.75, "de": 0.5})
-    assert Models(models.folder).grades("a") == {"en": 0.75, "de": 0.5}
+    models.save_grades("a", {"en": 0.75, "de": 0.5})
+    assert ModelStore(models.folder).grades("a") == {"en": 0.75, "de": 0.5}
     models.remove("a")
     assert models.grades("a") == {}
     with pytest.raises(ModelUnusable):
-        models.keep_grades("a", {})
+        models.save_grades("a", {})
 
 
-def test_what_a_killed_command_left_is_swept_by_the_next_one(models: Models) -> None:
+def test_what_a_killed_command_left_is_swept_by_the_next_one(models: ModelStore) -> None:
     install(models, "first")
     left = models.folder / ".building-0123abcd"
     left.mkdir()
@@ -127,7 +127,7 @@ def test_what_a_killed_command_left_is_swept_by_the_next_one(models: Models) -> 
     removed.mkdir()
     models.partial_folder.mkdir()
     recent, old = models.partial_folder / "aa", models.partial_folder / "bb"
-    writing = models.folder / "first" / ".proof.json-01.part"
+    writing = models.folder / "first" / ".selftest.json-01.part"
     for path in (recent, old, writing):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 8 * 24 * 3600,) * 2)
@@ -142,19 +142,20 @@ KILLED_WHILE_COPYING = """
 import os, signal, sys
 from pathlib import Path
 from tests.support.installed import untried
-from imgproc_local.vision.models.install import Wanted, import_model
-from imgproc_local.vision.models.store import Models
+from imgproc_local.vision.models.install import ImportOptions, import_model
+from imgproc_local.vision.models.store import ModelStore
 
 def kill(what, done, total):
     if done == total:
         os.kill(os.getpid(), signal.SIGKILL)
 
-import_model(Models(Path(sys.argv[1])), [Path(path) for path in sys.argv[2:]], Wanted(name="b"), {}, untried, kill)
+models = ModelStore(Path(sys.argv[1]))
+import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), {}, untried, kill)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
-def test_a_kill_in_the_middle_of_an_import_leaves_nothing_installed(models: Models, tmp_path: Path) -> None:
+def test_a_kill_in_the_middle_of_an_import_leaves_nothing_installed(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     pair = write_pair(tmp_path / "pair", seed=1)
     command = [sys.executable, "-c", KILLED_WHILE_COPYING, models.folder, *pair]
@@ -167,7 +168,7 @@ def test_a_kill_in_the_middle_of_an_import_leaves_nothing_installed(models: Mode
 
 
 def test_a_second_command_waits_for_the_first_and_then_gives_up(
-    models: Models, monkeypatch: pytest.MonkeyPatch
+    models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(models)
     inside, leave = threading.Event(), threading.Event()
@@ -194,7 +195,7 @@ def test_a_second_command_waits_for_the_first_and_then_gives_up(
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    models = Models(tmp_path / "file" / "models")
+    models = ModelStore(tmp_path / "file" / "models")
     with pytest.raises(StorageFailed, match="can't be used"):
         models.choose("none")
     with pytest.raises(StorageFailed, match="can't be used"):
@@ -202,7 +203,7 @@ def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_the_settings_name_is_missing_not_empty(tmp_path: Path) -> None:
-    named = Models(tmp_path / "drive" / "models", must_exist=True)
+    named = ModelStore(tmp_path / "drive" / "models", must_exist=True)
     with pytest.raises(ModelUnusable, match=r"is missing\. Plug in its drive"):
         named.current("")
-    assert Models(tmp_path / "drive" / "models").current("") is None
+    assert ModelStore(tmp_path / "drive" / "models").current("") is None

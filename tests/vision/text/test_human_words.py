@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.human_words import file_words, named_screenshot, own_text, shortened
-from imgproc_local.vision.text.language import certain_language, readable
+from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shortened
+from imgproc_local.vision.text.language import detect_language, readable
 
 NO_WORDS = """
 IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG
@@ -25,7 +25,7 @@ Schermata 2024-01-01 alle 10.00.00.png|Снимок экрана 2024-01-01 в 1
 
 @pytest.mark.parametrize("name", ["", *NO_WORDS.strip().replace("\n", "|").split("|")])
 def test_a_name_that_a_machine_gave_holds_no_words(name: str) -> None:
-    assert file_words(name) == ()
+    assert filename_words(name) == ()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_name_that_a_machine_gave_holds_no_words(name: str) -> None:
     ],
 )
 def test_the_words_that_a_person_typed_are_found(name: str, words: str) -> None:
-    assert " ".join(file_words(name)) == words
+    assert " ".join(filename_words(name)) == words
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_the_words_that_a_person_typed_are_found(name: str, words: str) -> None:
     ],
 )
 def test_a_systems_screenshot_name_is_known(name: str) -> None:
-    assert named_screenshot(name)
+    assert is_screenshot_name(name)
 
 
 @pytest.mark.parametrize("name", ["harbour.png", "my screenshot.png", "screenshots.png", "IMG_1.png", ""])
 def test_other_names_prove_no_screenshot(name: str) -> None:
-    assert not named_screenshot(name)
+    assert not is_screenshot_name(name)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_other_names_prove_no_screenshot(name: str) -> None:
     ],
 )
 def test_what_a_camera_or_program_wrote_is_nobodys_text(text: str) -> None:
-    assert own_text(text) == ""
+    assert human_text(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_what_a_camera_or_program_wrote_is_nobodys_text(text: str) -> None:
     ["Canon in D, played on the roof", "My Samsung by the sea", "Made in Lisbon by hand", "5 < 6 and 7 > 3", "Ada"],
 )
 def test_a_persons_text_stays_as_it_is(text: str) -> None:
-    assert own_text(text) == text
+    assert human_text(text) == text
 
 
 def test_mark_up_and_line_breaks_go_and_letters_are_composed() -> None:
-    assert own_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
+    assert human_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
 
 
 def test_a_long_text_is_cut_where_a_sentence_ends() -> None:
@@ -145,7 +145,7 @@ def test_a_text_without_spaces_is_cut_too() -> None:
     ],
 )
 def test_a_language_beyond_doubt_is_told(text: str, language: str) -> None:
-    assert certain_language(text) == language
+    assert detect_language(text) == language
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_language_beyond_doubt_is_told(text: str, language: str) -> None:
     ],
 )
 def test_short_texts_and_names_are_of_no_certain_language(text: str) -> None:
-    assert certain_language(text) is None
+    assert detect_language(text) is None
 
 
 def test_latin_is_readable_everywhere_and_another_script_only_to_its_own_readers() -> None:

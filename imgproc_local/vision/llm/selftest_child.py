@@ -1,0 +1,46 @@
+"""The self-test of a model, run in a child process because llama.cpp may end the process it runs in."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.llm.llama import Llama
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
+from imgproc_local.vision.llm.selftest import TIMEOUT_S, SelfTestResult
+from imgproc_local.vision.models.model import VisionModel
+
+TEST_IMAGE_SIZE_PX = (1024, 768)
+"""Width and height of the test picture: the longest side that a describer is given."""
+
+
+def run_self_test(model: VisionModel, timeout_s: float = TIMEOUT_S) -> SelfTestResult:
+    """Returns what the test found. The process exits without an answer after `timeout_s` seconds or in a crash."""
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash must not write a core dump of several gigabytes
+    faulthandler.dump_traceback_later(timeout_s, exit=True)  # the limit holds even when the parent process is gone
+    try:
+        describe_test_image(model)
+    except ModelUnusable as error:
+        return SelfTestResult(error.message)
+    return SelfTestResult()
+
+
+def describe_test_image(model: VisionModel) -> None:
+    """Load the model, describe one picture in two languages, and free the model.
+
+    Raises: ModelUnusable.
+    """
+    width, height = TEST_IMAGE_SIZE_PX
+    stripes = bytes(range(256)) * (3 * width * height // 256)
+    suffixes = [language_prompt("en"), language_prompt("de")]
+    llama = Llama(model)
+    try:
+        llama.read(Pixels(width, height, stripes), INSTRUCTIONS, suffixes, lambda: None)
+        llama.write(suffixes, lambda: None)
+    finally:
+        llama.close()

@@ -1,0 +1,44 @@
+"""Which model is in use, whether it works on this machine, and its grade per language."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.llm.cpu import processor_problem
+from imgproc_local.vision.llm.selftest import NOT_INSTALLED, known_problem, llama_is_installed, passed_self_test
+from imgproc_local.vision.models.store import NO_MODEL, ModelStore
+
+
+class ModelStatus(Struct, frozen=True):
+    """`model` is the name of the model in use, None without one. With a `problem`, pictures are described from facts.
+
+    `grades` are shares from 0 to 1 by language code; only languages that were checked are in it.
+    """
+
+    model: str | None
+    problem: str | None = None
+    passed_self_test: bool = False
+    grades: dict[str, float] = {}
+
+
+def model_status(models: ModelStore, setting: str) -> ModelStatus:
+    """The status of the model that `setting` (the setting `model`) or `models use` selects.
+
+    It is read from files; no model is loaded.
+    """
+    try:
+        name = setting or models.chosen()
+    except ModelUnusable as error:
+        return ModelStatus("unknown", error.message)
+    if name in ("", NO_MODEL):
+        return ModelStatus(None)
+    try:
+        model = models.model(name)
+    except ModelUnusable as error:
+        return ModelStatus(name, error.message)
+    if not llama_is_installed():
+        return ModelStatus(name, NOT_INSTALLED)
+    if problem := processor_problem():
+        return ModelStatus(name, problem)
+    return ModelStatus(name, known_problem(model), passed_self_test(model), models.grades(name))
