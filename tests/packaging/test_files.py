@@ -182,5 +182,5 @@ def test_workflow_parses_and_everything_foreign_in_it_is_pinned() -> None:
             assert ("uses" in step) != ("run" in step), step
             if "uses" in step:
                 assert PINNED_ACTION.fullmatch(step["uses"]), step["uses"]
-            for file in re.findall(r"\b(?:build|packaging)/[\w./-]+\.(?:py|sh|iss)", step.get("run", "")):
+            for file in re.findall(r"(?:\.ci/[\w-]+|\b(?:build|packaging)/[\w./-]+\.(?:py|sh|iss))", step.get("run", "")):
                 assert (ROOT / file).is_file(), file
