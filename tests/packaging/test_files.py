@@ -26,6 +26,7 @@ SHELL_SCRIPTS = [
     PACKAGING / "macos" / "open-page",
 ]
 PINNED_ACTION = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+SCRIPT = re.compile(r"\.ci/[\w-]+|\b(?:build|packaging)/[\w./-]+\.(?:py|sh|iss)")
 PINNED_IMAGE = re.compile(r"[\w./-]+@sha256:[0-9a-f]{64}")
 ISS = (PACKAGING / "windows" / "imgproc-local.iss").read_text(encoding="utf-8")
 TIMEOUT_S = 60
@@ -182,5 +183,5 @@ def test_workflow_parses_and_everything_foreign_in_it_is_pinned() -> None:
             assert ("uses" in step) != ("run" in step), step
             if "uses" in step:
                 assert PINNED_ACTION.fullmatch(step["uses"]), step["uses"]
-            for file in re.findall(r"(?:\.ci/[\w-]+|\b(?:build|packaging)/[\w./-]+\.(?:py|sh|iss))", step.get("run", "")):
+            for file in SCRIPT.findall(step.get("run", "")):
                 assert (ROOT / file).is_file(), file
