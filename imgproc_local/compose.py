@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from imgproc_local.config import Config, refuse_contradictions
-from imgproc_local.domain.credits import Prices
 from imgproc_local.domain.limits import RollingWindow
+from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
-from imgproc_local.engine.analyze import Analyze
-from imgproc_local.engine.convert import Convert
-from imgproc_local.engine.optimize import Optimize
-from imgproc_local.engine.runner import Engine
-from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Stage
+from imgproc_local.engine import convert, optimize
+from imgproc_local.engine.analyze import Analyzer
+from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.runner import Limits, Timeouts
+from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.clock import Clock, rfc3339, utc_now
 from imgproc_local.storage.credits import Credits
@@ -61,7 +61,6 @@ class Services(Struct, frozen=True):
     blobs: Blobs
     engine: Engine
     window: RollingWindow
-    prices: Prices
     page: PageSession
 
 
@@ -183,21 +182,19 @@ async def open_services(
             jobs = Jobs(store.database, clock, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))
-            prices = Prices(config.price_analyze, config.price_optimize, config.price_convert)
-            analyze = Analyze(make_describer or (lambda: describer(config)), use_gps=config.use_gps)
-            stages: tuple[Stage, ...] = (
-                analyze,
-                Optimize(target_score(config.quality_target), service, fallback=config.compression_fallback),
-                Convert(target_score(config.quality_target)),
-            )
+            analyzer = Analyzer(make_describer or (lambda: describer(config)))
             engine = Engine(
                 jobs,
                 blobs,
-                stages,
-                {CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
-                prices,
-                config.stage_timeout_s,
-                pixels_in_flight=_memory_budget_bytes(config) // BYTES_PER_PIXEL,
+                (analyzer.stage, optimize.stage(service, fallback=config.compression_fallback), convert.STAGE),
+                Options(target_score=target_score(config.quality_target), may_use_gps=config.use_gps),
+                Prices(config.price_analyze, config.price_optimize, config.price_convert),
+                Limits(
+                    max_pixels=config.max_pixels,
+                    pixels_in_progress=_memory_budget_bytes(config) // BYTES_PER_PIXEL,
+                    lane_threads={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
+                ),
+                Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
             try:
@@ -209,11 +206,10 @@ async def open_services(
                     blobs=blobs,
                     engine=engine,
                     window=RollingWindow(monotonic),
-                    prices=prices,
                     page=page,
                 )
             finally:
                 await engine.stop()
-                await asyncio.to_thread(analyze.close)
+                await asyncio.to_thread(analyzer.close)
     finally:
         lock.release()

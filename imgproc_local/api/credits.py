@@ -11,7 +11,6 @@ from imgproc_local.api.form import read_format
 from imgproc_local.api.query import read_integer
 from imgproc_local.api.wire import AffordBody, Balance, BalanceBody, afford_body
 from imgproc_local.compose import Services
-from imgproc_local.domain.credits import affordability
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.plan import MAX_LANGUAGES
 
@@ -35,4 +34,4 @@ async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     if errors:
         raise InvalidRequest(errors)
     current = await services.store.credits.balance(caller(request).account_id)
-    return afford_body(affordability(services.prices, images, languages, current))
+    return afford_body(services.engine.affordability(images, languages, current))

@@ -51,14 +51,14 @@ ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
 Fields = list[tuple[str, str]]
 
 
-class Form(Struct):
+class MultipartForm(Struct):
     """`filename` is None until an image came; its bytes are in the `Incoming` that `read_form` was given."""
 
     fields: Fields
     filename: str | None = None
 
 
-async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int) -> Form:
+async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int) -> MultipartForm:
     """Read the whole body: the part `image` into `incoming`, text parts into the form.
 
     Raises:
@@ -73,7 +73,7 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > max_image_bytes + OVERHEAD_BYTES:
         raise _too_large(max_image_bytes)
-    form = Form(fields=[])
+    form = MultipartForm(fields=[])
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes)
@@ -94,7 +94,7 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
 class _PartReader:
     """Sorts the parser's events into the form."""
 
-    def __init__(self, form: Form, incoming: Incoming, max_image_bytes: int) -> None:
+    def __init__(self, form: MultipartForm, incoming: Incoming, max_image_bytes: int) -> None:
         self._form = form
         self._incoming = incoming
         self._max_image_bytes = max_image_bytes
@@ -184,8 +184,9 @@ def _too_large(max_image_bytes: int) -> UploadTooLarge:
 # ---- fields -> Plan ----
 
 
-def read_plan(operation: Operation, fields: Fields) -> tuple[Plan, dict[str, list[str]]]:
-    """What the fields ask for, and every problem found in them by field. The plan counts only where there is none."""
+def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
+    """What the form asks for, and the problems found in it, by field. The plan is valid only where there are none."""
+    fields = form.fields
     errors: dict[str, list[str]] = {}
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     target = Format.WEBP
@@ -210,6 +211,8 @@ def read_plan(operation: Operation, fields: Fields) -> tuple[Plan, dict[str, lis
         project_id=project_id.lower() if project_id else None,
         project_name=project_name or DEFAULT_PROJECT_NAME,
     )
+    if form.filename is None:
+        errors["image"] = ["image is required: a file part of the form; none came."]
     return plan, errors
 
 

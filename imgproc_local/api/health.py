@@ -57,7 +57,7 @@ class Heartbeat:
 async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
     services: Services = request.app.state.services
     heartbeat: Heartbeat = request.app.state.heartbeat
-    if not services.engine.claims:
+    if not services.engine.is_claiming:
         return Response(ErrorBody("The stages are not being claimed; see the service's log."), status_code=503)
     await heartbeat.beat(services)
     return Response(HealthBody("ok"))

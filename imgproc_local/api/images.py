@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import unicodedata
@@ -20,13 +19,10 @@ from imgproc_local.api.form import read_form, read_plan
 from imgproc_local.api.prefer import applied, wait_preference_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import BadImage, FileNotReady, InvalidRequest, NotFound
-from imgproc_local.domain.filename import clean_filename
-from imgproc_local.domain.image import TRAITS, Format, ImageInfo
+from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
+from imgproc_local.domain.image import TRAITS, Format
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
-from imgproc_local.domain.plan import ACCEPTED, Operation
-from imgproc_local.storage.blobs import Incoming
-from imgproc_local.storage.projects import require_project
+from imgproc_local.domain.plan import Operation
 
 log = logging.getLogger(__name__)
 
@@ -54,32 +50,26 @@ async def process(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
 
 
 async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[DispatchBody]:
-    """Take one upload in and answer 202. A refused one leaves no file, no row and costs nothing."""
+    """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
     services: Services = request.app.state.services
     idempotency_key = _idempotency_key(request)
     wait_s = wait_preference_s(request.headers)
-    if idempotency_key is None:  # a repeated request is answered with its job also when the queue is full
+    if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
         await services.jobs.require_room()
     with services.blobs.incoming() as incoming:
         form = await read_form(request, incoming, services.config.max_upload_bytes)
-        plan, errors = read_plan(operation, form.fields)
-        if plan.project_id is not None and "project_id" not in errors:
-            await _check_project(services, request, plan.project_id, errors)
-        info = await _probe(services, operation, incoming, form.filename, errors)
-        if errors or info is None:
-            raise InvalidRequest(errors)
-        async with services.blobs.keep(incoming) as blob:
-            job, is_new = await services.engine.submit(
-                caller(request).account_id,
-                plan,
-                blob,
-                info,
-                clean_filename(form.filename or "", info.format),
-                idempotency_key,
-            )
+        plan, problems = read_plan(operation, form)
+        job, is_new = await services.engine.accept(
+            caller(request).account_id,
+            plan,
+            incoming,
+            form.filename or "",
+            idempotency_key=idempotency_key,
+            problems=problems,
+        )
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
-        status = (await services.engine.wait_final(job.id, wait_s)).status
+        status = (await services.engine.wait(job.id, wait_s)).status
     return Response(
         dispatch_body(job, status, services.config.status_set),
         status_code=202,
@@ -95,31 +85,6 @@ def _idempotency_key(request: Request[Any, Any, Any]) -> str | None:
         problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; {len(key)} came."
         raise InvalidRequest({"Idempotency-Key": [problem]})
     return key
-
-
-async def _check_project(
-    services: Services, request: Request[Any, Any, Any], project_id: str, errors: dict[str, list[str]]
-) -> None:
-    try:
-        await require_project(services.store.database, caller(request).account_id, project_id)
-    except InvalidRequest as error:
-        errors.update(error.errors)
-
-
-async def _probe(
-    services: Services, operation: Operation, incoming: Incoming, filename: str | None, errors: dict[str, list[str]]
-) -> ImageInfo | None:
-    """What the uploaded bytes are; a problem is noted in `errors` beside those of the fields."""
-    from imgproc_local.codecs.probe import probe
-
-    if filename is None:
-        errors["image"] = ["image is required: a file part of the form; none came."]
-        return None
-    try:
-        return await asyncio.to_thread(probe, incoming.path, services.config.max_pixels, ACCEPTED[operation])
-    except BadImage as error:
-        errors["image"] = error.errors["image"]
-        return None
 
 
 @get("/images/{image_id:str}/optimized", guards=[require_key])

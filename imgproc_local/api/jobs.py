@@ -18,7 +18,6 @@ from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, statu
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.job import Status
-from imgproc_local.engine.signals import changes
 
 DEFAULT_PAGE = 20
 MAX_PAGE = 100
@@ -34,7 +33,7 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     if wait_s is None:
         job = await services.jobs.get(job_id.lower(), account_id)
     else:
-        job = await services.engine.wait_final(job_id.lower(), wait_s, account_id)
+        job = await services.engine.wait(job_id.lower(), wait_s, account_id)
     return Response(job_body(job, services.config.status_set), headers=applied(wait_s))
 
 
@@ -50,14 +49,12 @@ async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> 
 
 
 async def _events(services: Services, job_id: str, account_id: str) -> AsyncIterator[bytes]:
-    with services.engine.signals.watch(job_id) as watch:
-        start = await services.jobs.get(job_id, account_id)
-        async for job in changes(watch, start, KEEP_ALIVE_S):
-            if job is None:
-                yield b": still working\n\n"
-            else:
-                body = msgspec.json.encode(job_body(job, services.config.status_set))
-                yield b"event: status\ndata: " + body + b"\n\n"
+    async for job in services.engine.follow(job_id, account_id, quiet_s=KEEP_ALIVE_S):
+        if job is None:
+            yield b": still working\n\n"
+        else:
+            body = msgspec.json.encode(job_body(job, services.config.status_set))
+            yield b"event: status\ndata: " + body + b"\n\n"
 
 
 @get("/jobs", guards=[require_key])

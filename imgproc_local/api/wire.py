@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from imgproc_local.domain.credits import Affordability
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Job, StageState, Status
 from imgproc_local.domain.languages import Language
+from imgproc_local.domain.plan import Affordability
 from imgproc_local.domain.result import Translation
 
 StatusSet = Literal["A", "B"]

@@ -1,4 +1,4 @@
-"""What one request asks for, validated: which stages, which languages, which format."""
+"""What one request asks for, validated: stages, languages and format; and what its stages cost."""
 
 from __future__ import annotations
 
@@ -46,6 +46,19 @@ class Plan(Struct, frozen=True):
     project_id: str | None = None
     project_name: str = DEFAULT_PROJECT_NAME
 
-    @property
-    def stages(self) -> tuple[StageName, ...]:
-        return STAGES[self.operation]
+
+class Prices(Struct, frozen=True):
+    """Credits per stage; analyze is per language. Source: api/README.md, "Credits"."""
+
+    analyze: int = 1
+    optimize: int = 1
+    convert: int = 1
+
+
+class Affordability(Struct, frozen=True):
+    """Whether a balance covers a batch, in credits. `shortfall` is 0 where it does."""
+
+    can_afford: bool
+    required: int
+    balance: int
+    shortfall: int

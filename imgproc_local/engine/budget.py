@@ -1,4 +1,4 @@
-"""How many pixels are worked on at a time: what keeps a machine with many cores from decoding itself out of memory."""
+"""How many pixels may be worked on at once, so that a machine with many cores does not run out of memory."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from contextlib import asynccontextmanager
 
 
 class PixelBudget:
-    """At most `limit` pixels at a time, first come, first served. A larger picture waits until it is alone."""
+    """At most `limit` pixels at once, first come, first served. A larger picture waits until it is alone."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._taken = 0
+        self._acquired = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def taken(self, pixels: int) -> AsyncIterator[None]:
+    async def acquired(self, pixels: int) -> AsyncIterator[None]:
         """Hold `pixels` inside the block."""
-        wanted = min(pixels, self._limit)
-        if self._waiting or self._taken + wanted > self._limit:
+        needed = min(pixels, self._limit)
+        if self._waiting or self._acquired + needed > self._limit:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((wanted, turn))
+            self._waiting.append((needed, turn))
             try:
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._give_back(wanted)
+                    self._release(needed)
                 raise
         else:
-            self._taken += wanted
+            self._acquired += needed
         try:
             yield
         finally:
-            self._give_back(wanted)
+            self._release(needed)
 
-    def _give_back(self, pixels: int) -> None:
-        self._taken -= pixels
+    def _release(self, pixels: int) -> None:
+        self._acquired -= pixels
         while self._waiting:
-            wanted, turn = self._waiting[0]
+            needed, turn = self._waiting[0]
             if turn.cancelled():
                 self._waiting.popleft()
                 continue
-            if self._taken + wanted > self._limit:
+            if self._acquired + needed > self._limit:
                 return
             self._waiting.popleft()
-            self._taken += wanted
+            self._acquired += needed
             turn.set_result(None)

@@ -1,22 +1,19 @@
-"""Convert: the picture in WebP or AVIF."""
+"""Convert: the picture as WebP or AVIF."""
 
 from __future__ import annotations
 
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.result import ConvertResult
-from imgproc_local.engine.stage import CODECS_LANE, Work
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
 
 
-class Convert:
-    name = StageName.CONVERT
-    lane = CODECS_LANE
+def run(work: Work, check_stop: CheckStop) -> Output:
+    """The picture in `work.convert_to`, at the target score."""
+    from imgproc_local.codecs import avif, webp
 
-    def __init__(self, target: float) -> None:
-        self._target = target
+    convert = {Format.WEBP: webp.convert, Format.AVIF: avif.convert}[work.convert_to]
+    data = convert(work.original, work.info, check_stop, work.options.target_score)
+    return Output(data=data, format=work.convert_to)
 
-    def run(self, work: Work) -> ConvertResult:
-        from imgproc_local.codecs import avif, webp
 
-        convert = {Format.WEBP: webp.convert, Format.AVIF: avif.convert}[work.convert_to]
-        return ConvertResult(convert(work.original, work.info, work.stop.check, self._target), work.convert_to)
+STAGE = Stage(StageName.CONVERT, CODECS_LANE, run)

@@ -1,19 +1,19 @@
-"""Optimize: a smaller file of the same format that looks the same, or the original where there is none.
+"""Optimize: a smaller file of the same format and appearance, or the original where there is none.
 
-Where an outside service is configured it is asked first, for the pictures that may go out. Its result is taken only
-as the same picture; otherwise the local codecs do the work, unless the settings forbid that.
+Where an outside compression service is configured it is asked first, for the pictures that may be sent out. Its result
+is accepted only as the same picture; otherwise the local codecs do the work, unless the settings forbid that.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from imgproc_local.domain.errors import OutsideServiceFailed
 from imgproc_local.domain.image import TRAITS, Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.result import OptimizeResult
-from imgproc_local.engine.stage import CODECS_LANE, Work
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
 
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
@@ -21,54 +21,65 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Optimize:
-    """`target` is the score that the local codecs aim at; `fallback` lets them take over where `service` fails."""
+def run(work: Work, check_stop: CheckStop) -> Output:
+    """The picture optimized by the local codecs."""
+    return _smaller(work, _optimized_locally(work, check_stop))
 
-    name = StageName.OPTIMIZE
-    lane = CODECS_LANE
 
-    def __init__(self, target: float, service: Tinify | None = None, *, fallback: bool = True) -> None:
-        self._target = target
-        self._service = service
-        self._fallback = fallback
+def run_with_service(service: Tinify, fallback: bool, work: Work, check_stop: CheckStop) -> Output:
+    """The picture optimized by `service`; `fallback` lets the local codecs do it where the service fails.
 
-    def run(self, work: Work) -> OptimizeResult:
-        if self._service is None:
-            return OptimizeResult(self._optimized_here(work))
-        from imgproc_local.codecs import external
+    Raises: OutsideServiceFailed, without `fallback`.
+    """
+    from imgproc_local.codecs import external
 
-        picture = external.sendable(work.original, work.info)
-        if picture is None:
-            return OptimizeResult(self._optimized_here(work))
-        try:
-            data = self._optimized_outside(self._service, picture, work)
-        except OutsideServiceFailed as failure:
-            if not self._fallback:
-                raise
-            log.warning("a picture is optimized by the local codecs instead: %s", failure.message)
-            data = None
-        if data is None and self._fallback:
-            data = self._optimized_here(work)
-        return OptimizeResult(data)
+    picture = external.sendable(work.original, work.info)
+    if picture is None:
+        return run(work, check_stop)
+    try:
+        data = _optimized_by(service, picture, work, check_stop)
+    except OutsideServiceFailed as failure:
+        if not fallback:
+            raise
+        log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
+        data = None
+    if data is None and fallback:
+        return run(work, check_stop)
+    return _smaller(work, data)
 
-    def _optimized_outside(self, service: Tinify, picture: bytes, work: Work) -> bytes | None:
-        """The service's result, made fit; None where it found nothing smaller. Raises: OutsideServiceFailed."""
-        from imgproc_local.codecs import external
 
-        result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), work.stop.check)
-        return None if result is None else external.adopt(work.original, work.info, result, work.stop.check)
+def stage(service: Tinify | None = None, *, fallback: bool = True) -> Stage:
+    """The stage that uses `service`, or the local codecs alone without one."""
+    with_service = run if service is None else partial(run_with_service, service, fallback)
+    return Stage(StageName.OPTIMIZE, CODECS_LANE, with_service)
 
-    def _optimized_here(self, work: Work) -> bytes | None:
-        from imgproc_local.codecs import avif, gif, webp
-        from imgproc_local.codecs.jpeg import optimize as jpeg
-        from imgproc_local.codecs.png import optimize as png
 
-        if work.info.format is Format.GIF:
-            return gif.optimize(work.original, work.info, work.stop.check)
-        by_score = {
-            Format.JPEG: jpeg.optimize,
-            Format.PNG: png.optimize,
-            Format.WEBP: webp.optimize,
-            Format.AVIF: avif.optimize,
-        }
-        return by_score[work.info.format](work.original, work.info, work.stop.check, self._target)
+def _smaller(work: Work, data: bytes | None) -> Output:
+    """`data` as the result where it is smaller than the original."""
+    if data is None or len(data) >= work.original.stat().st_size:
+        return Output(keeps_original=True)
+    return Output(data=data, format=work.info.format)
+
+
+def _optimized_by(service: Tinify, picture: bytes, work: Work, check_stop: CheckStop) -> bytes | None:
+    """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
+    from imgproc_local.codecs import external
+
+    result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), check_stop)
+    return None if result is None else external.adopt(work.original, work.info, result, check_stop)
+
+
+def _optimized_locally(work: Work, check_stop: CheckStop) -> bytes | None:
+    from imgproc_local.codecs import avif, gif, webp
+    from imgproc_local.codecs.jpeg import optimize as jpeg
+    from imgproc_local.codecs.png import optimize as png
+
+    if work.info.format is Format.GIF:
+        return gif.optimize(work.original, work.info, check_stop)
+    by_score = {
+        Format.JPEG: jpeg.optimize,
+        Format.PNG: png.optimize,
+        Format.WEBP: webp.optimize,
+        Format.AVIF: avif.optimize,
+    }
+    return by_score[work.info.format](work.original, work.info, check_stop, work.options.target_score)

@@ -1,8 +1,4 @@
-"""The engine: a claimed stage runs on a thread of its lane, and its outcome is recorded whatever happens meanwhile.
-
-Invariant: a job that `submit` returned is in the database; from there each of its stages reaches `done` or `failed`
-exactly once, however often the process ends in between.
-"""
+"""Runs claimed stages: each on a thread of its lane, its outcome recorded whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -11,141 +7,100 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from imgproc_local.domain.credits import Prices, plan_prices
+from msgspec import Struct
+
 from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, StageFailed, StorageFailed
-from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.job import Job, StoredFile, is_newer
-from imgproc_local.domain.plan import Plan
-from imgproc_local.domain.result import AnalyzeResult, ConvertResult, StageResult
+from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
-from imgproc_local.engine.signals import Signals
-from imgproc_local.engine.stage import Stage, StopSignal, Work
-from imgproc_local.storage.blobs import Blob, Blobs
-from imgproc_local.storage.jobs import Claimed, Jobs, Output, Submission
+from imgproc_local.engine.stage import Options, Output, Stage, StopSignal, Work
+from imgproc_local.engine.updates import Updates
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.jobs import ClaimedStage, Jobs
 
 log = logging.getLogger(__name__)
 
-STOP_GRACE_S = 5.0
-"""How long an orderly stop waits for stages that were told to give up."""
-DEADLINE_GRACE_S = 10.0
-"""How long after its deadline a stage that does not answer is written off, with its thread."""
-RETRY_STORAGE_S = 1.0
 WORKER_NICENESS = 5
-"""Stages yield to the thread that answers requests where they compete for a core."""
+"""Stages run at a lower priority than the thread that answers requests."""
 
-UNEXPECTED = "Server Error: this stage met a problem that was not foreseen; the service's log has the details."
+UNEXPECTED = "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
-class Engine:
-    """`stages` is the pipeline; `lane_threads` bounds how many stages of a lane run at a time, `pixels_in_flight` how
-    many pixels all of them work on.
+class Limits(Struct, frozen=True):
+    """What the engine accepts and how much it runs at once.
+
+    `max_pixels` bounds one picture with all its frames, `pixels_in_progress` all pictures that stages work on at once;
+    `lane_threads` is how many stages run at once, by lane.
     """
+
+    max_pixels: int
+    pixels_in_progress: int
+    lane_threads: Mapping[str, int]
+
+
+class Timeouts(Struct, frozen=True):
+    """How long the runner waits, in seconds.
+
+    A stage fails after `stage_s`. One that does not react is abandoned with its thread after `deadline_grace_s` more.
+    An orderly stop waits `stop_grace_s` for cancelled stages. A storage that refuses is tried again every
+    `storage_retry_s`.
+    """
+
+    stage_s: float
+    deadline_grace_s: float = 10.0
+    stop_grace_s: float = 5.0
+    storage_retry_s: float = 1.0
+
+
+class Runner:
+    """Claims stages, one at a time for each thread of a lane. The events of `wake` say, by lane, that there is work."""
 
     def __init__(
         self,
         jobs: Jobs,
         blobs: Blobs,
         stages: Sequence[Stage],
-        lane_threads: Mapping[str, int],
-        prices: Prices,
-        stage_timeout_s: float,
-        pixels_in_flight: int,
+        options: Options,
+        updates: Updates,
+        wake: Mapping[str, asyncio.Event],
+        limits: Limits,
+        timeouts: Timeouts,
     ) -> None:
-        self.signals = Signals()
         self._jobs = jobs
         self._blobs = blobs
         self._stages = {stage.name: stage for stage in stages}
-        self._lane_threads = dict(lane_threads)
-        self._prices = prices
-        self._stage_timeout_s = stage_timeout_s
-        self._wake = {lane: asyncio.Event() for lane in lane_threads}
+        self._options = options
+        self._updates = updates
+        self._wake = wake
+        self._lane_threads = limits.lane_threads
+        self._budget = PixelBudget(limits.pixels_in_progress)
+        self._timeouts = timeouts
         self._workers: list[asyncio.Task[None]] = []
         self._running: dict[str, set[StopSignal]] = {}
-        self._budget = PixelBudget(pixels_in_flight)
         self._stopping = False
         self.abandoned_threads = 0
 
-    # ---- taking in ----
-
-    async def submit(
-        self,
-        account_id: str,
-        plan: Plan,
-        blob: Blob,
-        info: ImageInfo,
-        original_filename: str,
-        idempotency_key: str | None = None,
-    ) -> tuple[Job, bool]:
-        """Queue one upload and return its job, and whether it is new. See `Jobs.submit` for what it raises."""
-        job, is_new = await self._jobs.submit(
-            Submission(
-                account_id=account_id,
-                plan=plan,
-                original_filename=original_filename,
-                sha256=blob.sha256,
-                size_bytes=blob.size_bytes,
-                info=info,
-                prices=plan_prices(self._prices, plan),
-                lanes={name: self._stages[name].lane for name in plan.stages},
-                idempotency_key=idempotency_key,
-            )
-        )
-        if is_new:
-            self._wake_all()
-        return job, is_new
-
-    async def wait_final(self, job_id: str, timeout_s: float, account_id: str | None = None) -> Job:
-        """The job once it is final, or as it stands after `timeout_s`. Raises `NotFound`."""
-        deadline = time.monotonic() + timeout_s
-        with self.signals.watch(job_id) as watch:
-            job = await self._jobs.get(job_id, account_id)
-            while not job.status.final:
-                try:
-                    changed = await watch.next(max(0.0, deadline - time.monotonic()))
-                except TimeoutError:
-                    return job
-                if changed is None:
-                    return job
-                if is_newer(changed, job):
-                    job = changed
-            return job
-
-    async def delete(self, job_id: str, account_id: str) -> None:
-        """Delete a job: what waits never starts, what runs is told to give up, the files go. Raises `NotFound`."""
-        files = await self._jobs.delete(job_id, account_id)
-        for stop in self._running.get(job_id, ()):
-            stop.cancel()
-        self.signals.end(job_id)
-        await self._blobs.remove(files)
-
-    # ---- running ----
-
-    async def start(self) -> None:
-        """Take up what an earlier process left, then begin to claim."""
-        requeued, given_up = await self._jobs.recover()
-        removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
-        if requeued or given_up or removed:
-            log.info(
-                "recovered: %d stages queued again, %d given up, %d leftover files removed", requeued, given_up, removed
-            )
+    def start(self) -> None:
         for lane, threads in self._lane_threads.items():
             for number in range(threads):
                 self._workers.append(asyncio.create_task(self._work_lane(lane), name=f"{lane}-{number}"))
 
+    def cancel(self, job_id: str) -> None:
+        """Cancel the running stages of a job."""
+        for stop in self._running.get(job_id, ()):
+            stop.cancel()
+
     async def stop(self) -> None:
-        """Stop claiming, tell running stages to give up, and return within `STOP_GRACE_S`; nothing is lost."""
+        """Stop claiming, cancel running stages, and return within `stop_grace_s`."""
         self._stopping = True
-        self.signals.close()
-        self._wake_all()
-        for stops in self._running.values():
-            for stop in stops:
-                stop.cancel()
+        for event in self._wake.values():
+            event.set()
+        for job_id in self._running:
+            self.cancel(job_id)
         if self._workers:
-            _, late = await asyncio.wait(self._workers, timeout=STOP_GRACE_S)
+            _, late = await asyncio.wait(self._workers, timeout=self._timeouts.stop_grace_s)
             for worker in late:
                 self.abandoned_threads += 1
                 worker.cancel()
@@ -153,16 +108,12 @@ class Engine:
         self._workers.clear()
 
     @property
-    def claims(self) -> bool:
-        """Whether every lane still takes work."""
+    def is_claiming(self) -> bool:
+        """Whether every lane takes work."""
         return bool(self._workers) and not self._stopping and not any(worker.done() for worker in self._workers)
 
-    def _wake_all(self) -> None:
-        for event in self._wake.values():
-            event.set()
-
     async def _work_lane(self, lane: str) -> None:
-        """One slot of a lane: claim, run on a thread of its own, record, again."""
+        """One worker of a lane: claim a stage, run it on a thread, record its outcome, repeat."""
         executor = _new_executor(lane)
         wake = self._wake[lane]
         try:
@@ -170,18 +121,18 @@ class Engine:
                 wake.clear()
                 try:
                     claimed = await self._jobs.claim(lane)
-                except Exception as error:  # whatever it is, the lane must go on
-                    log.error("no stage can be claimed: %s", error, exc_info=not isinstance(error, StorageFailed))
-                    await asyncio.sleep(RETRY_STORAGE_S)
+                except Exception as error:  # the lane must go on after any error
+                    log.error("No stage can be claimed: %s", error, exc_info=not isinstance(error, StorageFailed))
+                    await asyncio.sleep(self._timeouts.storage_retry_s)
                     continue
                 if claimed is None:
                     await wake.wait()
                     continue
-                stop = StopSignal(self._stage_timeout_s)
+                stop = StopSignal(self._timeouts.stage_s)
                 if self._stopping:
                     stop.cancel()
                 self._running.setdefault(claimed.job.id, set()).add(stop)
-                self.signals.publish(claimed.job)
+                self._updates.publish(claimed.job)
                 if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, stop, executor))):
                     self.abandoned_threads += 1
                     executor.shutdown(wait=False)
@@ -189,15 +140,16 @@ class Engine:
         finally:
             executor.shutdown(wait=False)
 
-    async def _run_claimed(self, claimed: Claimed, stop: StopSignal, executor: ThreadPoolExecutor) -> bool:
-        """Run one stage and record its outcome. False where its thread did not come back and must be written off."""
+    async def _run_claimed(self, claimed: ClaimedStage, stop: StopSignal, executor: ThreadPoolExecutor) -> bool:
+        """Run one stage and record its outcome. False where its thread did not end and must be abandoned."""
         job_id = claimed.job.id
         try:
-            outcome: StageResult | BaseException
-            async with self._budget.taken(claimed.info.pixels):
-                stop.restart()
+            outcome: Output | BaseException
+            async with self._budget.acquired(claimed.info.pixels):
+                stop.restart_timeout()
                 future = asyncio.get_running_loop().run_in_executor(executor, self._run_stage, claimed, stop)
-                done, _ = await asyncio.wait({future}, timeout=self._stage_timeout_s + DEADLINE_GRACE_S)
+                timeout_s = self._timeouts.stage_s + self._timeouts.deadline_grace_s
+                done, _ = await asyncio.wait({future}, timeout=timeout_s)
             if done:
                 outcome = future.exception() or future.result()
             else:
@@ -205,7 +157,7 @@ class Engine:
             await self._record(claimed, outcome)
             return bool(done)
         except Exception as error:
-            log.exception("stage %s of job %s met an unforeseen error", claimed.stage, job_id)
+            log.exception("Stage %s of job %s failed with an unexpected error", claimed.stage, job_id)
             await self._record(claimed, error)
             return True
         finally:
@@ -213,26 +165,25 @@ class Engine:
             if not self._running[job_id]:
                 del self._running[job_id]
 
-    def _run_stage(self, claimed: Claimed, stop: StopSignal) -> StageResult:
+    def _run_stage(self, claimed: ClaimedStage, stop: StopSignal) -> Output:
         """On the lane's thread."""
         stop.check()
-        return self._stages[claimed.stage].run(self._work(claimed, stop))
-
-    def _work(self, claimed: Claimed, stop: StopSignal) -> Work:
-        return Work(
-            original=self._blobs.path(claimed.job.original.sha256),
+        work = Work(
+            path=str(self._blobs.path(claimed.job.original.sha256)),
             info=claimed.info,
             languages=claimed.languages,
             convert_to=claimed.convert_to,
             original_filename=claimed.job.original_filename,
             project_name=claimed.project_name,
-            stop=stop,
+            options=self._options,
         )
+        return self._stages[claimed.stage].run(work, stop.check)
 
-    # ---- keeping outcomes ----
+    # ---- recording ----
 
-    async def _record(self, claimed: Claimed, outcome: StageResult | BaseException) -> None:
-        """Record an outcome; where the store refuses, try again until it takes it or the service stops."""
+    async def _record(self, claimed: ClaimedStage, outcome: Output | BaseException) -> None:
+        """Record an outcome; where the storage refuses, retry until it accepts or the service stops."""
+        stage, job_id = claimed.stage, claimed.job.id
         while True:
             try:
                 await self._record_once(claimed, outcome)
@@ -240,41 +191,39 @@ class Engine:
             except Exception as error:
                 if not isinstance(error, StorageFailed):
                     if isinstance(outcome, BaseException):
-                        log.exception("the failure of stage %s of job %s can't be kept", claimed.stage, claimed.job.id)
+                        log.exception("The failure of stage %s of job %s can't be recorded", stage, job_id)
                         return
                     outcome = error
                     continue
-                # the stage stays `running` in the database: a restart takes it up again
-                log.error("stage %s of job %s can't be recorded: %s", claimed.stage, claimed.job.id, error.message)
+                # the stage stays `running` in the database: the next start requeues it
+                log.error("Stage %s of job %s can't be recorded: %s", stage, job_id, error.message)
                 if self._stopping:
                     return
-                await asyncio.sleep(RETRY_STORAGE_S)
+                await asyncio.sleep(self._timeouts.storage_retry_s)
 
-    async def _record_once(self, claimed: Claimed, outcome: StageResult | BaseException) -> None:
+    async def _record_once(self, claimed: ClaimedStage, outcome: Output | BaseException) -> None:
         job, stage = claimed.job, claimed.stage
         if isinstance(outcome, StageCancelled) and self._stopping:
-            await self._jobs.give_back(job, stage)
+            await self._jobs.requeue(job, stage)
             return
         changed: Job | None
         if isinstance(outcome, BaseException):
             changed = await self._jobs.record_failed(job, stage, _reason(claimed, outcome))
-        elif isinstance(outcome, AnalyzeResult):
-            changed = await self._jobs.record_done(job, stage, Output(translations=outcome.translations))
-        elif isinstance(outcome, ConvertResult):
-            changed = await self._record_file(claimed, outcome.data, outcome)
-        elif outcome.data is None or len(outcome.data) >= job.original.size_bytes:
-            changed = await self._jobs.record_done(job, stage, Output(file=job.original))
+        elif outcome.data is not None:
+            changed = await self._record_file(claimed, outcome)
         else:
-            changed = await self._record_file(claimed, outcome.data, outcome)
+            file = job.original if outcome.keeps_original else None
+            changed = await self._jobs.record_done(job, stage, file, outcome.texts)
         if changed is not None:
-            self.signals.publish(changed)
+            self._updates.publish(changed)
 
-    async def _record_file(self, claimed: Claimed, data: bytes, result: StageResult) -> Job | None:
-        file_format = result.format if isinstance(result, ConvertResult) else claimed.info.format
+    async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
+        assert output.data is not None
+        file_format = output.format or claimed.info.format
         try:
-            async with self._blobs.put(data) as blob:
+            async with self._blobs.put(output.data) as blob:
                 file = StoredFile(blob.sha256, blob.size_bytes, file_format)
-                changed = await self._jobs.record_done(claimed.job, claimed.stage, Output(file=file))
+                changed = await self._jobs.record_done(claimed.job, claimed.stage, file, output.texts)
                 if changed is None:
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed
@@ -282,10 +231,11 @@ class Engine:
             return None
 
 
-def _reason(claimed: Claimed, error: BaseException) -> str:
+def _reason(claimed: ClaimedStage, error: BaseException) -> str:
+    """The message of a failed stage, for people."""
     if isinstance(error, (StageFailed, BadImage)):
         return error.message
-    log.error("stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
+    log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
     if isinstance(error, MemoryError):
         return "There was not enough memory for this image."
     return UNEXPECTED
@@ -296,5 +246,5 @@ def _new_executor(lane: str) -> ThreadPoolExecutor:
 
 
 def _lower_priority() -> None:
-    if sys.platform == "linux":  # elsewhere niceness belongs to the whole process, not to a thread
+    if sys.platform == "linux":  # on other systems niceness belongs to the whole process, not to a thread
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WORKER_NICENESS)

@@ -1,33 +1,89 @@
-"""What a stage is: a plain blocking function of frozen `Work` that returns its result."""
+"""What a stage is: a plain blocking function from frozen `Work` to one `Output`.
+
+Work and Output can be pickled and encoded by msgspec, so that a stage can run in another process: neither holds an open
+file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which is passed beside it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.result import StageResult
+from imgproc_local.domain.result import Translation
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"
 
+CheckStop = Callable[[], None]
+"""Called between the steps of a stage; raises `StageCancelled` or `StageTimedOut` to end it."""
+
+
+class Options(Struct, frozen=True):
+    """The settings that stages read, the same for every job.
+
+    `target_score` is the SSIMULACRA 2.1 score that results must reach.
+    """
+
+    target_score: float
+    may_use_gps: bool = False
+
+
+class Work(Struct, frozen=True):
+    """One stage of one job. `path` is the uploaded file, which no stage changes."""
+
+    path: str
+    info: ImageInfo
+    languages: tuple[str, ...]
+    convert_to: Format
+    original_filename: str
+    project_name: str
+    options: Options
+
+    @property
+    def original(self) -> Path:
+        return Path(self.path)
+
+
+class Output(Struct, frozen=True):
+    """What a stage made: texts, or a file as `data` in `format`.
+
+    `keeps_original` says that the uploaded file itself is the result, because nothing smaller was found.
+    """
+
+    texts: tuple[Translation, ...] = ()
+    data: bytes | None = None
+    format: Format | None = None
+    keeps_original: bool = False
+
+
+class Stage(Struct, frozen=True):
+    """A row of the pipeline: the name, the lane that it runs in, and the function.
+
+    `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people.
+    """
+
+    name: StageName
+    lane: str
+    run: Callable[[Work, CheckStop], Output]
+
 
 class StopSignal:
-    """Tells a running stage to give up: threads can't be cancelled, so it asks between its steps."""
+    """Ends a running stage: threads can't be cancelled, so the stage calls `check` between its steps."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
         self._cancelled = threading.Event()
 
-    def restart(self) -> None:
-        """Let the time run from now on."""
+    def restart_timeout(self) -> None:
+        """Count the timeout from now on."""
         self._deadline_s = time.monotonic() + self._timeout_s
 
     def cancel(self) -> None:
@@ -38,33 +94,9 @@ class StopSignal:
 
         Raises:
             StageCancelled: the job was deleted or the service is stopping.
-            StageTimedOut: the deadline has passed.
+            StageTimedOut: the timeout has passed.
         """
         if self._cancelled.is_set():
             raise StageCancelled("Cancelled.")
         if time.monotonic() > self._deadline_s:
             raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")
-
-
-class Work(Struct, frozen=True):
-    """One stage of one job. `original` is the uploaded file, only to be read."""
-
-    original: Path
-    info: ImageInfo
-    languages: tuple[str, ...]
-    convert_to: Format
-    original_filename: str
-    project_name: str
-    stop: StopSignal
-
-
-class Stage(Protocol):
-    """Runs on a thread of its lane; raises `StageFailed` or `BadImage` with a message for people."""
-
-    @property
-    def name(self) -> StageName: ...
-
-    @property
-    def lane(self) -> str: ...
-
-    def run(self, work: Work) -> StageResult: ...

@@ -20,7 +20,7 @@ from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.clock import Clock, new_id, rfc3339
 from imgproc_local.storage.credits import move
 from imgproc_local.storage.database import Database, Row, Transaction
-from imgproc_local.storage.projects import project_of_plan
+from imgproc_local.storage.projects import project_of_plan, require_project
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
@@ -52,8 +52,8 @@ class Submission(Struct, frozen=True):
         return msgspec.json.encode(asked).decode()
 
 
-class Claimed(Struct, frozen=True):
-    """A stage to work on, with all that its work needs to know. `attempts` counts this one."""
+class ClaimedStage(Struct, frozen=True):
+    """A stage to run, and what it needs to know. `attempts` counts this run."""
 
     job: Job
     stage: StageName
@@ -62,13 +62,6 @@ class Claimed(Struct, frozen=True):
     convert_to: Format
     info: ImageInfo
     project_name: str
-
-
-class Output(Struct, frozen=True):
-    """What a finished stage leaves: a file that is already in the blobs, or translations."""
-
-    file: StoredFile | None = None
-    translations: tuple[Translation, ...] = ()
 
 
 class Jobs:
@@ -150,6 +143,10 @@ class Jobs:
             if await read.value("count_open_jobs") >= self._queue_limit:
                 raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
 
+    async def require_project(self, account_id: str, project_id: str) -> None:
+        """Raises `InvalidRequest` where the account has no such project."""
+        await require_project(self._database, account_id, project_id)
+
     # ---- reading ----
 
     async def get(self, job_id: str, account_id: str | None = None) -> Job:
@@ -190,7 +187,7 @@ class Jobs:
 
     # ---- working ----
 
-    async def claim(self, lane: str) -> Claimed | None:
+    async def claim(self, lane: str) -> ClaimedStage | None:
         """The oldest pending stage of `lane`, now running; None where nothing waits."""
         async with self._database.transaction() as tx:
             row = await tx.one("claim_stage", {"lane": lane, "at": rfc3339(self._clock())})
@@ -198,7 +195,7 @@ class Jobs:
                 return None
             work = await tx.one("work_of_job", {"job_id": row["job_id"]})
             assert work is not None
-            return Claimed(
+            return ClaimedStage(
                 job=await _job(tx, row["job_id"]),
                 stage=StageName(row["name"]),
                 attempts=row["attempts"],
@@ -208,10 +205,14 @@ class Jobs:
                 project_name=work["project_name"],
             )
 
-    async def record_done(self, job: Job, stage: StageName, output: Output) -> Job | None:
-        """Keep a stage's result; None where the job was deleted meanwhile and the result is not wanted."""
+    async def record_done(
+        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+    ) -> Job | None:
+        """Store the result of a stage: a file that the blobs already hold, texts, or both.
+
+        None where the job was deleted meanwhile; the result is not stored then.
+        """
         async with self._database.transaction() as tx:
-            file = output.file
             finished = await tx.value(
                 "finish_stage",
                 {
@@ -225,7 +226,7 @@ class Jobs:
             )
             if finished is None:
                 return None
-            for position, translation in enumerate(output.translations):
+            for position, translation in enumerate(texts):
                 await _insert_translation(tx, job, position, translation)
             return await _job(tx, job.id)
 
@@ -242,10 +243,10 @@ class Jobs:
         await move(tx, row["account_id"], "release", row["price"], at, job_id, stage.value)
         return await _job(tx, job_id)
 
-    async def give_back(self, job: Job, stage: StageName) -> None:
-        """Return a stage to the queue that an orderly stop interrupted."""
+    async def requeue(self, job: Job, stage: StageName) -> None:
+        """Put a stage that an orderly stop cancelled back into the queue. The attempt does not count."""
         async with self._database.transaction() as tx:
-            await tx.run("return_stage", {"job_id": job.id, "name": stage.value})
+            await tx.run("requeue_stage", {"job_id": job.id, "name": stage.value})
 
     async def recover(self) -> tuple[int, int]:
         """After an end of the process: how many running stages went back to the queue, and how many were given up."""
@@ -256,7 +257,7 @@ class Jobs:
                     await self._fail(tx, row["job_id"], StageName(row["name"]), INTERRUPTED)
                     given_up += 1
                 else:
-                    await tx.run("requeue_stage", {"job_id": row["job_id"], "name": row["name"]})
+                    await tx.run("requeue_interrupted_stage", {"job_id": row["job_id"], "name": row["name"]})
                     requeued += 1
         return requeued, given_up
 

@@ -149,8 +149,8 @@ UPDATE stages SET state = 'failed', finished_at = :at, error = :error
 WHERE job_id = :job_id AND name = :name AND state = 'running'
 RETURNING price, (SELECT account_id FROM jobs WHERE jobs.id = stages.job_id) AS account_id;
 
--- name: return_stage
--- An orderly stop is no fault of the picture's: the attempt does not count.
+-- name: requeue_stage
+-- After an orderly stop, which is no fault of the picture: the attempt does not count.
 UPDATE stages SET state = 'pending', attempts = attempts - 1
 WHERE job_id = :job_id AND name = :name AND state = 'running';
 
@@ -174,7 +174,7 @@ INSERT INTO translations (
 -- name: interrupted_stages
 SELECT stages.job_id, stages.name, stages.attempts FROM stages WHERE state = 'running';
 
--- name: requeue_stage
+-- name: requeue_interrupted_stage
 UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND state = 'running';
 
 -- ---- removal ----

@@ -114,7 +114,7 @@ async def through_engine(calls: list[Call], threads: int, folder: Path, blame: b
         began, cpu_began = time.perf_counter(), time.process_time()
         jobs = [await _submit(services, account_id, call) for call in calls]
         for job_id in jobs:
-            job = await services.engine.wait_final(job_id, 3600)
+            job = await services.engine.wait(job_id, 3600)
             if job.status != "completed":
                 raise SystemExit(f"a job ended as {job.status}: {job.stages}")
         elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu_began
@@ -128,10 +128,8 @@ async def _submit(services: Services, account_id: str, call: Call) -> str:
     operation, file = call
     with services.blobs.incoming() as incoming:
         await asyncio.to_thread(incoming.write, await asyncio.to_thread(file.read_bytes))
-        info = await asyncio.to_thread(probe, incoming.path, MAX_PIXELS)
-        async with services.blobs.keep(incoming) as blob:
-            job, _ = await services.engine.submit(account_id, Plan(operation), blob, info, file.name)
-            return job.id
+        job, _ = await services.engine.accept(account_id, Plan(operation), incoming, file.name)
+        return job.id
 
 
 def main() -> None:

@@ -89,10 +89,8 @@ async def stalls(data: Path, files: list[Path], languages: str) -> list[float]:
         for file in files[:2]:
             with services.blobs.incoming() as incoming:
                 await asyncio.to_thread(incoming.write, file.read_bytes())
-                info = await asyncio.to_thread(probe, incoming.path, MAX_PIXELS)
-                async with services.blobs.keep(incoming) as blob:
-                    job, _ = await services.engine.submit(account_id, plan, blob, info, file.name)
-            done = await services.engine.wait_final(job.id, DESCRIBED_TIMEOUT_S)
+                job, _ = await services.engine.accept(account_id, plan, incoming, file.name)
+            done = await services.engine.wait(job.id, DESCRIBED_TIMEOUT_S)
             if done.status != "completed":
                 raise SystemExit(f"a job ended as {done.status}: {done.stages}")
         ticking.cancel()

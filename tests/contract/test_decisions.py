@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import json
@@ -793,7 +794,7 @@ def test_healthz_needs_no_key_and_tells_when_stages_are_not_claimed(gated: Runni
     assert httpx.get(f"{gated.root}/healthz").status_code == 200
 
     async def kill_a_lane() -> None:
-        gated.services.engine._workers[0].cancel()
+        next(task for task in asyncio.all_tasks() if task.get_name() == "codecs-0").cancel()
 
     gated.run(kill_a_lane())
     deadline = time.monotonic() + 5

@@ -12,7 +12,7 @@ async def test_never_more_than_the_limit_and_everyone_gets_his_turn() -> None:
 
     async def work(name: int, pixels: int) -> None:
         nonlocal taken, most
-        async with budget.taken(pixels):
+        async with budget.acquired(pixels):
             taken += min(pixels, 10)
             most = max(most, taken)
             order.append(name)
@@ -28,11 +28,11 @@ async def test_never_more_than_the_limit_and_everyone_gets_his_turn() -> None:
 
 async def test_who_gives_up_waiting_leaves_nothing_taken() -> None:
     budget = PixelBudget(10)
-    async with budget.taken(10):
-        waiting = [asyncio.create_task(budget.taken(10).__aenter__()) for _ in range(3)]
+    async with budget.acquired(10):
+        waiting = [asyncio.create_task(budget.acquired(10).__aenter__()) for _ in range(3)]
         await asyncio.sleep(0)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-    async with asyncio.timeout(1), budget.taken(10):
+    async with asyncio.timeout(1), budget.acquired(10):
         pass

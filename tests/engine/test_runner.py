@@ -1,68 +1,67 @@
-"""The engine on stages that a test makes: order, failures, deadlines, stops and restarts."""
+"""The engine with stages that a test makes: order, failures, deadlines, stops and restarts."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
+from PIL import Image
 
-from imgproc_local.domain.credits import Prices
 from imgproc_local.domain.errors import StageFailed, StorageFailed
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, StageName, Status
-from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.domain.result import ConvertResult, OptimizeResult, StageResult
-from imgproc_local.engine import runner
-from imgproc_local.engine.runner import Engine
-from imgproc_local.engine.signals import changes
-from imgproc_local.engine.stage import CODECS_LANE, Work
+from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.plan import Operation, Plan, Prices
+from imgproc_local.domain.result import Translation
+from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.runner import Limits, Timeouts
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, Stage, Work
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.clock import utc_now
 from imgproc_local.storage.credits import Credits
 from imgproc_local.storage.database import Database, open_database
-from imgproc_local.storage.jobs import MAX_ATTEMPTS, Jobs
+from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
 from imgproc_local.storage.keys import Keys
+from tests.support import pictures
 
-INFO = ImageInfo(Format.JPEG, 8, 8)
-
-
-class Made:
-    """A stage that does what the test says."""
-
-    lane = CODECS_LANE
-
-    def __init__(self, name: StageName, work: Callable[[Work], StageResult]) -> None:
-        self.name = name
-        self._work = work
-
-    def run(self, work: Work) -> StageResult:
-        return self._work(work)
+StageFunction = Callable[[Work, CheckStop], Output]
+TIMEOUTS = Timeouts(stage_s=0.5, deadline_grace_s=0.1, storage_retry_s=0.01)
 
 
-class House:
-    """An engine on its folder, as compose wires it."""
+class Harness:
+    """An engine on a data folder, wired as the service wires it, with an optimize stage made by the test."""
 
-    def __init__(self, database: Database, folder: Path, optimize: Callable[[Work], StageResult], threads: int) -> None:
+    def __init__(self, database: Database, jobs: Jobs, folder: Path, optimize: StageFunction, threads: int) -> None:
         self.database = database
-        self.jobs = Jobs(database, utc_now, 1000)
-        self.blobs = Blobs(folder, self.jobs.is_referenced)
+        self.jobs = jobs
+        self.blobs = Blobs(folder, jobs.is_referenced)
         self.credits = Credits(database, utc_now)
         self.keys = Keys(database, utc_now, 1000)
-        stages = (
-            Made(StageName.OPTIMIZE, optimize),
-            Made(StageName.CONVERT, lambda work: ConvertResult(b"converted", work.convert_to)),
+        self.engine = Engine(
+            jobs,
+            self.blobs,
+            (
+                Stage(StageName.OPTIMIZE, CODECS_LANE, optimize),
+                Stage(
+                    StageName.CONVERT,
+                    CODECS_LANE,
+                    lambda work, check_stop: Output(data=b"converted", format=work.convert_to),
+                ),
+            ),
+            Options(target_score=85.0),
+            Prices(),
+            Limits(max_pixels=10**9, pixels_in_progress=10**9, lane_threads={CODECS_LANE: threads}),
+            TIMEOUTS,
         )
-        self.engine = Engine(self.jobs, self.blobs, stages, {CODECS_LANE: threads}, Prices(), 0.5, 10**9)
 
-    async def submit(self, operation: Operation = Operation.OPTIMIZE, content: bytes = b"picture") -> Job:
+    async def accept(self, seed: int = 0, filename: str = "a.png") -> Job:
+        """Queue a picture for optimize. Different seeds give pictures of different widths."""
         account_id = await self.keys.account_id(create=True)
-        async with self.blobs.put(content) as blob:
-            job, _ = await self.engine.submit(account_id, Plan(operation), blob, INFO, "a.jpg")
+        with self.blobs.incoming() as incoming:
+            incoming.write(picture(seed))
+            job, _ = await self.engine.accept(account_id, Plan(Operation.OPTIMIZE), incoming, filename)
         return job
 
     async def movements(self, job_id: str) -> list[tuple[str, int]]:
@@ -74,12 +73,22 @@ class House:
         return await self.credits.balance(await self.keys.account_id(create=True))
 
 
+def picture(seed: int) -> bytes:
+    return pictures.encoded(Image.new("RGB", (8 + seed, 8)), "PNG")
+
+
+def seed_of(work: Work) -> int:
+    return work.info.width_px - 8
+
+
 @asynccontextmanager
-async def house(folder: Path, optimize: Callable[[Work], StageResult], threads: int = 1) -> AsyncIterator[House]:
+async def harness(
+    folder: Path, optimize: StageFunction, threads: int = 1, jobs_type: type[Jobs] = Jobs
+) -> AsyncIterator[Harness]:
     folder.mkdir(exist_ok=True)
     database = await open_database(folder / "jobs.db")
     try:
-        made = House(database, folder, optimize, threads)
+        made = Harness(database, jobs_type(database, utc_now, 1000), folder, optimize, threads)
         await made.engine.start()
         try:
             yield made
@@ -89,231 +98,237 @@ async def house(folder: Path, optimize: Callable[[Work], StageResult], threads: 
         await database.close()
 
 
-def smaller(_: Work) -> StageResult:
-    return OptimizeResult(b"small")
+def smaller(work: Work, check_stop: CheckStop) -> Output:
+    return Output(data=b"small", format=work.info.format)
 
 
-async def test_stages_are_claimed_in_the_order_they_came(tmp_path: Path) -> None:
-    order: list[str] = []
+def original(work: Work, check_stop: CheckStop) -> Output:
+    return Output(keeps_original=True)
 
-    def note(work: Work) -> StageResult:
-        order.append(work.original.read_text())
-        return OptimizeResult(None)
 
-    async with house(tmp_path, note) as made:
-        jobs = [await made.submit(content=str(number).encode()) for number in range(8)]
+async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> None:
+    order: list[int] = []
+
+    def note(work: Work, check_stop: CheckStop) -> Output:
+        order.append(seed_of(work))
+        return Output(keeps_original=True)
+
+    async with harness(tmp_path, note) as service:
+        jobs = [await service.accept(seed) for seed in range(8)]
         for job in jobs:
-            await made.engine.wait_final(job.id, 10)
-    assert order == [str(number) for number in range(8)]
+            await service.engine.wait(job.id, 10)
+    assert order == list(range(8))
 
 
-async def test_stages_of_one_lane_run_as_many_at_a_time_as_it_has_threads(tmp_path: Path) -> None:
+async def test_a_lane_runs_one_stage_per_thread_at_once(tmp_path: Path) -> None:
     both = threading.Barrier(2, timeout=5)
 
-    def meet(_: Work) -> StageResult:
+    def meet(work: Work, check_stop: CheckStop) -> Output:
         both.wait()
-        return OptimizeResult(None)
+        return Output(keeps_original=True)
 
-    async with house(tmp_path, meet, threads=2) as made:
-        jobs = [await made.submit(content=bytes([number])) for number in range(4)]
-        finals = [await made.engine.wait_final(job.id, 10) for job in jobs]
+    async with harness(tmp_path, meet, threads=2) as service:
+        jobs = [await service.accept(seed) for seed in range(4)]
+        finals = [await service.engine.wait(job.id, 10) for job in jobs]
     assert {job.status for job in finals} == {Status.COMPLETED}
 
 
-async def test_a_result_that_is_not_smaller_is_the_original(tmp_path: Path) -> None:
-    async with house(tmp_path, lambda _: OptimizeResult(b"much larger than the picture was")) as made:
-        job = await made.engine.wait_final((await made.submit()).id, 10)
+async def test_an_output_that_keeps_the_original_stores_no_second_file(tmp_path: Path) -> None:
+    async with harness(tmp_path, original) as service:
+        job = await service.engine.wait((await service.accept()).id, 10)
         assert job.optimized == job.original
-        assert len(made.blobs.on_disk()) == 1
+        assert len(service.blobs.on_disk()) == 1
 
 
-async def test_a_failure_is_told_and_paid_back_once(tmp_path: Path) -> None:
-    def fail(_: Work) -> StageResult:
+async def test_a_failed_stage_reports_its_reason_and_is_refunded_once(tmp_path: Path) -> None:
+    def fail(work: Work, check_stop: CheckStop) -> Output:
         raise StageFailed("Expected more.")
 
-    async with house(tmp_path, fail) as made:
-        job = await made.engine.wait_final((await made.submit()).id, 10)
+    async with harness(tmp_path, fail) as service:
+        job = await service.engine.wait((await service.accept()).id, 10)
         assert (job.status, job.stages[0].error) == (Status.FAILED, "Expected more.")
-        assert await made.balance() == 1000
-        assert await made.movements(job.id) == [("hold", -1), ("release", 1)]
+        assert await service.balance() == 1000
+        assert await service.movements(job.id) == [("hold", -1), ("release", 1)]
 
 
-async def test_a_stage_is_told_its_deadline(tmp_path: Path) -> None:
-    def slow(work: Work) -> StageResult:
+async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
+    def slow(work: Work, check_stop: CheckStop) -> Output:
         while True:
-            work.stop.check()
+            check_stop()
             time.sleep(0.01)
 
-    async with house(tmp_path, slow) as made:
-        job = await made.engine.wait_final((await made.submit()).id, 10)
+    async with harness(tmp_path, slow) as service:
+        job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.FAILED
         assert "0.5 seconds" in (job.stages[0].error or "")
 
 
-async def test_a_stage_that_ignores_its_deadline_is_written_off_and_the_lane_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "DEADLINE_GRACE_S", 0.1)
+async def test_a_stage_that_ignores_its_deadline_is_abandoned_and_its_lane_continues(tmp_path: Path) -> None:
     release = threading.Event()
 
-    def deaf(work: Work) -> StageResult:
-        if work.original.read_bytes() == b"deaf":
+    def unresponsive(work: Work, check_stop: CheckStop) -> Output:
+        if seed_of(work) == 1:
             release.wait(10)
-        return OptimizeResult(None)
+        return Output(keeps_original=True)
 
-    async with house(tmp_path, deaf) as made:
-        stuck = await made.submit(content=b"deaf")
-        after = await made.submit(content=b"fine")
-        assert (await made.engine.wait_final(stuck.id, 10)).status is Status.FAILED
-        assert (await made.engine.wait_final(after.id, 10)).status is Status.COMPLETED
-        assert made.engine.claims
-        assert made.engine.abandoned_threads == 1
+    async with harness(tmp_path, unresponsive) as service:
+        stuck = await service.accept(seed=1)
+        after = await service.accept(seed=2)
+        assert (await service.engine.wait(stuck.id, 10)).status is Status.FAILED
+        assert (await service.engine.wait(after.id, 10)).status is Status.COMPLETED
+        assert service.engine.is_claiming
+        assert service.engine.abandoned_threads == 1
         release.set()
         await asyncio.sleep(0.1)
-        assert (await made.jobs.get(stuck.id)).status is Status.FAILED
+        assert (await service.jobs.get(stuck.id)).status is Status.FAILED
 
 
-async def test_an_orderly_stop_returns_the_stage_to_the_queue_without_counting(tmp_path: Path) -> None:
+async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_attempt(tmp_path: Path) -> None:
     started = threading.Event()
 
-    def long(work: Work) -> StageResult:
+    def long(work: Work, check_stop: CheckStop) -> Output:
         started.set()
         while True:
-            work.stop.check()
+            check_stop()
             time.sleep(0.005)
 
     job = None
     for _ in range(MAX_ATTEMPTS + 2):
-        async with house(tmp_path, long) as made:
-            job = job or await made.submit()
+        async with harness(tmp_path, long) as service:
+            job = job or await service.accept()
             await asyncio.to_thread(started.wait, 5)
             started.clear()
-    async with house(tmp_path, smaller) as made:
+    async with harness(tmp_path, smaller) as service:
         assert job is not None
-        assert (await made.engine.wait_final(job.id, 10)).status is Status.COMPLETED
+        assert (await service.engine.wait(job.id, 10)).status is Status.COMPLETED
 
 
-async def test_a_stage_that_runs_at_three_ends_of_the_process_is_given_up(tmp_path: Path) -> None:
-    database = await open_database(tmp_path / "jobs.db")
-    jobs = Jobs(database, utc_now, 1000)
-    made = House(database, tmp_path, smaller, 1)
-    job = await made.submit()
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        claimed = await jobs.claim(CODECS_LANE)
-        assert claimed is not None
-        assert claimed.attempts == attempt
-        before = (await jobs.get(job.id)).status
-        assert await jobs.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
-        assert before is Status.OPTIMIZING
-    final = await jobs.get(job.id)
-    assert final.status is Status.FAILED
-    assert "Interrupted" in (final.stages[0].error or "")
-    assert await made.balance() == 1000
-    await database.close()
+class RefusesThreeResults(Jobs):
+    refusals = 3
+
+    async def record_done(
+        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+    ) -> Job | None:
+        if self.refusals:
+            self.refusals -= 1
+            raise StorageFailed("The disk is full.")
+        return await super().record_done(job, stage, file, texts)
 
 
-async def test_an_outcome_is_recorded_once_the_store_takes_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "RETRY_STORAGE_S", 0.01)
-    async with house(tmp_path, smaller) as made:
-        real, refusals = made.jobs.record_done, 3
-
-        async def refusing(*arguments: object) -> Job | None:
-            nonlocal refusals
-            if refusals:
-                refusals -= 1
-                raise StorageFailed("The disk is full.")
-            return await real(*arguments)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(made.jobs, "record_done", refusing)
-        job = await made.engine.wait_final((await made.submit()).id, 10)
-        assert (job.status, refusals) == (Status.COMPLETED, 0)
+async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path: Path) -> None:
+    async with harness(tmp_path, smaller, jobs_type=RefusesThreeResults) as service:
+        job = await service.engine.wait((await service.accept()).id, 10)
+        assert job.status is Status.COMPLETED
 
 
-async def test_an_unforeseen_error_while_recording_fails_the_stage_and_the_lane_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with house(tmp_path, smaller) as made:
-        real = made.jobs.record_done
+class BreaksOnOddNames(Jobs):
+    async def record_done(
+        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+    ) -> Job | None:
+        if job.original_filename == "odd.png":
+            raise ValueError("surrogates not allowed")
+        return await super().record_done(job, stage, file, texts)
 
-        async def broken(job: Job, *arguments: object) -> Job | None:
-            if job.original.size_bytes == len(b"odd"):
-                raise ValueError("surrogates not allowed")
-            return await real(job, *arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(made.jobs, "record_done", broken)
-        odd, fine = await made.submit(content=b"odd"), await made.submit(content=b"an even picture")
-        failed = await made.engine.wait_final(odd.id, 10)
+async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_continues(tmp_path: Path) -> None:
+    async with harness(tmp_path, smaller, jobs_type=BreaksOnOddNames) as service:
+        odd, fine = await service.accept(filename="odd.png"), await service.accept(seed=1)
+        failed = await service.engine.wait(odd.id, 10)
         assert failed.status is Status.FAILED
         assert "Server Error" in (failed.stages[0].error or "")
-        assert (await made.engine.wait_final(fine.id, 10)).status is Status.COMPLETED
-        assert made.engine.claims
+        assert (await service.engine.wait(fine.id, 10)).status is Status.COMPLETED
+        assert service.engine.is_claiming
 
 
-async def test_a_stage_claimed_while_the_service_stops_goes_back_to_the_queue(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class StopsWhileClaiming(Jobs):
+    stop: Callable[[], object]
+
+    async def claim(self, lane: str) -> ClaimedStage | None:
+        claimed = await super().claim(lane)
+        if claimed is not None:
+            self.stop()
+            await asyncio.sleep(0.05)
+        return claimed
+
+
+async def test_a_stage_that_is_claimed_while_the_service_stops_is_requeued(tmp_path: Path) -> None:
     ran = threading.Event()
 
-    def note(_: Work) -> StageResult:
+    def note(work: Work, check_stop: CheckStop) -> Output:
         ran.set()
-        return OptimizeResult(None)
+        return Output(keeps_original=True)
 
-    async with house(tmp_path, note) as made:
-        real = made.jobs.claim
-
-        async def stopped_meanwhile(lane: str) -> object:
-            claimed = await real(lane)
-            if claimed is not None:
-                asyncio.get_running_loop().create_task(made.engine.stop())
-                await asyncio.sleep(0.05)
-            return claimed
-
-        monkeypatch.setattr(made.jobs, "claim", stopped_meanwhile)
-        job = await made.submit()
+    async with harness(tmp_path, note, jobs_type=StopsWhileClaiming) as service:
+        assert isinstance(service.jobs, StopsWhileClaiming)
+        service.jobs.stop = lambda: asyncio.get_running_loop().create_task(service.engine.stop())
+        job = await service.accept()
         await asyncio.sleep(0.5)
-        stage = (await made.jobs.get(job.id)).stages[0]
+        stage = (await service.jobs.get(job.id)).stages[0]
     assert stage.state == "pending"
     assert not ran.is_set()
-
-
-async def test_changes_older_than_what_was_read_are_not_told(tmp_path: Path) -> None:
-    release = threading.Event()
-
-    def wait(_: Work) -> StageResult:
-        release.wait(5)
-        return OptimizeResult(None)
-
-    async with house(tmp_path, wait, threads=2) as made:
-        pending = await made.submit()
-        with made.engine.signals.watch(pending.id) as watch:
-            release.set()
-            final = await made.engine.wait_final(pending.id, 10)
-            watch.offer(pending)
-            told = [job async for job in changes(watch, final, 0.1)]
-        assert told == [final]
-        with made.engine.signals.watch(pending.id) as watch:
-            for job in (final, pending, final):
-                watch.offer(job)
-            told = [job async for job in changes(watch, pending, 0.1)]
-        assert told == [pending, final]
 
 
 async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> None:
     running, go = threading.Event(), threading.Event()
 
-    def wait(_: Work) -> StageResult:
+    def wait(work: Work, check_stop: CheckStop) -> Output:
         running.set()
         go.wait(5)
-        return OptimizeResult(b"small")
+        return Output(data=b"small", format=work.info.format)
 
-    async with house(tmp_path, wait) as made:
-        job = await made.submit()
+    async with harness(tmp_path, wait) as service:
+        job = await service.accept(seed=1)
         await asyncio.to_thread(running.wait, 5)
-        await made.engine.delete(job.id, job.account_id)
+        await service.engine.delete(job.id, job.account_id)
         go.set()
-        other = await made.submit(content=b"another")
-        await made.engine.wait_final(other.id, 10)
-        names = {file.name for file in made.blobs.on_disk()}
-        assert names == await made.jobs.referenced_files()
+        other = await service.accept(seed=2)
+        await service.engine.wait(other.id, 10)
+        names = {file.name for file in service.blobs.on_disk()}
+        assert names == await service.jobs.referenced_files()
+
+
+# ---- following ----
+
+
+async def test_following_a_job_yields_each_state_once_and_ends_with_the_final_one(tmp_path: Path) -> None:
+    go = threading.Event()
+
+    def wait(work: Work, check_stop: CheckStop) -> Output:
+        go.wait(5)
+        return Output(keeps_original=True)
+
+    async with harness(tmp_path, wait) as service:
+        job = await service.accept()
+        states = []
+        async for state in service.engine.follow(job.id, quiet_s=0.05):
+            states.append(state.status if state else None)
+            if state is None:
+                go.set()
+        assert None in states, "a quiet time is reported"
+        changes = [state for state in states if state is not None]
+        assert changes[-1] is Status.COMPLETED
+        assert changes in ([Status.PENDING, Status.OPTIMIZING, Status.COMPLETED], [Status.OPTIMIZING, Status.COMPLETED])
+
+
+async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp_path: Path) -> None:
+    def wait(work: Work, check_stop: CheckStop) -> Output:
+        while True:
+            check_stop()
+            time.sleep(0.005)
+
+    async def last_status(service: Harness, job_id: str) -> list[Status | None]:
+        return [job.status if job else None async for job in service.engine.follow(job_id)]
+
+    async with harness(tmp_path, wait) as service:
+        job = await service.accept()
+        began = time.monotonic()
+        assert (await service.engine.wait(job.id, 0.1)).status in (Status.PENDING, Status.OPTIMIZING)
+        assert time.monotonic() - began < 1
+        for end in (lambda job: service.engine.delete(job.id, job.account_id), lambda _: service.engine.stop()):
+            job = await service.accept()
+            following = asyncio.create_task(last_status(service, job.id))
+            await asyncio.sleep(0.05)
+            await end(job)
+            async with asyncio.timeout(5):
+                states = await following
+            assert Status.COMPLETED not in states

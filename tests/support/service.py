@@ -132,7 +132,7 @@ def running(
             config, "test", make_describer=make_describer, clock=clock, monotonic=monotonic
         ) as services:
             app = make_app(services, page.HANDLERS)
-            server = Server(server_config(answer_head(app), 2), on_stop=services.engine.signals.close)
+            server = Server(server_config(answer_head(app), 2), on_stop=services.engine.end_waits)
             started["app"] = app
             started.update(services=services, server=server, loop=asyncio.get_running_loop())
             ready.set()

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from imgproc_local.cli.process.progress import Progress
 from imgproc_local.cli.process.results import Results
-from imgproc_local.codecs.probe import probe
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.image import TRAITS, Format
@@ -90,7 +89,7 @@ class Batch:
             self._stopping = True
             self.stopped = reason
             self._room.set()
-            self._services.engine.signals.close()
+            self._services.engine.end_waits()
 
     # ---- one picture ----
 
@@ -130,25 +129,20 @@ class Batch:
         return Outcome(picture, errors=((None, message),))
 
     async def _submit(self, picture: Path) -> Job | None:
-        """The queued job, None where the run ends first. Raises `ServiceError` or `OSError`; nothing is kept then."""
-        from imgproc_local.domain.filename import clean_filename
-
+        """The queued job, None where the run ends first. Raises `ServiceError` or `OSError`; nothing is stored then."""
         services = self._services
-        with services.blobs.incoming() as incoming, suppress(_Stopped):
-            await asyncio.to_thread(_copy_in, picture, incoming, services.config.max_upload_bytes)
-            info = await asyncio.to_thread(probe, incoming.path, services.config.max_pixels)
-            async with services.blobs.keep(incoming) as blob:
-                while not self._stopping:
-                    self._room.clear()
-                    try:
-                        job, _ = await services.engine.submit(
-                            self._account_id, self._plan, blob, info, clean_filename(picture.name, info.format)
-                        )
-                    except QueueFull as full:
-                        await self._wait_for_room(full.retry_after_s)
-                        continue
+        while not self._stopping:
+            self._room.clear()
+            try:
+                await services.jobs.require_room()
+                with services.blobs.incoming() as incoming:
+                    await asyncio.to_thread(_copy_in, picture, incoming, services.config.max_upload_bytes)
+                    if self._stopping:
+                        return None
+                    job, _ = await services.engine.accept(self._account_id, self._plan, incoming, picture.name)
                     return job
-                raise _Stopped
+            except QueueFull as full:
+                await self._wait_for_room(full.retry_after_s)
         return None
 
     async def _wait_for_room(self, retry_after_s: int) -> None:
@@ -163,17 +157,10 @@ class Batch:
         Raises:
             StorageFailed: the data folder takes no more results.
         """
-        services = self._services
-        with services.engine.signals.watch(job.id) as watch:
-            job = await services.jobs.get(job.id, self._account_id)
-            while not job.status.final:
-                try:
-                    state = await watch.next(CHECK_S)
-                except TimeoutError:
-                    await self._require_working(job)
-                    continue
-                if state is None:
-                    break
+        async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=CHECK_S):
+            if state is None:
+                await self._require_working(job)
+            else:
                 self._progress.moved(job, state)
                 job = state
         return job
@@ -181,7 +168,7 @@ class Batch:
     async def _require_working(self, job: Job) -> None:
         services = self._services
         await services.jobs.beat()
-        if not services.engine.claims:
+        if not services.engine.is_claiming:
             raise StorageFailed("The engine has stopped taking work.")
         if services.blobs.free_bytes() < job.original.size_bytes:
             raise StorageFailed("The disk that holds the data folder is full; the results can't be kept.")
@@ -240,10 +227,6 @@ class Batch:
             )
             for number, one in enumerate(translations)
         )
-
-
-class _Stopped(Exception):
-    """Leaves the block of a stored file, so that it is removed again."""
 
 
 def original_ending(picture: Path, file_format: Format) -> str:

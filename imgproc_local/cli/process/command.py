@@ -217,12 +217,11 @@ def _refuse_empty(sources: tuple[Path, ...], skipped: int) -> None:
 
 async def _require_credits(services: Services, account_id: str, pictures: int, plan: Plan) -> None:
     """Refuse the whole run rather than stop in its middle."""
-    from imgproc_local.domain.credits import affordability
     from imgproc_local.domain.errors import InsufficientCredits
     from imgproc_local.storage.keys import DEFAULT_ACCOUNT
 
     balance = await services.store.credits.balance(account_id)
-    needed = affordability(services.prices, pictures, len(plan.languages), balance)
+    needed = services.engine.affordability(pictures, len(plan.languages), balance)
     if not needed.can_afford:
         raise InsufficientCredits(needed.required, balance, DEFAULT_ACCOUNT)
 

@@ -173,7 +173,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         log_file.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _greet(services, address)
         app = make_app(services, page.HANDLERS)
-        server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.signals.close)
+        server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.end_waits)
         if open_browser:
             open_page(f"{address}/?token={services.page.new_ticket()}")
         try:

@@ -19,7 +19,6 @@ from PIL import Image
 from imgproc_local.codecs.probe import probe
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
-from imgproc_local.domain.credits import Prices, plan_prices
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
@@ -201,7 +200,7 @@ async def queue_two_jobs(data: Path) -> None:
                 await jobs.submit(
                     Submission(
                         account_id, plan, "a.jpg", blob.sha256, blob.size_bytes, ImageInfo(Format.JPEG, 320, 240),
-                        plan_prices(Prices(), plan), {StageName.OPTIMIZE: "codecs"},
+                        {StageName.OPTIMIZE: 1}, {StageName.OPTIMIZE: "codecs"},
                     )
                 )  # fmt: skip
 

@@ -1,0 +1,225 @@
+"""The engine: accepts uploads, runs the stages of their jobs, and lets callers follow a job to its end.
+
+Invariant: a job that `accept` returned is in the database; from there each of its stages reaches `done` or `failed`
+exactly once, however often the process ends in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import unicodedata
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from imgproc_local.domain.errors import BadImage, InvalidRequest
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job, StageName, is_newer
+from imgproc_local.domain.plan import ACCEPTED, STAGES, Affordability, Plan, Prices
+from imgproc_local.engine.runner import Limits, Runner, Timeouts
+from imgproc_local.engine.stage import Options, Stage
+from imgproc_local.engine.updates import Updates
+from imgproc_local.storage.blobs import Blobs, Incoming
+from imgproc_local.storage.jobs import Jobs, Submission
+
+log = logging.getLogger(__name__)
+
+MAX_FILENAME_BYTES = 255
+MAX_EXTENSION_CHARACTERS = 16
+BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They reverse the order of letters: `gpj.exe` can be displayed as `exe.jpg`."""
+
+
+class Engine:
+    """Runs `stages`, which are the pipeline, on the jobs of one data folder."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        blobs: Blobs,
+        stages: Sequence[Stage],
+        options: Options,
+        prices: Prices,
+        limits: Limits,
+        timeouts: Timeouts,
+    ) -> None:
+        self._jobs = jobs
+        self._blobs = blobs
+        self._lanes = {stage.name: stage.lane for stage in stages}
+        self._prices = prices
+        self._max_pixels = limits.max_pixels
+        self._updates = Updates()
+        self._wake = {lane: asyncio.Event() for lane in limits.lane_threads}
+        self._runner = Runner(jobs, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+
+    # ---- admission ----
+
+    async def accept(
+        self,
+        account_id: str,
+        plan: Plan,
+        upload: Incoming,
+        filename: str,
+        *,
+        idempotency_key: str | None = None,
+        problems: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[Job, bool]:
+        """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
+
+        `problems` are those already found in the request, by field; they are reported together with the image's own.
+
+        Raises:
+            InvalidRequest: the request has problems, the image can't be used, or the project is unknown.
+            IdempotencyConflict, QueueFull, InsufficientCredits, StorageFailed: nothing was stored.
+        """
+        from imgproc_local.codecs.probe import probe
+
+        found = dict(problems or {})
+        if plan.project_id is not None and "project_id" not in found:
+            try:
+                await self._jobs.require_project(account_id, plan.project_id)
+            except InvalidRequest as error:
+                found.update(error.errors)
+        info = None
+        if "image" not in found:
+            try:
+                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, ACCEPTED[plan.operation])
+            except BadImage as error:
+                found.update(error.errors)
+        if found or info is None:
+            raise InvalidRequest(found)
+        async with self._blobs.keep(upload) as blob:
+            job, is_new = await self._jobs.submit(
+                Submission(
+                    account_id=account_id,
+                    plan=plan,
+                    original_filename=clean_filename(filename, info.format),
+                    sha256=blob.sha256,
+                    size_bytes=blob.size_bytes,
+                    info=info,
+                    prices={stage: self._price(stage, len(plan.languages)) for stage in STAGES[plan.operation]},
+                    lanes=self._lanes,
+                    idempotency_key=idempotency_key,
+                )
+            )
+        if is_new:
+            self._wake_lanes()
+        return job, is_new
+
+    def affordability(self, images: int, languages: int, balance: int) -> Affordability:
+        """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
+        required = images * sum(self._price(stage, languages) for stage in StageName)
+        shortfall = max(0, required - balance)
+        return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
+
+    def _price(self, stage: StageName, languages: int) -> int:
+        match stage:
+            case StageName.ANALYZE:
+                return self._prices.analyze * languages
+            case StageName.OPTIMIZE:
+                return self._prices.optimize
+            case StageName.CONVERT:
+                return self._prices.convert
+
+    # ---- following ----
+
+    async def follow(
+        self,
+        job_id: str,
+        account_id: str | None = None,
+        *,
+        quiet_s: float | None = None,
+        timeout_s: float | None = None,
+    ) -> AsyncIterator[Job | None]:
+        """The job as it stands, then each change, until it is final, deleted, or the service stops.
+
+        None is yielded after every `quiet_s` seconds without a change; `timeout_s` ends the iteration early.
+        Raises: NotFound.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._updates.subscribed(job_id) as subscription:
+            job = await self._jobs.get(job_id, account_id)
+            yield job
+            while not job.status.final:
+                left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+                try:
+                    change = await subscription.next(min((s for s in (quiet_s, left_s) if s is not None), default=None))
+                except TimeoutError:
+                    if deadline_s is not None and time.monotonic() >= deadline_s:
+                        return
+                    yield None
+                    continue
+                if change is None:
+                    return
+                # the subscription began before the job was read: its first changes may be older
+                if is_newer(change, job):
+                    job = change
+                    yield job
+
+    async def wait(self, job_id: str, timeout_s: float, account_id: str | None = None) -> Job:
+        """The job once it is final, or as it stands after `timeout_s`. Raises: NotFound."""
+        last: Job | None = None
+        async for job in self.follow(job_id, account_id, timeout_s=timeout_s):
+            last = job or last
+        assert last is not None
+        return last
+
+    async def delete(self, job_id: str, account_id: str) -> None:
+        """Delete a job and its files; waiting stages never start, running ones are cancelled. Raises: NotFound."""
+        files = await self._jobs.delete(job_id, account_id)
+        self._runner.cancel(job_id)
+        self._updates.end(job_id)
+        await self._blobs.remove(files)
+
+    def end_waits(self) -> None:
+        """End every `follow`, now and from now on: the service is stopping."""
+        self._updates.close()
+
+    # ---- running ----
+
+    async def start(self) -> None:
+        """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
+        requeued, failed = await self._jobs.recover()
+        removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
+        if requeued or failed or removed:
+            log.info(
+                "Recovered after an unexpected end: %d stages requeued, %d failed, %d leftover files removed.",
+                requeued,
+                failed,
+                removed,
+            )
+        self._runner.start()
+
+    async def stop(self) -> None:
+        """Stop claiming, cancel running stages, and return within `Timeouts.stop_grace_s`. No accepted job is lost."""
+        self.end_waits()
+        await self._runner.stop()
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether every lane takes work."""
+        return self._runner.is_claiming
+
+    @property
+    def abandoned_threads(self) -> int:
+        """Threads whose stage did not end at its deadline or at the stop; they may still be running."""
+        return self._runner.abandoned_threads
+
+    def _wake_lanes(self) -> None:
+        for event in self._wake.values():
+            event.set()
+
+
+def clean_filename(raw: str, file_format: Format) -> str:
+    """The last path segment of `raw` without control characters, cut to 255 bytes; `image.FORMAT` if that is empty."""
+    name = re.split(r"[/\\]", raw)[-1]
+    name = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cs") and c not in BIDI_CONTROLS).strip()
+    if not name.strip("."):
+        name = f"image.{file_format.value}"
+    if len(name.encode()) > MAX_FILENAME_BYTES:
+        _, dot, extension = name.rpartition(".")
+        suffix = dot + extension if len(extension) <= MAX_EXTENSION_CHARACTERS else ""
+        room = MAX_FILENAME_BYTES - len(suffix.encode())
+        name = name.encode()[:room].decode("utf-8", "ignore") + suffix
+    return name

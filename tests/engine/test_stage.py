@@ -1,0 +1,64 @@
+"""Stages are plain functions of data: what goes in and what comes out can be sent to another process."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.result import Source, Translation
+from imgproc_local.engine import analyze, convert, optimize
+from imgproc_local.engine.stage import Options, Output, Work
+from tests.support import pictures
+
+
+def never_stop() -> None:
+    """The work is always wanted."""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(pictures.jpeg(320, 240, quality=97))
+    return Work(
+        path=str(path),
+        info=probe(path, 10**6),
+        languages=("en", "de"),
+        convert_to=Format.WEBP,
+        original_filename="picture.jpg",
+        project_name="A project",
+        options=Options(target_score=75.0),
+    )
+
+
+def sent(value: Any) -> Any:
+    """The value as another process receives it, by pickle and by msgspec."""
+    received = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=type(value))
+    assert received == pickle.loads(pickle.dumps(value))
+    return received
+
+
+@pytest.mark.parametrize("run", [convert.run, optimize.stage().run, analyze.read], ids=["convert", "optimize", "read"])
+def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: Work, run: Any) -> None:
+    assert sent(work) == work
+    function = pickle.loads(pickle.dumps(run))
+    result = function(sent(work), never_stop)
+    assert sent(result) == result
+
+
+def test_an_output_with_texts_survives_the_way_to_another_process() -> None:
+    output = Output(texts=(Translation("en", "a-name", "A text.", Source.FACTS),))
+    assert sent(output) == output
+
+
+def test_optimize_keeps_an_original_that_it_can_not_make_smaller(work: Work) -> None:
+    first = optimize.stage().run(work, never_stop)
+    assert first.data is not None
+    Path(work.path).write_bytes(first.data)
+    again = optimize.stage().run(work, never_stop)
+    assert again == Output(keeps_original=True)
