@@ -1,6 +1,6 @@
-"""Tells whether two builds are the same, byte for byte: `python build/compare.py DIR DIR`, two --out of freeze.py.
+"""Compares two builds byte for byte: `python build/compare.py DIR DIR`, two --out folders of freeze.py.
 
-Ends with 1 and the names of the files that differ, or that only one of them has.
+Prints the names of the files that differ or that only one folder has. Exit status 1 if there are any.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from pathlib import Path
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file by its name: the SHA-256, whether it may be run, or what a link points to."""
-    found = {}
+    """For each file by name: its SHA-256 and permissions, or the target of a link."""
+    files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            found[name] = f"-> {path.readlink()}"
+            files[name] = f"-> {path.readlink()}"
         elif path.is_file():
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest() + f" {path.stat().st_mode & 0o777:o}"
-    return found
+            files[name] = hashlib.sha256(path.read_bytes()).hexdigest() + f" {path.stat().st_mode & 0o777:o}"
+    return files
 
 
 def differences(one: Path, other: Path) -> list[str]:

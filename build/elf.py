@@ -1,7 +1,8 @@
-"""What ELF objects say of themselves: their segments, and the versions of glibc's symbols that they need.
+"""Reads ELF objects: their segments, and the glibc symbol versions that they need; and removes what is never loaded.
 
-Only little-endian 64-bit objects, which is every Linux that the program is built for. Source: System V ABI, gABI 4.1,
-chapters 4 and 5; LSB 5.0, section 10.7 (symbol versioning).
+Only little-endian 64-bit objects are read, which covers every Linux that the program is built for.
+
+Source: System V ABI, gABI 4.1, chapters 4 and 5; LSB 5.0, section 10.7 (symbol versioning).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MAGIC = b"\x7fELF\x02\x01"
 PT_LOAD, PT_DYNAMIC = 1, 2
 DT_NULL, DT_STRTAB, DT_VERNEED, DT_VERNEEDNUM = 0, 5, 0x6FFFFFFE, 0x6FFFFFFF
 LARGEST_PAGE_BYTES = {62: 4096}  # EM_X86_64
-"""By machine; 64 KiB on others. What is aligned to more than a page only leaves holes in the file."""
+"""Per machine (e_machine); 64 KiB on others. Aligning segments to more than a page only leaves holes in the file."""
 HEADER_BYTES = 64
 
 
@@ -33,7 +34,7 @@ class Segment(NamedTuple):
 
 
 class Elf:
-    """An object, read from the disk piece by piece."""
+    """A memory-mapped object and its program headers."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as stream:
@@ -53,35 +54,35 @@ class Elf:
         return [segment for segment in self.segments if segment.kind == PT_LOAD]
 
     def glibc_versions(self) -> set[tuple[int, ...]]:
-        """The versions of glibc whose symbols are needed: {(2, 2, 5), (2, 34)}."""
+        """The glibc versions whose symbols the object needs, for example {(2, 2, 5), (2, 34)}."""
         dynamic = next((segment for segment in self.segments if segment.kind == PT_DYNAMIC), None)
         if dynamic is None:
             return set()
-        places = {}
-        for place in range(dynamic.offset, dynamic.offset + dynamic.file_bytes, 16):
-            tag, value = struct.unpack_from("<QQ", self.data, place)
+        entries = {}
+        for offset in range(dynamic.offset, dynamic.offset + dynamic.file_bytes, 16):
+            tag, value = struct.unpack_from("<QQ", self.data, offset)
             if tag == DT_NULL:
                 break
-            places[tag] = value
-        if DT_VERNEED not in places:
+            entries[tag] = value
+        if DT_VERNEED not in entries:
             return set()
-        names = self._place(places[DT_STRTAB])
-        found = set()
-        file = self._place(places[DT_VERNEED])
-        for _ in range(places[DT_VERNEEDNUM]):
+        names = self._file_offset(entries[DT_STRTAB])
+        versions = set()
+        file = self._file_offset(entries[DT_VERNEED])
+        for _ in range(entries[DT_VERNEEDNUM]):
             _, count, _, first, following = struct.unpack_from("<HHIII", self.data, file)
             version = file + first
             for _ in range(count):
                 _, _, _, name, later = struct.unpack_from("<IHHII", self.data, version)
                 text = self.data[names + name : self.data.find(b"\0", names + name)].decode()
                 if matched := re.fullmatch(r"GLIBC_([\d.]+)", text):
-                    found.add(tuple(map(int, matched[1].split("."))))
+                    versions.add(tuple(map(int, matched[1].split("."))))
                 version += later
             file += following
-        return found
+        return versions
 
-    def _place(self, address: int) -> int:
-        """Where in the file lies what is loaded at `address`."""
+    def _file_offset(self, address: int) -> int:
+        """The file offset of the byte that is loaded at `address`. Raises: ValueError."""
         for segment in self.loaded():
             if segment.address <= address < segment.address + segment.file_bytes:
                 return segment.offset + address - segment.address
@@ -94,45 +95,45 @@ def is_elf(path: Path) -> bool:
 
 
 def write_compact(source: Path, target: Path) -> None:
-    """Writes the object with nothing in it but what is loaded: without symbols for debuggers and section headers.
+    """Write a copy of the object that holds only its loaded segments: no debug symbols, no section headers.
 
-    The segments move together in the file and keep their addresses. `strip` can't do that to libraries of wheels, whose
-    segments were moved behind their sections when they were made to carry their dependencies: it writes into them.
+    The segments are moved together in the file; their addresses stay the same. `strip` would damage the libraries in
+    wheels: auditwheel moved their segments behind their sections, and `strip` overwrites them there.
 
-    Raises: ValueError where the object is not laid out like one that is loaded.
+    Raises: ValueError, if the object is not laid out as a loadable one.
     """
     elf = Elf(source)
-    moved, content = {}, bytearray()
+    new_offsets, content = {}, bytearray()
     for load in sorted(elf.loaded(), key=lambda load: load.offset):
-        place = len(content) + (load.address - len(content)) % elf.page_bytes
-        content += bytes(place - len(content)) + elf.data[load.offset : load.offset + load.file_bytes]
-        moved[load] = place
+        offset = len(content) + (load.address - len(content)) % elf.page_bytes
+        content += bytes(offset - len(content)) + elf.data[load.offset : load.offset + load.file_bytes]
+        new_offsets[load] = offset
 
-    def new_place(start: int, end: int) -> int:
-        for load, place in moved.items():
+    def new_offset(start: int, end: int) -> int:
+        for load, offset in new_offsets.items():
             if load.offset <= start and end <= load.offset + load.file_bytes:
-                return place + start - load.offset
-        raise ValueError(f"{source.name}: what lies from {start:#x} to {end:#x} is not loaded")
+                return offset + start - load.offset
+        raise ValueError(f"{source.name}: the bytes from {start:#x} to {end:#x} are in no loaded segment")
 
-    header, table = (new_place(*part) for part in elf.headers)
+    header, table = (new_offset(*part) for part in elf.headers)
     if header != 0:
-        raise ValueError(f"{source.name}: its header is not loaded first")
+        raise ValueError(f"{source.name}: its header is not at the start of the first loaded segment")
     size = struct.unpack_from("<H", content, 54)[0]
     for number, segment in enumerate(elf.segments):
         if segment.file_bytes:
-            place = new_place(segment.offset, segment.offset + segment.file_bytes)
-            struct.pack_into("<Q", content, table + number * size + 8, place)
+            offset = new_offset(segment.offset, segment.offset + segment.file_bytes)
+            struct.pack_into("<Q", content, table + number * size + 8, offset)
         if segment.kind == PT_LOAD:
             struct.pack_into("<Q", content, table + number * size + 48, elf.page_bytes)
-    struct.pack_into("<QQ", content, 32, table, 0)  # no section headers any more
+    struct.pack_into("<QQ", content, 32, table, 0)  # no section headers
     struct.pack_into("<HH", content, 60, 0, 0)
     target.write_bytes(content)
     if not loads_the_same(source, target):
-        raise ValueError(f"{source.name}: it would load otherwise")
+        raise ValueError(f"{source.name}: the copy would be loaded differently")
 
 
 def loads_the_same(one: Path, other: Path) -> bool:
-    """Whether a process sees the same bytes at the same addresses, whichever of the two objects it loads."""
+    """Whether both objects, when loaded, show the same bytes at the same addresses."""
     a, b = Elf(one), Elf(other)
     if len(a.segments) != len(b.segments):
         return False
@@ -150,7 +151,7 @@ def loads_the_same(one: Path, other: Path) -> bool:
 
 
 def _in_memory(elf: Elf, segment: Segment, size: int) -> bytes:
-    """The segment as it is loaded, the headers blanked: they tell of places in the file."""
+    """The segment as loaded, with the headers set to zero, because they hold file offsets."""
     content = bytearray(elf.data[segment.offset : segment.offset + segment.file_bytes].ljust(size, b"\0"))
     for start, end in elf.headers:
         first, last = max(0, start - segment.offset), max(0, end - segment.offset)

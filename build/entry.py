@@ -1,7 +1,7 @@
 """Where the frozen program starts.
 
-The bootloader lets the dynamic loader look into the program's own folder first. The loader has read that by now, and
-programs started from here, a browser for instance, must find their own libraries again.
+PyInstaller's bootloader sets LD_LIBRARY_PATH to the program's own folder. Restore the original value first, so that
+programs started from here, such as a browser, find their own libraries.
 """
 
 import os
@@ -12,6 +12,6 @@ if ORIGINAL is not None:
 else:
     os.environ.pop("LD_LIBRARY_PATH", None)
 
-from imgproc_local.cli import main  # noqa: E402 - nothing may be started before
+from imgproc_local.cli import main  # noqa: E402 - imported only after the environment is restored
 
 main()

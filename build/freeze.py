@@ -1,24 +1,24 @@
-"""Makes one program of the service: `python build/freeze.py [--one-file] [--out DIR]`, with any Python from 3.11 on.
+"""Freezes the service into one program: `python build/freeze.py [--one-file] [--out DIR]`.
 
-It needs nothing installed but that Python with its `venv`, a C and C++ compiler, and on the first run a network. It
-leaves in DIR (`dist/`):
+It needs only Python 3.11 or newer with its `venv`, a C and C++ compiler, and on the first run a network. It writes to
+DIR (`dist/`):
 
-    imgproc-local/imgproc-local     the one-folder program; its parts lie in imgproc-local/_internal/
+    imgproc-local/imgproc-local     the one-folder program; its parts are in imgproc-local/_internal/
     imgproc-local-onefile           or, with --one-file, the program as a single file that unpacks itself when started
     NAME.cdx.json                   what is inside and under which licence, as a CycloneDX bill of materials
     NAME-licences/                  the licences themselves
-    NAME.SHA256SUMS                 of every file of the above; check with `sha256sum -c` in DIR
+    NAME.SHA256SUMS                 checksums of every file above; check with `sha256sum -c` in DIR
 
-NAME is `imgproc-local` or `imgproc-local-onefile`. What is needed to get there lies in a work folder outside of the
-repository (--work, by default below the user's cache folder): one virtual environment per lock and interpreter, which
-later runs use again.
+NAME is `imgproc-local` or `imgproc-local-onefile`. Intermediate files are in a work folder outside the repository
+(--work, by default below the user's cache folder): one virtual environment per lock and interpreter, reused by later
+runs.
 
-The same commit gives the same bytes on the same machine, in whatever folders: times come from the commit, names and
-hashes have a fixed order, and the project's own compiled code holds no path of the build. Between two machines these
-differ, and nothing else: the interpreter, the system's libraries (the bill of materials has their versions), what
-another compiler makes, and llama.cpp. pip compiles that once and keeps the wheel, in a temporary folder with a name of
-chance, which its messages for failed assertions hold: compiled anew, its five libraries are other files of the same
-code. `build/compare.py` names what differs between two builds, `build/objects.py` what they need of a system.
+The same commit gives the same bytes on the same machine, in any folder: times are those of the commit, names and hashes
+have a fixed order, and the project's own compiled code holds no path of the build. Two machines differ only in the
+interpreter, the system's libraries (the bill of materials has their versions), the output of another compiler, and
+llama.cpp. pip compiles llama.cpp once, in a temporary folder with a random name, which its assertion messages hold:
+compiled again, its five libraries are different files of the same code. `build/compare.py` lists what differs between
+two builds, `build/objects.py` what a build needs of a system.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ LOCK = ROOT / "requirements-build.lock"
 ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
-"""1980, the first year that a zip file can tell."""
+"""1980, the first year that a zip file can store."""
 EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp: for every x86-64 processor with AVX2, not for the building machine's own."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
-"""What the program itself is built from."""
+"""What the project itself is built from."""
 
 
 class Unbuildable(Exception):
-    """Told to the user without a traceback."""
+    """A reason why nothing can be built, shown without a traceback."""
 
 
 def main() -> None:
@@ -80,7 +80,10 @@ def _work_folder() -> Path:
 
 
 def freeze(out: Path, work: Path, *, one_file: bool) -> Path:
-    """Builds the program and what is told about it into `out`; the path of the program. Raises: Unbuildable."""
+    """Build the program, its bill of materials and its licences into `out`, and return its path.
+
+    Raises: Unbuildable.
+    """
     _check_interpreter()
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,29 +93,29 @@ def freeze(out: Path, work: Path, *, one_file: bool) -> Path:
     with _scratch(work) as scratch:
         site = _own_package(python, scratch)
         made = _pyinstaller(python, scratch, site, one_file=one_file)
-        _describe(python, scratch, site, made, name)
-        program = _hand_over(made, out, name)
-    _tell_sizes(out, name)
+        _write_sbom(python, scratch, site, made, name)
+        program = _move_results(made, out, name)
+    _print_sizes(out, name)
     return program
 
 
 def _check_interpreter() -> None:
     if sys.version_info < OLDEST_PYTHON:
-        raise Unbuildable(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}.")
+        raise Unbuildable(f"expected Python 3.11 or newer, this is {sys.version.split()[0]}")
     if os.name == "posix" and sys.platform != "darwin" and not sysconfig.get_config_var("Py_ENABLE_SHARED"):
-        raise Unbuildable(f"{sys.executable} has no shared libpython, which a frozen program takes along.")
+        raise Unbuildable(f"{sys.executable} has no shared libpython, which a frozen program must contain")
 
 
-# ---- what is installed ----
+# ---- environment ----
 
 
 def _environment(work: Path) -> Path:
-    """The interpreter of a virtual environment with everything that the lock names, made where there is none."""
+    """The interpreter of a virtual environment with the locked packages, created if there is none."""
     facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), CMAKE_ARGS.encode())
     folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    whole = folder / "whole"
-    if not whole.exists():
+    complete = folder / "complete"
+    if not complete.exists():
         print("Installing the locked packages. Compiling llama.cpp takes about four minutes on two cores.", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
@@ -121,10 +124,10 @@ def _environment(work: Path) -> Path:
             # package by its source's address, whatever it was compiled with.
             cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=CMAKE_ARGS)
-            (scratch / "venv" / "whole").touch()
-            if not whole.exists():  # or another build was faster
+            (scratch / "venv" / "complete").touch()
+            if not complete.exists():  # another build may have been faster
                 shutil.rmtree(folder, ignore_errors=True)
-                # scripts in it name the old place, so everything is started as a module
+                # scripts in it name their old folder, so everything is started as a module
                 (scratch / "venv").rename(folder)
     return python
 
@@ -146,7 +149,7 @@ def _own_package(python: Path, scratch: Path) -> Path:
     )
     for name in EXTENSIONS:
         if not [*(site / "imgproc_local" / "codecs").glob(f"{name}.*[od]")]:
-            raise Unbuildable(f"the C extension {name} was not compiled; a C compiler and Python's headers are needed.")
+            raise Unbuildable(f"the C extension {name} was not compiled; install a C compiler and Python's headers")
     return site
 
 
@@ -154,7 +157,7 @@ def _own_package(python: Path, scratch: Path) -> Path:
 
 
 def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> Path:
-    """The folder in which PyInstaller left the program."""
+    """The folder with the program that PyInstaller made."""
     made = scratch / "made"
     _run(
         [
@@ -169,32 +172,32 @@ def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> 
     return made
 
 
-def _describe(python: Path, scratch: Path, site: Path, made: Path, name: str) -> None:
-    """Bill of materials and licences, beside the program."""
-    _run([python, BUILD / "bill.py", scratch / "contents.json", site, made, name])
+def _write_sbom(python: Path, scratch: Path, site: Path, made: Path, name: str) -> None:
+    """Write the bill of materials and the licences beside the program."""
+    _run([python, BUILD / "sbom.py", scratch / "contents.json", site, made, name])
 
 
-def _hand_over(made: Path, out: Path, name: str) -> Path:
-    """Moves the results to where they are wanted, and writes their sums."""
+def _move_results(made: Path, out: Path, name: str) -> Path:
+    """Move the results to `out`, write their checksums, and return the program's path."""
     results = sorted(made.iterdir())
     for result in results:
-        there = out / result.name
-        if there.is_dir() and not there.is_symlink():
-            shutil.rmtree(there)
+        target = out / result.name
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
         else:
-            there.unlink(missing_ok=True)
-        shutil.move(result, there)
-    sums = []
+            target.unlink(missing_ok=True)
+        shutil.move(result, target)
+    checksums = []
     for result in results:
-        there = out / result.name
-        files = sorted(there.rglob("*")) if there.is_dir() else [there]
-        sums += [f"{_sha256(file)}  {file.relative_to(out).as_posix()}\n" for file in files if file.is_file()]
-    (out / f"{name}.SHA256SUMS").write_text("".join(sums), encoding="utf-8")
+        target = out / result.name
+        files = sorted(target.rglob("*")) if target.is_dir() else [target]
+        checksums += [f"{_sha256(file)}  {file.relative_to(out).as_posix()}\n" for file in files if file.is_file()]
+    (out / f"{name}.SHA256SUMS").write_text("".join(checksums), encoding="utf-8")
     program = out / name / ONE_FOLDER if name == ONE_FOLDER else out / name
     return program.with_suffix(".exe") if os.name == "nt" else program
 
 
-def _tell_sizes(out: Path, name: str) -> None:
+def _print_sizes(out: Path, name: str) -> None:
     for result in (out / name, out / f"{name}.exe"):
         if result.exists():
             files = [result] if result.is_file() else [*result.rglob("*")]
@@ -207,12 +210,12 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-# ---- running things ----
+# ---- running commands ----
 
 
 @contextmanager
 def _scratch(work: Path) -> Iterator[Path]:
-    """A folder of this run's own, gone afterwards."""
+    """A folder for this run only, deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="run-", dir=work) as name:
         yield Path(name)
 
@@ -222,29 +225,29 @@ def _pip(python: Path, *arguments: str | Path, **environment: str) -> None:
 
 
 def _run(command: list[str | Path], **environment: str) -> None:
-    """Runs a command in surroundings that make the same bytes each time. Raises: Unbuildable."""
+    """Run a command in an environment that makes its output reproducible. Raises: Unbuildable."""
     fixed = {
         "SOURCE_DATE_EPOCH": str(_commit_time()),
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
-        "PYTHONSAFEPATH": "1",  # the package comes from where it was installed, not from the tree around
+        "PYTHONSAFEPATH": "1",  # import the installed package, not the working tree
         "PYTHONDONTWRITEBYTECODE": "1",
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("IMGPROC_", "PYTHON"))}
-    ended = subprocess.run([str(part) for part in command], cwd=ROOT, env=inherited | fixed | environment, check=False)
-    if ended.returncode:
-        raise Unbuildable(f"this ended with {ended.returncode}: {' '.join(map(str, command))}")
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, env=inherited | fixed | environment, check=False)
+    if done.returncode:
+        raise Unbuildable(f"exit status {done.returncode} from: {' '.join(map(str, command))}")
 
 
 def _commit_time() -> int:
-    """When the commit was made, in seconds since 1970; without git, or with SOURCE_DATE_EPOCH, what that says."""
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not told and (git := shutil.which("git")):
-        asked = [git, "log", "-1", "--format=%ct"]
-        told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    return int(told) if told.isdigit() else EARLIEST_TIME
+    """The commit's time in seconds since 1970, or SOURCE_DATE_EPOCH; 1980 if neither is known."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not seconds and (git := shutil.which("git")):
+        command = [git, "log", "-1", "--format=%ct"]
+        seconds = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return int(seconds) if seconds.isdigit() else EARLIEST_TIME
 
 
 if __name__ == "__main__":

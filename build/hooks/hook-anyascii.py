@@ -1,4 +1,4 @@
-"""Its tables lie in a package that holds nothing else, and that is named only in a string."""
+"""Its tables are in a package without code that is imported by name only."""
 
 from PyInstaller.utils.hooks import collect_data_files
 

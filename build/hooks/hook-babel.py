@@ -1,7 +1,7 @@
-"""CLDR's data for the languages offered and those that they inherit from, as far as sentences need it.
+"""The CLDR data that sentences need, for the languages offered and those that they inherit from.
 
-All of CLDR is 33 MB, these languages still 7 MB: names of countries, currencies, units and time zones, which no text of
-the program says.
+All of CLDR is 33 MB, these languages alone 7 MB; most of it is names of countries, currencies, units and time zones,
+which no text of the program uses.
 """
 
 import os
@@ -14,7 +14,7 @@ from PyInstaller.utils.hooks import collect_data_files
 
 from imgproc_local.domain.languages import LANGUAGES
 
-hiddenimports = ["babel.dates", "babel.plural"]  # named in the pickled data
+hiddenimports = ["babel.dates", "babel.plural"]  # imported by the pickled data
 
 TABLES = {
     *("locale_id", "plural_form", "months", "list_patterns"),
@@ -31,9 +31,10 @@ folder = Path(os.environ["IMGPROC_FREEZE_SCRATCH"]) / "locale-data"
 folder.mkdir()
 for code in sorted(needed):
     whole = pickle.loads((Path(localedata.__file__).parent / "locale-data" / f"{code}.dat").read_bytes())
-    kept = {name: whole[name] for name in whole if name in TABLES}
-    if "unit_patterns" in kept:
-        kept["unit_patterns"] = {name: forms for name, forms in kept["unit_patterns"].items() if name == UNIT}
-    (folder / f"{code}.dat").write_bytes(pickle.dumps(kept, 2))
+    needed_tables = {name: whole[name] for name in whole if name in TABLES}
+    if "unit_patterns" in needed_tables:
+        patterns = needed_tables["unit_patterns"]
+        needed_tables["unit_patterns"] = {name: patterns[name] for name in patterns if name == UNIT}
+    (folder / f"{code}.dat").write_bytes(pickle.dumps(needed_tables, 2))
 
 datas = [*collect_data_files("babel", includes=["global.dat"]), (str(folder), "babel/locale-data")]

@@ -1,4 +1,4 @@
-"""The bindings load their libraries by name, so nothing but a list tells which ones are needed."""
+"""The bindings load their libraries by name, so PyInstaller can't find them on its own."""
 
 from PyInstaller.utils.hooks import collect_dynamic_libs
 

@@ -1,4 +1,4 @@
-"""Objects lose only what is never loaded, and whoever writes into what is loaded is found out."""
+"""Compacting an object removes only bytes that are never loaded, and a change in loaded bytes is noticed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ elf = build_module("elf")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has ELF objects")
 
 
-def wheels_objects() -> list[Path]:
-    """Pillow's: their segments were moved behind debug sections when the wheel was made to carry its libraries."""
+def pillow_objects() -> list[Path]:
+    """Pillow's: auditwheel moved their segments behind the debug sections."""
     import PIL
 
     return sorted(Path(PIL.__file__).parent.glob("_imaging*.so"))
@@ -24,7 +24,7 @@ def wheels_objects() -> list[Path]:
 
 @pytest.fixture
 def source() -> Path:
-    return next(path for path in wheels_objects() if path.name.startswith("_imaging."))
+    return next(path for path in pillow_objects() if path.name.startswith("_imaging."))
 
 
 def test_a_compact_object_loads_the_same_and_works(source: Path, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_compact_object_loads_the_same_and_works(source: Path, tmp_path: Path)
     assert compact.stat().st_size <= source.stat().st_size
     assert elf.loads_the_same(source, compact)
     assert elf.Elf(compact).glibc_versions() == elf.Elf(source).glibc_versions()
-    # in a process of its own: its libraries are where the wheel's are
+    # in a separate process, which finds the libraries in the wheel's folder
     script = (
         "import importlib.machinery, importlib.util, sys, PIL\n"
         "loader = importlib.machinery.ExtensionFileLoader('PIL._imaging', sys.argv[1])\n"

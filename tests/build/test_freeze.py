@@ -1,4 +1,4 @@
-"""freeze.py says what it lacks, and compiles llama.cpp for every processor."""
+"""freeze.py names what is missing, and compiles llama.cpp for every processor."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_
     assert Path(environment["PIP_CACHE_DIR"]).is_relative_to(tmp_path)
 
 
-def test_an_older_python_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_python_is_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 9))
     with pytest.raises(freeze.Unbuildable, match=r"3\.11 or newer"):
         freeze._check_interpreter()
 
 
-def test_a_python_without_a_shared_library_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_a_shared_library_is_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(freeze.sysconfig, "get_config_var", lambda name: 0)
     with pytest.raises(freeze.Unbuildable, match="shared libpython"):
@@ -47,7 +47,7 @@ def test_a_python_without_a_shared_library_is_refused_in_words(monkeypatch: pyte
 
 
 def test_a_step_that_fails_is_named() -> None:
-    with pytest.raises(freeze.Unbuildable, match="ended with 3"):
+    with pytest.raises(freeze.Unbuildable, match="exit status 3"):
         freeze._run([sys.executable, "-c", "raise SystemExit(3)"])
 
 

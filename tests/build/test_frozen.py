@@ -1,4 +1,4 @@
-"""The one-folder program: what is in it and what is not, and that it does everything that the source does."""
+"""The frozen program: what it contains, and that it does everything that the source does."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ import pytest
 from PIL import Image, ImageDraw
 
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import Operation
 from tests.faults.server_process import SOURCE, clean_environment, make_key, serving
 from tests.support.frozen import build_module, freeze, one_file, one_folder
 from tests.support.tiny import MMPROJ, TEXT
 
 TIMEOUT_S = 120
-LARGEST_BYTES, LARGEST_FILE_BYTES = 75_000_000, 35_000_000
+MAX_FOLDER_BYTES, MAX_ONE_FILE_BYTES = 75_000_000, 35_000_000
 MODEL = "the model tiny"
 EMULATED_TIMEOUT_S = 300
 
@@ -45,8 +46,8 @@ def picture(kind: str = "JPEG") -> bytes:
 
 
 def run(command: Sequence[str | Path], folder: Path, *arguments: str | Path, timeout_s: float = TIMEOUT_S) -> str:
-    """What a command prints that works on `folder`, started elsewhere and with nothing in its environment."""
-    ended = subprocess.run(
+    """The output of a command on the data folder in `folder`, run with an empty environment."""
+    done = subprocess.run(
         [*command, "--data-dir", folder / "data", *arguments],
         cwd=folder,
         env={} if command != SOURCE else clean_environment() | {"PYTHONPATH": str(Path(__file__).parents[2])},
@@ -55,34 +56,34 @@ def run(command: Sequence[str | Path], folder: Path, *arguments: str | Path, tim
         timeout=timeout_s,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def answers(root: str, key: str, operations: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+def finished_jobs(root: str, key: str, operations: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     """The finished job of each operation on one picture."""
     done = {}
     with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=timeout_s) as client:
         for operation in operations:
-            taken = client.post(f"/images/{operation}", files={"image": ("DSC_1.png", picture("PNG"))})
-            assert taken.status_code == 202, taken.text
-            path = f"/jobs/{taken.json()['data']['job_id']}"
+            dispatched = client.post(f"/images/{operation}", files={"image": ("DSC_1.png", picture("PNG"))})
+            assert dispatched.status_code == 202, dispatched.text
+            path = f"/jobs/{dispatched.json()['data']['job_id']}"
             job = client.get(path, headers={"Prefer": "wait=60"}).json()["data"]
-            while job["status"] not in ("completed", "failed"):  # emulated, it takes longer than one wait
+            while job["status"] not in ("completed", "failed"):  # an emulated program needs more than one wait
                 job = client.get(path, headers={"Prefer": "wait=60"}).json()["data"]
             done[operation] = job
     return done
 
 
-# ---- what is in it ----
+# ---- contents ----
 
 
-def test_it_is_small() -> None:
+def test_the_folder_is_small() -> None:
     files = [path for path in one_folder().rglob("*") if path.is_file() and not path.is_symlink()]
-    assert sum(path.stat().st_size for path in files) <= LARGEST_BYTES
+    assert sum(path.stat().st_size for path in files) <= MAX_FOLDER_BYTES
 
 
-def test_nothing_is_in_it_twice() -> None:
+def test_no_file_is_stored_twice() -> None:
     contents: dict[str, list[str]] = {}
     for path in one_folder().rglob("*"):
         if path.is_file() and not path.is_symlink() and path.stat().st_size > 4096:
@@ -90,43 +91,44 @@ def test_nothing_is_in_it_twice() -> None:
     assert not [names for names in contents.values() if len(names) > 1]
 
 
-def test_neither_a_model_nor_numpy_is_in_it() -> None:
+def test_it_contains_no_model_and_no_numpy() -> None:
     names = [path.name.lower() for path in one_folder().rglob("*")]
     assert not [name for name in names if name.endswith(".gguf") or "numpy" in name or "openblas" in name]
 
 
-def test_libvips_is_a_file_that_can_be_replaced() -> None:
+def test_libvips_is_a_separate_file_that_can_be_replaced() -> None:
     found = [path for path in (one_folder() / "_internal").rglob("libvips*.so*") if not path.is_symlink()]
     assert len(found) == 1
 
 
-def test_the_bill_names_what_is_inside_and_its_licences_lie_beside_it() -> None:
+def test_the_sbom_lists_every_component_and_the_licences_are_beside_it() -> None:
     beside = one_folder().parent
-    bill = json.loads((beside / "imgproc-local.cdx.json").read_text())
-    assert bill["bomFormat"] == "CycloneDX"
-    components = {component["name"]: component for component in bill["components"]}
+    sbom = json.loads((beside / "imgproc-local.cdx.json").read_text())
+    assert sbom["bomFormat"] == "CycloneDX"
+    components = {component["name"]: component for component in sbom["components"]}
     assert components.keys() >= {"CPython", "litestar", "pillow", "pyvips-binary", "llama_cpp_python", "pyinstaller"}
     assert not components.keys() & {"numpy", "pip", "setuptools", "Faker", "hf-xet"}
     assert all(component["licenses"] and component["version"] for component in components.values())
-    own = [path for path in (one_folder() / "_internal").glob("lib*.so*") if not path.is_symlink()]
-    for library in own:  # of the system: in no wheel's folder
+    of_system = [path for path in (one_folder() / "_internal").glob("lib*.so*") if not path.is_symlink()]
+    for library in of_system:
         stem = library.name.partition(".so")[0]
         assert stem.startswith("libpython") or any(name.startswith(f"{stem}.") for name in components), stem
     inside = {part["name"]: part["licenses"][0]["expression"] for part in components["pyvips-binary"]["components"]}
     assert inside["libvips"] == "LGPL-2.1-or-later"
     assert inside["libheif"] == "LGPL-3.0-or-later"
+    assert all("version" in part or part["properties"] for part in components["pyvips-binary"]["components"])
     folders = {path.name for path in (beside / "imgproc-local-licences").iterdir() if any(path.iterdir())}
     assert folders >= {"imgproc-local", "python", "pillow", "pyvips-binary", "llama-cpp-python", "pyinstaller"}
     assert (beside / "imgproc-local-licences" / "pyvips-binary" / "LGPL-3.0.txt").exists()
 
 
-def test_the_sums_are_of_every_file() -> None:
+def test_every_file_has_a_checksum() -> None:
     beside = one_folder().parent
     lines = (beside / "imgproc-local.SHA256SUMS").read_text().splitlines()
-    told = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     files = {path.relative_to(beside).as_posix() for path in beside.rglob("*") if path.is_file()}
-    assert told.keys() == files - {"imgproc-local.SHA256SUMS"}
-    assert told["imgproc-local/imgproc-local"] == hashlib.sha256(program().read_bytes()).hexdigest()
+    assert sums.keys() == files - {"imgproc-local.SHA256SUMS"}
+    assert sums["imgproc-local/imgproc-local"] == hashlib.sha256(program().read_bytes()).hexdigest()
 
 
 def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -134,14 +136,14 @@ def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
     assert not build_module("compare").differences(one_folder().parent, tmp_path / "again")
 
 
-# ---- what it does ----
+# ---- behaviour ----
 
 
-def test_it_serves_what_is_asked(tmp_path: Path) -> None:
+def test_it_serves_all_four_operations_the_page_and_the_openapi_document(tmp_path: Path) -> None:
     key = make_key(tmp_path / "data")
     with serving(tmp_path / "data", program=(program(),)) as server:
         root = server.wait_ready()
-        jobs = answers(root, key, ("analyze", "optimize", "convert", "process"))
+        jobs = finished_jobs(root, key, list(Operation))
         assert [job["status"] for job in jobs.values()] == ["completed"] * 4
         page = httpx.get(f"{root}/static/app.js", timeout=10)
         assert page.status_code == 200
@@ -150,11 +152,11 @@ def test_it_serves_what_is_asked(tmp_path: Path) -> None:
         assert server.terminate() == 0
 
 
-def test_it_says_in_every_language_what_the_source_says(tmp_path: Path) -> None:
+def test_it_writes_the_same_texts_as_the_source_in_every_language(tmp_path: Path) -> None:
     file = tmp_path / "DSC_1.jpg"
     image = Image.open(io.BytesIO(picture()))
     exif = Image.Exif()
-    exif[0x010F], exif[0x0110] = "Maker", "Camera"  # only photographs are said to be taken at some time
+    exif[0x010F], exif[0x0110] = "Maker", "Camera"  # texts name a date only for photographs
     exif[0x8769] = {0x9003: "2024:05:17 12:00:00"}
     image.save(file, exif=exif)
     frames = [image.convert("P"), Image.new("P", image.size)]
@@ -162,17 +164,17 @@ def test_it_says_in_every_language_what_the_source_says(tmp_path: Path) -> None:
     codes = list(LANGUAGES)
     for start in range(0, len(codes), 10):
         asked = ("process", file, tmp_path / "moving.gif", "--json", "--languages", ",".join(codes[start : start + 10]))
-        told = []
+        texts = []
         for name, command in (("frozen", (program(),)), ("source", SOURCE)):
             results = json.loads(run(command, tmp_path, *asked, "--out", tmp_path / f"{name}-{start}"))
-            told.append([result["translations"] for result in results])
-        assert told[0] == told[1]
-        assert len(told[0][0]) == len(codes[start : start + 10])
-        # with a month by its name, which is CLDR's; Thai counts from another year
-        assert all("2024" in each["seo_alt_text"] or each["language_code"] == "th" for each in told[0][0])
+            texts.append([result["translations"] for result in results])
+        assert texts[0] == texts[1]
+        assert len(texts[0][0]) == len(codes[start : start + 10])
+        # the name of the month comes from CLDR; Thai uses another era
+        assert all("2024" in each["seo_alt_text"] or each["language_code"] == "th" for each in texts[0][0])
 
 
-def test_a_model_is_proved_in_a_child_of_its_own_and_describes(tmp_path: Path) -> None:
+def test_a_model_is_tested_in_a_child_process_and_describes(tmp_path: Path) -> None:
     run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert f"{MODEL}, works here" in run((program(),), tmp_path, "doctor")
     (tmp_path / "a.jpg").write_bytes(picture())
@@ -182,7 +184,7 @@ def test_a_model_is_proved_in_a_child_of_its_own_and_describes(tmp_path: Path) -
     assert "red circle" in text["seo_alt_text"]
 
 
-def test_every_command_is_there(tmp_path: Path) -> None:
+def test_every_command_runs(tmp_path: Path) -> None:
     from imgproc_local.cli import COMMANDS
 
     for name in COMMANDS:
@@ -192,10 +194,10 @@ def test_every_command_is_there(tmp_path: Path) -> None:
 
 
 def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> None:
-    """A browser would not start with the libraries that this program carries."""
-    told = tmp_path / "told"
+    """A browser would not start with the libraries of this program."""
+    seen = tmp_path / "environment"
     browser = tmp_path / "browser"
-    browser.write_text(f"#!/bin/sh\nenv > {told}.part && mv {told}.part {told}\n")
+    browser.write_text(f"#!/bin/sh\nenv > {seen}.part && mv {seen}.part {seen}\n")
     browser.chmod(0o755)
     import pty
 
@@ -212,7 +214,7 @@ def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> No
     os.close(slave)
     try:
         for _ in range(200):
-            if told.exists():
+            if seen.exists():
                 break
             with pytest.raises(subprocess.TimeoutExpired):
                 server.wait(0.05)
@@ -220,7 +222,7 @@ def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> No
         server.kill()
         server.wait()
         os.close(master)
-    assert "LD_LIBRARY_PATH=/opt/own" in told.read_text().splitlines()
+    assert "LD_LIBRARY_PATH=/opt/own" in seen.read_text().splitlines()
 
 
 # ---- on other processors ----
@@ -229,50 +231,53 @@ def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> No
 def emulated(processor: str) -> tuple[str | Path, ...]:
     """The program on an emulated processor.
 
-    The bootloader starts itself again with where its libraries are, and the kernel would start that on the processor
-    that is there: it is told that this was done.
+    The bootloader restarts itself with the path of its libraries, and the kernel would run that on the real processor.
+    These variables say that the restart has already happened.
     """
-    told = {
+    restarted = {
         "_PYI_ARCHIVE_FILE": program(),
         "_PYI_PARENT_PROCESS_LEVEL": "-1",
         "LD_LIBRARY_PATH": one_folder() / "_internal",
     }
-    settings = [part for name, value in told.items() for part in ("-E", f"{name}={value}")]
+    settings = [part for name, value in restarted.items() for part in ("-E", f"{name}={value}")]
     return ("qemu-x86_64", *settings, "-cpu", processor, program())
 
 
 @needs_emulator
 @pytest.mark.parametrize(("processor", "source"), [("Haswell", "vision"), ("Nehalem", "facts")])
 def test_it_does_everything_on_an_old_processor(tmp_path: Path, processor: str, source: str) -> None:
-    """Haswell is the oldest with all that llama.cpp is built for; on a Nehalem a model is refused in words."""
+    """Haswell is the oldest processor with everything that llama.cpp needs; on a Nehalem a model is refused."""
     run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
     key = make_key(tmp_path / "data")
     with serving(tmp_path / "data", program=emulated(processor)) as server:
-        jobs = answers(server.wait_ready(), key, ("analyze", "optimize", "convert", "process"), EMULATED_TIMEOUT_S)
+        jobs = finished_jobs(
+            server.wait_ready(), key, ("analyze", "optimize", "convert", "process"), EMULATED_TIMEOUT_S
+        )
         assert [job["status"] for job in jobs.values()] == ["completed"] * 4
         assert jobs["analyze"]["image"]["translations"][0]["source"] == source
-        told = "needs a processor with AVX2" in server.output()
-        assert told == (source == "facts")
+        refused = "needs a processor with AVX2" in server.output()
+        assert refused == (source == "facts")
         assert server.terminate() == 0
 
 
 @needs_emulator
-def test_doctor_tells_that_a_processor_can_run_no_model(tmp_path: Path) -> None:
+def test_doctor_reports_a_processor_that_can_run_no_model(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    told = run(emulated("Nehalem"), tmp_path, "doctor", timeout_s=EMULATED_TIMEOUT_S)
-    assert "warning  processor" in told
-    assert "lacks avx2, fma, f16c, bmi2" in told
+    report = run(emulated("Nehalem"), tmp_path, "doctor", timeout_s=EMULATED_TIMEOUT_S)
+    assert "warning  processor" in report
+    assert "lacks avx2, fma, f16c, bmi2" in report
 
 
 # ---- as a single file ----
 
 
 def test_the_single_file_is_small_and_describes(tmp_path: Path) -> None:
-    """Its child, which proves the model, lives in the folder that the parent unpacked."""
-    assert one_file().stat().st_size <= LARGEST_FILE_BYTES
+    """The child process that tests the model runs from the folder that its parent unpacked."""
+    assert one_file().stat().st_size <= MAX_ONE_FILE_BYTES
     run((one_file(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
-    proofs = [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")]
+    results_of_selftest = [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")]
     (tmp_path / "a.png").write_bytes(picture("PNG"))
     results = json.loads(run((one_file(),), tmp_path, "process", tmp_path / "a.png", "--json", "--out", tmp_path / "o"))
     assert results[0]["translations"][0]["source"] == "vision"
-    assert [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")] == proofs, "a second start proved it again"
+    left = [*(tmp_path / "data" / "models" / "tiny").glob("selftest-*")]
+    assert left == results_of_selftest, "a second start tested the model again"

@@ -1,4 +1,4 @@
-"""What the program needs of a system and a processor stays below its ceilings, and what would not is found."""
+"""The frozen program stays below its limits on glibc and processor, and the check finds newer instructions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.support.frozen import build_module, one_folder
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or platform.machine() != "x86_64", reason="the ceilings are of Linux on x86-64"
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="the limits are for Linux on x86-64"
 )
 needs_binutils = pytest.mark.skipif(not shutil.which("objdump") or not shutil.which("gcc"), reason="no gcc and objdump")
 
@@ -23,16 +23,16 @@ objects = build_module("objects")
 def test_no_object_needs_a_newer_glibc() -> None:
     needs = {path.name: objects.needs_glibc(path) for path in objects.objects(one_folder())}
     assert len(needs) > 40
-    assert not {name: version for name, version in needs.items() if version[:2] > objects.CEILING}
+    assert not {name: version for name, version in needs.items() if version[:2] > objects.MAX_GLIBC}
 
 
 @needs_binutils
-def test_what_the_build_compiles_runs_on_a_haswell() -> None:
-    own = [path for path in objects.objects(one_folder()) if objects.OWN.fullmatch(path.name)]
-    assert {path.name.partition(".")[0] for path in own} == {
+def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
+    compiled = [path for path in objects.objects(one_folder()) if objects.COMPILED_HERE.fullmatch(path.name)]
+    assert {path.name.partition(".")[0] for path in compiled} == {
         *("_ssimulacra2", "_splice", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
     }
-    assert not {path.name: dict(found) for path in own if (found := objects.beyond_haswell(path))}
+    assert not {path.name: dict(newer) for path in compiled if (newer := objects.beyond_haswell(path))}
 
 
 @needs_binutils
@@ -40,21 +40,21 @@ def test_what_the_build_compiles_runs_on_a_haswell() -> None:
     ("flags", "body"),
     [
         ("-mavx512f", "for (int i = 0; i < 4096; i++) a[i] += b[i] * 3;"),  # zmm registers
-        ("-mavx512vl", '__asm__ volatile ("vpternlogd $1, %xmm0, %xmm1, %xmm2");'),  # of AVX-512, and no wide register
+        ("-mavx512vl", '__asm__ volatile ("vpternlogd $1, %xmm0, %xmm1, %xmm2");'),  # AVX-512 without a wide register
         ("-mavxvnni", '__asm__ volatile ("{vex} vpdpbusd %ymm0, %ymm1, %ymm2");'),
         ("-mamx-tile", '__asm__ volatile ("tilezero %tmm0");'),
         ("-msha", '__asm__ volatile ("sha256msg1 %xmm0, %xmm1");'),
     ],
 )
-def test_later_instructions_are_found(tmp_path: Path, flags: str, body: str) -> None:
-    source, compiled = tmp_path / "later.c", tmp_path / "later.so"
-    source.write_text(f"void later(int *a, int *b) {{ {body} }}\n")
+def test_instructions_newer_than_haswell_are_found(tmp_path: Path, flags: str, body: str) -> None:
+    source, compiled = tmp_path / "newer.c", tmp_path / "newer.so"
+    source.write_text(f"void newer(int *a, int *b) {{ {body} }}\n")
     subprocess.run(["gcc", "-O3", "-shared", "-fPIC", *flags.split(), source, "-o", compiled], check=True)
     assert objects.beyond_haswell(compiled)
 
 
 @needs_binutils
-def test_avx2_is_none_of_them(tmp_path: Path) -> None:
+def test_avx2_is_not_newer_than_haswell(tmp_path: Path) -> None:
     source, compiled = tmp_path / "avx2.c", tmp_path / "avx2.so"
     source.write_text("void f(float *a, float *b) { for (int i = 0; i < 4096; i++) a[i] = a[i] * b[i] + 3; }\n")
     flags = ("-O3", "-mavx2", "-mfma", "-mf16c", "-mbmi2")

@@ -1,0 +1,46 @@
+"""The bill of materials states the version of every bundled library, or that it is unknown and why."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import distribution
+
+import pytest
+
+from tests.support.frozen import build_module
+
+sbom = build_module("sbom")
+
+
+def bundled(wheel: str) -> dict[str, str | None]:
+    """The libraries in a wheel with their versions, None if the wheel states none."""
+    return {component["name"]: component.get("version") for component in sbom.bundled_libraries(distribution(wheel))}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the patterns were read off the wheels for Linux")
+@pytest.mark.parametrize("wheel", ["pyvips-binary", "pillow", "mozjpeg-lossless-optimization", "llama-cpp-python"])
+def test_every_version_that_a_wheel_states_is_found(wheel: str) -> None:
+    expected = {name for name, entry in sbom.BUNDLED["wheels"][wheel]["libraries"].items() if "version" in entry}
+    assert {name for name, version in bundled(wheel).items() if version} == expected
+
+
+def test_libvips_has_the_version_that_it_reports() -> None:
+    import pyvips
+
+    reported = ".".join(str(pyvips.version(part)) for part in range(3))
+    assert bundled("pyvips-binary")["libvips"] == reported
+
+
+def test_an_unknown_version_is_stated_with_the_reason() -> None:
+    parts = {component["name"]: component for component in sbom.bundled_libraries(distribution("pyvips-binary"))}
+    assert "version" not in parts["libheif"]
+    (note,) = parts["libheif"]["properties"]
+    assert note["value"].startswith("unknown: ")
+
+
+def test_a_version_that_is_not_where_it_was_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sbom.BUNDLED["wheels"]["pyvips-binary"]["libraries"]["aom"], "version", "AOM, version ([0-9]+)")
+    assert bundled("pyvips-binary")["aom"] is None
+    assert "no version of aom" in capsys.readouterr().err
