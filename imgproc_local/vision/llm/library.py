@@ -20,6 +20,11 @@ SPINS = "1000"
 ERROR_LEVEL = 4
 """Source: ggml.h, `enum ggml_log_level`."""
 
+NOT_INSTALLED = (
+    "llama-cpp-python is not installed: install imgproc-local[vision]. "
+    "This compiles llama.cpp, which needs a C++ compiler and takes about four minutes."
+)
+
 
 class Library:
     """The bindings, imported without their package's `__init__`, which would load NumPy and 60 modules more."""
@@ -27,9 +32,7 @@ class Library:
     def __init__(self) -> None:
         spec = importlib.util.find_spec("llama_cpp")
         if spec is None or spec.submodule_search_locations is None:
-            raise ModelUnusable(
-                "llama-cpp-python is not installed: install imgproc-local[vision], see the README, A vision model."
-            )
+            raise ModelUnusable(NOT_INSTALLED)
         if problem := processor_problem():
             raise ModelUnusable(problem)
         # read by libgomp when it is loaded. Threads that spin while they wait for one another starve where other work,

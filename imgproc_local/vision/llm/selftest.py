@@ -27,6 +27,7 @@ from msgspec import Struct
 import imgproc_local
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
+from imgproc_local.vision.llm.library import NOT_INSTALLED
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import MANIFEST_FILE, Manifest, read_json, write_json
 
@@ -35,7 +36,11 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 300.0
 POLL_S = 0.1
 FAILURE_TTL_S = 3600
-NOT_INSTALLED = "llama-cpp-python is not installed: install imgproc-local[vision] (README, section “A vision model”)."
+
+COMPILED_ELSEWHERE = (
+    " llama.cpp was compiled for another processor: install llama-cpp-python again on this machine, "
+    "with pip's options --force-reinstall and --no-cache-dir."
+)
 
 CHILD_COMMAND = ("models", "self-test")
 """Arguments of the child; the model as JSON follows them. The child prints one line of JSON, a `SelfTestResult`."""
@@ -164,7 +169,8 @@ def _problem(status: int, out: bytes, errors: bytes) -> str | None:
     messages = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
     last = f" Its last message: {messages[-1].strip()[:300]}" if messages else ""
     if status < 0:
-        return f"it crashed the test process with {_signal_name(-status)}.{last}"
+        name = _signal_name(-status)
+        return f"it crashed the test process with {name}.{COMPILED_ELSEWHERE if name == 'SIGILL' else ''}{last}"
     return f"the test process exited with {status} and reported no result.{last}"
 
 

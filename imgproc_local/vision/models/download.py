@@ -224,9 +224,7 @@ def _hub() -> ModuleType:
         import huggingface_hub
         from huggingface_hub import constants, utils
     except ImportError as error:
-        raise ModelUnusable(
-            "huggingface_hub is not installed: install imgproc-local[vision], see the README, A vision model."
-        ) from error
+        raise ModelUnusable("huggingface_hub is not installed: install imgproc-local[vision].") from error
     utils.logging.set_verbosity(logging.ERROR)
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # what a broken connection loses
     return huggingface_hub

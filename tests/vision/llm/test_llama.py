@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.vision.llm.library import library
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt, parse_answer
 from imgproc_local.vision.llm.selftest_child import describe_test_image
@@ -190,6 +191,20 @@ def test_the_encoder_of_pictures_halts_between_two_operations(monkeypatch: pytes
         assert 0 < asked < whole / 2
     finally:
         counting.close()
+
+
+def test_weights_are_never_put_into_amx_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their kernels crash when GCC 12 compiled them, as a default build on a processor with AMX does."""
+    low = library().low
+    load, used = low.llama_model_load_from_file, []
+
+    def record(path: bytes, params: Any) -> object:
+        used.append(params.use_extra_bufts)
+        return load(path, params)
+
+    monkeypatch.setattr(low, "llama_model_load_from_file", record)
+    Llama(tiny.tiny_model()).close()
+    assert used == [False]
 
 
 def test_weights_that_give_no_numbers_are_told_instead_of_ending_the_process(tmp_path: Path) -> None:
