@@ -1,7 +1,8 @@
-"""The command line: one file per command, loaded only when it is called."""
+"""The command line: one module or folder per command, imported only when the command is called."""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import os
@@ -11,8 +12,9 @@ from typing import Any
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.options import air_gapped_option
-from imgproc_local.cli.output import give_up_output_that_fails
+from imgproc_local.cli.exit_codes import Refused
+from imgproc_local.cli.options import DATA_DIR_HELP, air_gapped_option
+from imgproc_local.cli.output import discard_unwritable_output
 from imgproc_local.domain.errors import ServiceError
 
 COMMANDS = {
@@ -24,13 +26,13 @@ COMMANDS = {
     "doctor": "doctor.command",
     "config": "config",
 }
-"""Each command and the module that holds it, in the order in which `--help` lists them."""
+"""Each command and its module, in the order of `--help`."""
 HIDDEN = {"rescan-jpeg": "rescan_jpeg"}
-EXIT_REFUSED = 2
+"""Commands that the program starts itself with; `--help` does not list them."""
 
 
-class _Lazy(click.Group):
-    """Imports a command when it is called or listed: `keys list` needs no web server."""
+class _LazyGroup(click.Group):
+    """Imports a command when it is called or listed, so that `keys list` does not load the web server."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -43,53 +45,58 @@ class _Lazy(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS | HIDDEN and (near := difflib.get_close_matches(args[0], COMMANDS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except ServiceError as error:
             raise Refused(error.message) from error
         except OSError as error:
-            # what no room of the house has words for: the surroundings are at fault, not the program
+            # errors of the file system that no command handles itself
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                give_up_output_that_fails()
-                what = error.filename or "something, perhaps what is printed,"
+                discard_unwritable_output()
+                what = error.filename or "A file, or the output of this command,"
                 raise click.ClickException(f"The disk is full: {what} could not be written.") from error
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
-                advice = "Give yourself the right to it, or choose another folder."
-                raise Refused(f"{error.filename} can't be used ({error.strerror}). {advice}") from error
+                raise Refused(
+                    f"{error.filename} can't be used ({error.strerror})."
+                    " Change its permissions, or choose another folder."
+                ) from error
             raise
 
 
-class Refused(click.ClickException):
-    """Told on standard error without a traceback."""
-
-    exit_code = EXIT_REFUSED
-
-
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="imgproc-local")
-@click.option("--data-dir", metavar="DIR", help="Folder of the database and the files (IMGPROC_DATA_DIR).")
+@click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)
 @air_gapped_option
 @click.pass_context
 def main(ctx: click.Context, data_dir: str | None) -> None:
-    """SEO file names, alt texts, smaller files and modern formats for your images, on your own machine."""
+    """Write SEO file names and alt texts for your images, make them smaller and convert them, on your own machine."""
     ctx.ensure_object(dict)["data_dir"] = data_dir
     _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # alt texts must not die of a C locale
+            stream.reconfigure(errors="backslashreplace")  # an alt text must be printable in a C locale
 
 
 def _open_missing_streams() -> None:
-    """A start without a console, or with closed streams, has none. Loggers die of that, and the next file that is
-    opened would get the number that C libraries write their errors to.
+    """Connect standard streams that are missing or closed to the null device, as in a start without a console.
+
+    Loggers fail on a missing stream. A closed descriptor would be given to the next file that is opened, and C
+    libraries would write their errors into it.
     """
     if os.name == "posix":
         for number in range(3):
             try:
                 os.fstat(number)
             except OSError:
-                os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor, which is this one
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123

@@ -1,4 +1,4 @@
-"""`config`: which settings are in force and where each comes from."""
+"""`config`: the settings in effect and the source of each."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ def command() -> None:
 
 
 @command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @data_dir_option
 @click.pass_context
 def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """Show every setting, its value, where it comes from and what it does.
+    """Show every setting with its value, its source and its description.
 
-    A setting is taken from the first of: a flag of the command, the environment (IMGPROC_ and its name in capitals),
-    the settings file, the default.
+    The value is the first of: a flag of the command, the environment variable (IMGPROC_ and the name in capitals), the
+    settings file, the default.
     """
     import msgspec
 
-    from imgproc_local.cli.output import echo_json, plain, whole_text
+    from imgproc_local.cli.output import echo_json, encodable_text, printable
     from imgproc_local.config import CONFIG_VARIABLE, SETTINGS, default_config_path, setting_meta
 
     loaded = load_settings(ctx, data_dir)
-    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: whole_text(str(value)))
+    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: encodable_text(str(value)))
     if as_json:
         echo_json(
             {
-                "file": None if loaded.file is None else whole_text(str(loaded.file)),
+                "file": None if loaded.file is None else encodable_text(str(loaded.file)),
                 "settings": [
                     {
                         "name": name,
                         "value": values[name],
-                        "source": whole_text(loaded.origins[name]),
+                        "source": encodable_text(loaded.origins[name]),
                         "description": setting_meta(name).description,
                     }
                     for name in SETTINGS
@@ -48,10 +48,12 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     if loaded.file is not None:
         click.echo(f"Settings file: {loaded.file}\n")
     else:
-        usual = default_config_path()
-        expected = f"{usual} or the one" if usual else "the one"
-        click.echo(f"Settings file: none; {expected} that {CONFIG_VARIABLE} names.\n")
+        default = default_config_path()
+        places = (
+            f"{default} or a file that {CONFIG_VARIABLE} names" if default else f"a file that {CONFIG_VARIABLE} names"
+        )
+        click.echo(f"Settings file: none. One is read from {places}.\n")
     for name in SETTINGS:
         value = msgspec.json.encode(values[name]).decode()
-        click.echo(f"{name} = {plain(value)}  ({loaded.origins[name]})")
+        click.echo(f"{name} = {printable(value)}  ({loaded.origins[name]})")
         click.echo(f"    {setting_meta(name).description}")

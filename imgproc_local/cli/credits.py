@@ -1,4 +1,4 @@
-"""`credits`: what an account has, and granting it more; beside a running server too."""
+"""`credits`: the balance of an account, and granting credits. Works beside a running server."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from imgproc_local.cli.options import data_dir_option, load_config
 if TYPE_CHECKING:
     from imgproc_local.config import Config
 
-MOST_AT_ONCE = 1_000_000_000_000
-"""Keeps a balance far below SQLite's largest integer, however often it is granted."""
+MAX_GRANT = 1_000_000_000_000
+"""Far below SQLite's largest integer, so that no realistic number of grants overflows a balance."""
 
 
 @click.group("credits")
@@ -24,40 +24,50 @@ def command() -> None:
 
 @command.command("balance")
 @click.option(
-    "--account", metavar="NAME", callback=checked_name, default="default", show_default=True, help="Whose balance."
+    "--account",
+    metavar="NAME",
+    callback=checked_name,
+    default="default",
+    show_default=True,
+    help="Show the balance of this account.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with account and balance.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @data_dir_option
 @click.pass_context
-def balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
+def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
     """Show the balance of an account."""
-    _tell(account, asyncio.run(_move(load_config(ctx, data_dir), account, 0)), as_json)
+    _print_balance(account, asyncio.run(_grant(load_config(ctx, data_dir), account, 0)), as_json)
 
 
 @command.command("grant")
-@click.argument("amount", metavar="N", type=click.IntRange(1, MOST_AT_ONCE))
+@click.argument("amount", metavar="N", type=click.IntRange(1, MAX_GRANT))
 @click.option(
-    "--account", metavar="NAME", callback=checked_name, default="default", show_default=True, help="Who gets them."
+    "--account",
+    metavar="NAME",
+    callback=checked_name,
+    default="default",
+    show_default=True,
+    help="Grant the credits to this account.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with account and balance.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @data_dir_option
 @click.pass_context
 def grant(ctx: click.Context, amount: int, account: str, as_json: bool, data_dir: str | None) -> None:
     """Add N credits to an account and show the new balance."""
-    _tell(account, asyncio.run(_move(load_config(ctx, data_dir), account, amount)), as_json)
+    _print_balance(account, asyncio.run(_grant(load_config(ctx, data_dir), account, amount)), as_json)
 
 
-def _tell(account: str, credits_now: int, as_json: bool) -> None:
+def _print_balance(account: str, balance: int, as_json: bool) -> None:
     from imgproc_local.cli.output import echo_json
 
     if as_json:
-        echo_json({"account": account, "balance": credits_now})
+        echo_json({"account": account, "balance": balance})
     else:
-        click.echo(f"The account {account!r} has {credits_now:,} credits.")
+        click.echo(f"The account {account!r} has {balance:,} credits.")
 
 
-async def _move(config: Config, account: str, amount: int) -> int:
-    """Grant `amount`, where it is more than nothing, and return the balance. Raises `NotFound`."""
+async def _grant(config: Config, account: str, amount: int) -> int:
+    """Grant `amount`, which may be 0, and return the balance. Raises: NotFound for an account that does not exist."""
     from imgproc_local.compose import open_store
     from imgproc_local.storage.keys import DEFAULT_ACCOUNT
 

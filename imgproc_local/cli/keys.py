@@ -1,4 +1,4 @@
-"""`keys`: make, list and revoke API keys, beside a running server too; it takes notice at once."""
+"""`keys`: create, list and revoke API keys. A running server applies each change at once."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @click.group("keys")
 def command() -> None:
-    """Make, list and revoke API keys. Works beside a running server."""
+    """Create, list and revoke API keys. Works beside a running server."""
 
 
 @command.command("create")
 @click.option(
-    "--name", metavar="NAME", callback=checked_name, required=True, help="What the key is for, to tell it from others."
+    "--name", metavar="NAME", callback=checked_name, required=True, help="Name the key after the program that uses it."
 )
 @click.option(
     "--rate-limit",
     type=click.IntRange(0, 1_000_000),
     metavar="N",
-    help="Requests per minute; 0 is no limit.  [default: the setting rate_limit_per_minute]",
+    help="Allow N requests per minute; 0 means no limit.  [default: the setting rate_limit_per_minute]",
 )
 @click.option(
     "--account",
@@ -36,15 +36,15 @@ def command() -> None:
     callback=checked_name,
     default="default",
     show_default=True,
-    help="Whose key; made where it is new.",
+    help="Create the key for this account, and the account if it does not exist.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with id, name and key.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with id, name and key.")
 @data_dir_option
 @click.pass_context
 def create(
     ctx: click.Context, name: str, rate_limit: int | None, account: str, as_json: bool, data_dir: str | None
 ) -> None:
-    """Make a key and show it, this once only."""
+    """Create a key and show it. It can't be shown again."""
     from imgproc_local.cli.output import echo_json
 
     key, secret = asyncio.run(_create(load_config(ctx, data_dir), name, account, rate_limit))
@@ -52,15 +52,15 @@ def create(
         echo_json({"id": key.id, "name": key.name, "key": secret})
         return
     click.echo(f"The API key {key.name!r} of the account {key.account!r}, shown only this once:\n\n    {secret}\n")
-    click.echo(f"Send it as `Authorization: Bearer KEY`. To make it useless: `imgproc-local keys revoke {key.id}`")
+    click.echo(f"Send it as `Authorization: Bearer KEY`. Revoke it with `imgproc-local keys revoke {key.id}`.")
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @data_dir_option
 @click.pass_context
 def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List every key, oldest first. The secrets themselves are stored nowhere."""
+    """List all keys, oldest first, without their secrets, of which only hashes are stored."""
     from imgproc_local.cli.output import echo_json, table
 
     config = load_config(ctx, data_dir)
@@ -81,7 +81,7 @@ def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         )
         return
     if not keys:
-        click.echo("There is no key yet. Make one with `imgproc-local keys create --name NAME`.")
+        click.echo("There is no key yet. Create one with `imgproc-local keys create --name NAME`.")
         return
     rows = [("ID", "NAME", "ACCOUNT", "PER MINUTE", "CREATED", "STATE")]
     rows += [
@@ -91,7 +91,7 @@ def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
             key.account,
             _limit_text(key.rate_limit, config.rate_limit_per_minute),
             key.created_at[:19] + "Z",
-            "in force" if key.revoked_at is None else f"revoked {key.revoked_at[:19]}Z",
+            "active" if key.revoked_at is None else f"revoked {key.revoked_at[:19]}Z",
         )
         for key in keys
     ]
@@ -104,7 +104,7 @@ def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
 @data_dir_option
 @click.pass_context
 def revoke(ctx: click.Context, key_id: str, data_dir: str | None) -> None:
-    """Make the key with this ID useless at once. `keys list` shows the IDs."""
+    """Revoke the key with this ID, at once. `keys list` shows the IDs."""
     asyncio.run(_revoke(load_config(ctx, data_dir), key_id))
     click.echo(f"Revoked {key_id.lower()}.")
 

@@ -1,4 +1,4 @@
-"""Names that people give on the command line."""
+"""Names of keys, accounts and projects on the command line."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ MAX_CHARS = 255
 
 
 def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """The name that can be stored: one line, not empty, valid Unicode. A click callback."""
+    """The name without surrounding space, if it is one line of printable characters. A click callback."""
     if value is None:
         return None
     text = value.strip()
     if not text:
-        raise click.BadParameter("expected a name, but it is empty.")
+        raise click.BadParameter("expected a name, received an empty text.")
     if len(text) > MAX_CHARS:
-        raise click.BadParameter(f"expected at most {MAX_CHARS} characters, but {len(text)} came.")
+        raise click.BadParameter(f"expected at most {MAX_CHARS} characters, received {len(text)}.")
     if not text.isprintable():
-        raise click.BadParameter(f"expected printable characters, but {text!r} came.")
+        raise click.BadParameter(f"expected printable characters, received {text!r}.")
     return text

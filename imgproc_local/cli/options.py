@@ -1,4 +1,4 @@
-"""How a command gets its settings: its own flags over everything else."""
+"""Options that several commands share, and the settings with the flags of a command applied."""
 
 from __future__ import annotations
 
@@ -10,49 +10,55 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
 
 
+DATA_DIR_HELP = "Store the database and the files in this folder (IMGPROC_DATA_DIR)."
+
+
 def data_dir_option(function: Any) -> Any:
-    """`--data-dir` is understood after the command too, where most people write it."""
-    return click.option("--data-dir", metavar="DIR", help="Folder of the database and the files (IMGPROC_DATA_DIR).")(
-        function
-    )
+    """Add `--data-dir` to a command, so that it is accepted after the command's name too."""
+    return click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)(function)
 
 
 def air_gapped_option(function: Any) -> Any:
-    """`--air-gapped` is understood after the command too."""
+    """Add `--air-gapped` to a command, so that it is accepted after the command's name too."""
     return click.option(
         "--air-gapped",
         is_flag=True,
         expose_value=False,
-        callback=_remember_air_gapped,
-        help="Open no connection to anywhere, and let no library open one (IMGPROC_AIR_GAPPED).",
+        callback=_store_air_gapped,
+        help="Refuse every network connection, also those of libraries (IMGPROC_AIR_GAPPED).",
     )(function)
 
 
-def _remember_air_gapped(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+def _store_air_gapped(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         ctx.find_root().ensure_object(dict)["air_gapped"] = True
 
 
 def load_settings(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
-    """The settings for this call. In air-gapped mode the process is sealed with that. Raises `SettingInvalid`."""
+    """The settings of this call. In air-gapped mode, also close the process to the network.
+
+    Raises: SettingInvalid.
+    """
     loaded = load_unsealed(ctx, data_dir, **flags)
-    seal_if_asked(loaded.config)
+    seal_if_air_gapped(loaded.config)
     return loaded
 
 
 def load_config(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Config:
+    """As `load_settings`, without the sources of the values."""
     return load_settings(ctx, data_dir, **flags).config
 
 
 def load_unsealed(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
-    """For who opens a listener first, and calls `seal_if_asked` then."""
+    """As `load_settings`, for a command that opens a listener before it calls `seal_if_air_gapped`."""
     from imgproc_local.config import load
 
     group_flags: dict[str, Any] = ctx.find_root().obj or {}
     return load({**group_flags, **flags, "data_dir": data_dir or group_flags.get("data_dir")})
 
 
-def seal_if_asked(config: Config) -> None:
+def seal_if_air_gapped(config: Config) -> None:
+    """In air-gapped mode, close this process to the network. It can't be opened again."""
     if config.air_gapped:
         from imgproc_local.system import air_gap
 

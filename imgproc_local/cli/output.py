@@ -1,6 +1,6 @@
-"""How commands print: aligned columns for people, one UTF-8 JSON document for programs.
+"""What commands print: aligned columns for people, one UTF-8 JSON document for programs.
 
-What comes from files and metadata is shown without control characters: a file name must not steer a terminal.
+Text from files and metadata is printed without control characters, so that a file name can't control the terminal.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import click
 
 
 def echo_json(document: Any) -> None:
-    """Print one document in UTF-8, whatever the terminal's encoding. Source: RFC 8259, section 8.1."""
+    """Print `document` as JSON in UTF-8, whatever the encoding of the terminal. Source: RFC 8259, section 8.1."""
     import msgspec
 
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def path_text(path: Path) -> str:
-    """The path as text that can be encoded: bytes that are no UTF-8 are written as `\\xNN`."""
+    """The path as text that UTF-8 can encode: bytes that are not UTF-8 become `\\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def whole_text(text: str) -> str:
-    """`text` that can be encoded: what stands for bytes that are no UTF-8, as in names of files, as `\\xNN`."""
+def encodable_text(text: str) -> str:
+    """`text` that UTF-8 can encode: surrogates, which stand for other bytes in file names, become `\\xNN`."""
     return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
 
 
-def plain(text: str) -> str:
-    """`text` with control and formatting characters written as escapes."""
+def printable(text: str) -> str:
+    """`text` with its control, formatting and surrogate characters written as escapes."""
     return "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
         for char in text
@@ -41,7 +41,7 @@ def plain(text: str) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """`size_bytes` for people, in powers of 1024: 999 B, 12.3 kB, 4.5 MB."""
+    """`size_bytes` in powers of 1024, for people: 999 B, 12.3 kB, 4.5 MB."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
@@ -51,7 +51,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """One line per row with its columns aligned; those in `right` to the right."""
+    """One line per row, with aligned columns. The columns whose numbers are in `right` are aligned to the right."""
     aligned_right = set(right)
     widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
@@ -65,14 +65,14 @@ def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]
 
 
 def _width(text: str) -> int:
-    """Columns in a terminal: East Asian wide characters take two, combining ones none."""
+    """The terminal columns that `text` takes: two for East Asian wide characters, none for combining characters."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
 
 
-def give_up_output_that_fails() -> None:
-    """Drop what standard output and error can't take: the interpreter would try again at its end, and end with 120."""
+def discard_unwritable_output() -> None:
+    """Discard buffered output that can't be written. Otherwise Python tries again on exit, and exits with 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""`imgproc-local rescan-jpeg`: what a frozen program starts itself as, see `codecs.jpeg_rescan`."""
+"""`rescan-jpeg`: the child process in which a frozen program optimizes scans, see `codecs/jpeg/repack.py`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from imgproc_local.codecs.jpeg.repack import run_child
 
 @click.command("rescan-jpeg", hidden=True)
 def command() -> None:
-    """Pack the scans of a JPEG anew: from standard input to standard output, by a process that may end of it."""
+    """Optimize the scans of a JPEG from standard input to standard output. A crash ends this process only."""
     run_child()

@@ -1,4 +1,4 @@
-"""The program as its users start it: a process of its own, with a data folder of the test's."""
+"""The program as users start it: in a process, on a data folder of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 
 
 class Program:
-    """Starts `imgproc-local` on the data folder `data`; no settings of the machine's owner are seen."""
+    """Starts `imgproc-local` on the data folder `data`, without the settings of the user who runs the tests."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -46,15 +46,15 @@ class Program:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def json(self, *arguments: object, **settings: object) -> Any:
-        """What a command prints with --json. The command must have succeeded."""
+        """The output of a command with --json. The command must succeed."""
         result = self(*arguments, "--json", **settings)
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
     def here(self, *arguments: object, **settings: object) -> Result:
-        """As calling, but in the test's own process: quicker, for commands that need no process of their own.
+        """Run a command in the process of the test, which is faster than starting one.
 
-        That process is not sealed in air-gapped mode: it could never be opened again.
+        The process is not sealed in air-gapped mode, because it can't be opened again.
         """
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}

@@ -1,4 +1,4 @@
-"""The settings, as `config show` tells them."""
+"""`config show`: every setting, its value and its source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from imgproc_local.config import SETTINGS, setting_meta
 from tests.cli.conftest import Program
 
 
-def test_every_setting_is_told_with_value_source_and_description(program: Program) -> None:
+def test_every_setting_is_shown_with_value_source_and_description(program: Program) -> None:
     shown = program.here_json("config", "show")
     assert [setting["name"] for setting in shown["settings"]] == list(SETTINGS)
     for setting in shown["settings"]:
@@ -30,12 +30,12 @@ def test_each_source_is_named(program: Program, tmp_path: Path) -> None:
     assert settings["host"] == ("127.0.0.1", "default")
 
 
-def test_showing_makes_no_data_folder(program: Program) -> None:
+def test_no_data_folder_is_created(program: Program) -> None:
     program.here_json("config", "show")
     assert not program.data.exists()
 
 
-def test_an_unknown_setting_in_the_file_is_told(program: Program, tmp_path: Path) -> None:
+def test_an_unknown_setting_in_the_file_is_refused(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("ports = 1111\n")
     result = program.here("config", "show", config=file)
@@ -43,7 +43,7 @@ def test_an_unknown_setting_in_the_file_is_told(program: Program, tmp_path: Path
     assert "'ports'" in result.stderr
 
 
-def test_a_secret_is_only_said_to_be_set(program: Program) -> None:
+def test_a_secret_is_shown_only_as_set_or_not_set(program: Program) -> None:
     assert 'compression_key = "not set"' in program.here("config", "show").stdout
     for arguments in (("config", "show"), ("config", "show", "--json")):
         shown = program.here(*arguments, compression_key="secret-word").stdout

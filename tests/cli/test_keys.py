@@ -1,4 +1,4 @@
-"""API keys on the command line, alone and beside a running server."""
+"""`keys`, with and without a running server."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_the_list_shows_every_key_but_never_a_secret(program: Program) -> None:
     assert "no limit" in program.here("keys", "list").stdout
 
 
-def test_a_key_is_shown_once_when_it_is_made(program: Program) -> None:
+def test_a_new_key_is_printed_once(program: Program) -> None:
     result = program.here("keys", "create", "--name", "shop")
     assert result.exit_code == 0
     assert result.stdout.count("imgp_") == 1
 
 
-def test_revoke_is_told_in_the_list_and_can_not_be_repeated(program: Program) -> None:
+def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: Program) -> None:
     key = program.here_json("keys", "create", "--name", "shop")
     assert program.here("keys", "revoke", key["id"].upper()).exit_code == 0
     assert program.here_json("keys", "list")[0]["revoked_at"] is not None
@@ -53,12 +53,12 @@ def test_revoke_is_told_in_the_list_and_can_not_be_repeated(program: Program) ->
     [(), ("--name", " "), ("--name", "a\nb"), ("--name", "x" * 256), ("--name", "a", "--rate-limit", "-1"),
      ("--name", "a", "--rate-limit", "many"), ("--name", "\udcff"), ("--name", "a", "--account", "")],
 )  # fmt: skip
-def test_a_key_that_can_not_be_made_is_refused_and_none_is(program: Program, arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_refused_and_no_key_is_created(program: Program, arguments: tuple[str, ...]) -> None:
     assert program.here("keys", "create", *arguments).exit_code == 2
     assert program.here_json("keys", "list") == []
 
 
-def test_a_running_server_takes_notice_of_new_and_revoked_keys_and_of_credits(program: Program) -> None:
+def test_a_running_server_applies_new_and_revoked_keys_and_credits(program: Program) -> None:
     with serving(program.data) as server:
         url = f"{server.root}/api/v1/credits/balance"
         key = program.json("keys", "create", "--name", "beside", "--rate-limit", 2)

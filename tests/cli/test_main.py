@@ -1,4 +1,4 @@
-"""What holds for every command."""
+"""Behaviour that all commands share."""
 
 from __future__ import annotations
 
@@ -34,18 +34,34 @@ def test_every_command_has_a_help_page(program: Program, command: str) -> None:
     assert "Usage:" in result.stdout
 
 
-def test_the_version_is_told(program: Program) -> None:
+def test_the_version_is_printed(program: Program) -> None:
     assert __version__ in program.here("--version").stdout
 
 
 def test_an_unknown_command_is_refused(program: Program) -> None:
-    result = program.here("prozess")
+    result = program.here("frobnicate")
     assert result.exit_code == 2
-    assert "prozess" in result.stderr
+    assert "No such command 'frobnicate'." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (("prozess",), "'process'"),
+        (("keys", "creat"), "'create'"),
+        (("process", "--langauges", "en"), "'--languages'"),
+    ],
+)
+def test_a_mistyped_command_or_option_gets_a_suggestion(
+    program: Program, arguments: tuple[str, ...], suggestion: str
+) -> None:
+    result = program.here(*arguments)
+    assert result.exit_code == 2
+    assert f"Did you mean {suggestion}?" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance"), ("config", "show")])
-def test_a_setting_that_can_not_be_used_is_told_in_one_line(program: Program, command: tuple[str, ...]) -> None:
+def test_an_invalid_setting_is_refused_in_one_line(program: Program, command: tuple[str, ...]) -> None:
     result = program.here(*command, port=99999)
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: port (IMGPROC_PORT)")
@@ -53,14 +69,16 @@ def test_a_setting_that_can_not_be_used_is_told_in_one_line(program: Program, co
 
 
 @pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance")])
-def test_a_data_folder_that_can_not_be_made_is_told(program: Program, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_data_folder_that_can_not_be_created_is_refused(
+    program: Program, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     (tmp_path / "file").write_bytes(b"")
     result = program.here(*command, "--data-dir", tmp_path / "file" / "data")
     assert result.exit_code == 2
     assert "--data-dir" in result.stderr
 
 
-def test_the_data_folder_is_understood_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
+def test_data_dir_is_accepted_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
     for number, arguments in enumerate((("--data-dir", "{}", "keys", "list"), ("keys", "list", "--data-dir", "{}"))):
         folder = tmp_path / f"other-{number}"
         assert program.here(*(argument.format(folder) for argument in arguments)).exit_code == 0

@@ -89,7 +89,7 @@ def test_a_server_without_streams_works_and_nothing_but_devnull_has_their_number
 def wait_for_owner(folder: Path) -> str:
     from imgproc_local.cli.serve.running import running_server
 
-    owner = running_server(folder, appears_s=20)
+    owner = running_server(folder, wait_for_lock_s=20)
     assert owner is not None
     assert owner.address is not None
     return owner.address

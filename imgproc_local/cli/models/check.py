@@ -140,7 +140,7 @@ class _Progress:
     """Texts written and a guess at the time left, on a terminal."""
 
     def __init__(self) -> None:
-        from imgproc_local.cli.process.progress import Line
+        from imgproc_local.cli.progress import Line
 
         self._line = Line(sys.stderr) if sys.stderr.isatty() else None
         self._start = time.monotonic()

@@ -18,7 +18,7 @@ from imgproc_local.cli.models.check import check
 from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.process.progress import Transfer
+    from imgproc_local.cli.progress import Transfer
     from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
     from imgproc_local.vision.models.model import VisionModel
@@ -42,7 +42,7 @@ command.add_command(check)
 @click.pass_context
 def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """List the installed models and those that can be pulled."""
-    from imgproc_local.cli.output import echo_json, plain, size_text, table
+    from imgproc_local.cli.output import echo_json, printable, size_text, table
 
     config = load_config(ctx, data_dir)
     known = _all(config)
@@ -55,7 +55,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
         grades = _grades(one["grades"])
         memory = size_text(one["memory_mb"] * 1_000_000) if one["memory_mb"] else ""
         size = size_text(one["size_bytes"])
-        rows.append((one["name"], state, size, memory, plain(one["licence"]), plain(one["languages"]), grades))
+        rows.append((one["name"], state, size, memory, printable(one["licence"]), printable(one["languages"]), grades))
     for line in table(rows, right=(2, 3)):
         click.echo(line)
     click.echo(f"\nModels are kept in {config.models_folder}.")
@@ -320,7 +320,7 @@ def _tell_installed(config: Config, manifest: Manifest) -> None:
 @contextmanager
 def _telling(stopped: str) -> Iterator[Transfer]:
     """Progress on standard error inside the block; Ctrl+C ends the program with `stopped`."""
-    from imgproc_local.cli.process.progress import Transfer
+    from imgproc_local.cli.progress import Transfer
 
     progress = Transfer(sys.stderr)
     try:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from imgproc_local.cli.process.progress import Progress
 from imgproc_local.cli.process.results import Results
+from imgproc_local.cli.progress import Progress
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.image import TRAITS, Format

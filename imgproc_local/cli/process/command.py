@@ -153,8 +153,8 @@ class _Run:
 
     async def all(self) -> None:
         """Work on every picture found. Raises `ServiceError`; nothing was done then."""
-        from imgproc_local.cli import Refused
-        from imgproc_local.cli.process.temporary import use_temporary_folder
+        from imgproc_local.cli.exit_codes import Refused
+        from imgproc_local.cli.temporary_folder import use_temporary_folder
         from imgproc_local.compose import open_services
         from imgproc_local.domain.errors import DataFolderBusy
 
@@ -170,8 +170,8 @@ class _Run:
 
     async def _on(self, services: Services) -> None:
         from imgproc_local.cli.process.batch import Batch
-        from imgproc_local.cli.process.progress import Progress
         from imgproc_local.cli.process.results import Results
+        from imgproc_local.cli.progress import Progress
 
         account_id = await services.store.keys.account_id(create=True)
         await _require_credits(services, account_id, len(self.found.pictures), self.plan)
@@ -207,10 +207,10 @@ def _plan(languages: tuple[str, ...], convert_to: str, project: str | None) -> P
 
 
 def _refuse_empty(sources: tuple[Path, ...], skipped: int) -> None:
-    from imgproc_local.cli import Refused
-    from imgproc_local.cli.output import path_text, plain
+    from imgproc_local.cli.exit_codes import Refused
+    from imgproc_local.cli.output import path_text, printable
 
-    where = ", ".join(plain(path_text(source)) for source in sources)
+    where = ", ".join(printable(path_text(source)) for source in sources)
     beside = f" ({skipped:,} other file{'s' if skipped != 1 else ''} there)" if skipped else ""
     raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there is none in {where}{beside}.")
 
@@ -236,14 +236,15 @@ async def _tell_leftovers(services: Services) -> None:
 
 
 def _open(results: Results, out: Path) -> None:
-    from imgproc_local.cli import Refused
-    from imgproc_local.cli.output import path_text, plain
+    from imgproc_local.cli.exit_codes import Refused
+    from imgproc_local.cli.output import path_text, printable
 
     try:
         results.open_folder()
     except OSError as error:
         raise Refused(
-            f"The output folder {plain(path_text(out))} can't be written: {error.strerror}. Choose another with --out."
+            f"The output folder {printable(path_text(out))} can't be written ({error.strerror})."
+            " Choose another folder with --out."
         ) from error
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from imgproc_local.api.wire import StatusSet, TranslationBody, job_data, status_word, translation_body
-from imgproc_local.cli.output import path_text, plain, size_text, table
+from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import Passed
 from imgproc_local.domain.image import compression_percentage
@@ -125,13 +125,13 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     for line, outcome in zip(lines, written, strict=True):
         yield line
         for one in outcome.translations:
-            yield f"    {one.language_code} ({one.source.value})  {plain(one.seo_alt_text)}"
+            yield f"    {one.language_code} ({one.source.value})  {printable(one.seo_alt_text)}"
     optimized = [outcome.job for outcome in written if outcome.job is not None and outcome.job.optimized is not None]
     before = sum(job.original.size_bytes for job in optimized)
     after = sum(job.optimized.size_bytes for job in optimized if job.optimized is not None)
     yield ""
     yield (
-        f"{_counted(len(written))} written to {plain(path_text(out))}: {size_text(before)} before,"
+        f"{_counted(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
         f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
     )
     grown = [
@@ -150,8 +150,8 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
     new = outcome.optimized_file or outcome.converted_file
     assert new is not None
     return (
-        plain(path_text(outcome.picture)),
-        plain(path_text(Path(new.name))),
+        printable(path_text(outcome.picture)),
+        printable(path_text(Path(new.name))),
         size_text(before),
         size_text(optimized.size_bytes) if optimized else "-",
         f"{compression_percentage(before, optimized.size_bytes)} %" if optimized else "-",
@@ -166,11 +166,11 @@ def problems(outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Seq
             continue
         for stage, message in outcome.errors:
             where = f"{stage}: " if stage else ""
-            yield f"Failed: {plain(path_text(outcome.picture))}: {where}{plain(message)}"
+            yield f"Failed: {printable(path_text(outcome.picture))}: {where}{printable(message)}"
     for one in failed:
-        yield f"Failed: {plain(path_text(one.path))}: {plain(one.reason)}"
+        yield f"Failed: {printable(path_text(one.path))}: {printable(one.reason)}"
     for one in skipped[:MAX_TOLD]:
-        yield f"Skipped: {plain(path_text(one.path))}: {plain(one.reason)}"
+        yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
     if len(skipped) > MAX_TOLD:
         yield f"Skipped: {len(skipped) - MAX_TOLD} more; --json lists them all."
 

@@ -1,7 +1,7 @@
-"""`serve`: the API on this machine.
+"""`serve`: the API and the local page on this machine.
 
-The socket is bound and listening before the application is imported, so that a second copy on the same port fails at
-once, and a client that connects early waits instead of being refused.
+The socket listens before the application is imported. A second server on the same port therefore fails at once, and a
+client that connects during the start waits instead of being refused.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import ipaddress
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_unsealed, seal_if_asked
-from imgproc_local.cli.output import give_up_output_that_fails, path_text
-from imgproc_local.cli.process.temporary import use_temporary_folder
-from imgproc_local.cli.serve.log_file import own as log_file
-from imgproc_local.cli.serve.log_file import write_log_file
-from imgproc_local.cli.serve.port_holder import Holder, port_holder
-from imgproc_local.cli.serve.running import APPEARING_S, open_page, open_page_of, running_server
-from imgproc_local.config import Config
-from imgproc_local.domain.errors import DataFolderBusy, SettingInvalid
+from imgproc_local.cli.exit_codes import leave
+from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_unsealed, seal_if_air_gapped
+from imgproc_local.cli.output import discard_unwritable_output, path_text
+from imgproc_local.cli.serve.log_file import lifecycle, log_to_file
+from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
+from imgproc_local.cli.serve.refusal import report_refused_start
+from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
+from imgproc_local.cli.temporary_folder import use_temporary_folder
+from imgproc_local.config import Config, default_data_dir
+from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Services
@@ -38,12 +40,12 @@ SHUTDOWN_S = 5
 
 
 @click.command("serve")
-@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port to listen on; 0 takes a free one.  [default: 8484]")
+@click.option("--host", help="Listen on this address.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
 @click.option(
     "--browser/--no-browser",
     default=None,
-    help="Open the local page in a browser, or don't.  [default: from a terminal]",
+    help="Open the local page in a browser, or don't.  [default: open it when started from a terminal]",
 )
 @air_gapped_option
 @data_dir_option
@@ -51,48 +53,75 @@ SHUTDOWN_S = 5
 def command(ctx: click.Context, host: str | None, port: int | None, browser: bool | None, data_dir: str | None) -> None:
     """Serve the API and the local page until stopped.
 
-    Where a server is already running on the data folder, it is told and its page opened. Exit code: 0 stopped in order,
-    or already running; 1 the port is taken; 2 refused.
+    If a server is already running on the data folder, print its address and open its page. If the start is refused,
+    the reason is also written to the log file, and --browser shows it as a page.
+
+    Exit code: 0 stopped normally or already running, 1 the port is in use, 2 refused.
     """
-    config = load_unsealed(ctx, data_dir, host=host, port=port).config
-    # a browser is a program of its own, which could not reach even this machine from a sealed process
+    config = None
+    try:
+        config = load_unsealed(ctx, data_dir, host=host, port=port).config
+        abandoned_threads = _serve_or_open_running(config, host, port, browser)
+    except (ServiceError, click.ClickException, OSError) as error:
+        reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
+        folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
+        if folder is not None:
+            in_browser = browser is True and not (config and config.air_gapped)
+            report_refused_start(folder, reason, in_browser=in_browser)
+        raise
+    discard_unwritable_output()
+    leave(ctx, 0, abandoned_threads)
+
+
+def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> int:
+    """Serve, or show the server that already runs on the data folder. Returns how many threads did not stop."""
+    # a sealed process can't start a browser that could reach even this machine
     open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
     running = running_server(config.data_dir)
     if running is None:
         try:
-            abandoned = _listen_and_serve(config, open_browser)
-        except (PortTaken, DataFolderBusy) as refusal:
-            # perhaps by a second start at the same moment
-            appears_s = APPEARING_S if isinstance(refusal, PortTaken) and refusal.may_be_this_program else 0
-            running = running_server(config.data_dir, appears_s)
+            return _listen_and_serve(config, open_browser)
+        except (PortInUse, DataFolderBusy) as refusal:
+            running = _server_started_meanwhile(config, refusal)
             if running is None:
                 raise
-    if running is not None:
-        _tell_running(config, running, host, port, open_browser)
-        return
-    give_up_output_that_fails()
-    if abandoned:
-        # a codec that reacts to nothing would hold up the interpreter's exit
-        os._exit(0)
+    _show_running(config, running, host, port, open_browser)
+    return 0
 
 
-class PortTaken(click.ClickException):
-    """Somebody else listens there."""
-
-    def __init__(self, refusal: str, holder: Holder) -> None:
-        super().__init__(
-            f"{refusal} It is held by {holder.words}: choose another port with --port, or --port 0 for any free one."
+def _server_started_meanwhile(config: Config, refusal: PortInUse | DataFolderBusy) -> Owner | None:
+    """The server that took the port or the folder a moment ago, if there is one."""
+    if isinstance(refusal, PortInUse) and refusal.owner.may_be_starting:
+        click.echo(
+            f"Port {config.port} is in use. Waiting up to {LOCKING_S:g} seconds for an imgproc-local that may be"
+            " starting there …",
+            err=True,
         )
-        self.may_be_this_program = holder.may_be_this_program
+        return running_server(config.data_dir, LOCKING_S)
+    return running_server(config.data_dir)
 
 
-def _tell_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
-    """Say where the server is, and show it. Refused where another address was asked for by name."""
+class PortInUse(click.ClickException):
+    """Another program, `owner`, listens on the port."""
+
+    def __init__(self, refusal: str, owner: PortOwner) -> None:
+        super().__init__(
+            f"{refusal} The port is used by {owner.description}. Choose another port with --port, or use --port 0 for"
+            " any free one."
+        )
+        self.owner = owner
+
+
+def _show_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
+    """Print the address of the running server and open its page.
+
+    Raises: DataFolderBusy where this start asked for another address or for air-gapped mode.
+    """
     assert running.address is not None
     where = urlsplit(running.address)
     if (host and _numeric(host, air_gapped=False) != where.hostname) or (port and port != where.port):
         raise DataFolderBusy(
-            f"The data folder {config.data_dir} is served at {running.address} already (process {running.pid})."
+            f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
             " Stop that server first, or use another folder with --data-dir."
         )
     if config.air_gapped and not running.air_gapped:
@@ -107,11 +136,24 @@ def _tell_running(config: Config, running: Owner, host: str | None, port: int | 
             click.echo(f"Its page could not be opened ({problem}).", err=True)
 
 
+def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
+    """The data folder of a start whose settings were refused, as far as its flags and the environment tell.
+
+    None where that folder does not exist.
+    """
+    named = data_dir or (ctx.find_root().obj or {}).get("data_dir") or os.environ.get("IMGPROC_DATA_DIR")
+    try:
+        folder = Path(named).expanduser().absolute() if named else default_data_dir()
+    except (SettingInvalid, RuntimeError):
+        return None
+    return folder if folder.is_dir() else None
+
+
 def _listen_and_serve(config: Config, open_browser: bool) -> int:
-    """Serve until a signal comes. Returns how many threads did not come back."""
+    """Serve until a signal stops it. Returns how many threads did not stop."""
     listener = _listen(config)
     try:
-        seal_if_asked(config)
+        seal_if_air_gapped(config)
         return asyncio.run(_serve(config, listener, open_browser))
     finally:
         listener.close()
@@ -120,7 +162,7 @@ def _listen_and_serve(config: Config, open_browser: bool) -> int:
 def _listen(config: Config) -> socket.socket:
     host = _numeric(config.host, config.air_gapped)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # the protocol is named: asyncio leaves Nagle's algorithm on where it is 0, and every answer takes 44 ms
+    # asyncio turns Nagle's algorithm off only where the protocol is TCP by name; with it every response takes 44 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
@@ -131,14 +173,17 @@ def _listen(config: Config) -> socket.socket:
         listener.close()
         refusal = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(refusal, port_holder(config.port)) from error
-        raise click.ClickException(f"{refusal} {_what_to_do(config, error)}") from error
+            raise PortInUse(refusal, port_owner(config.port)) from error
+        raise click.ClickException(f"{refusal} {_advice(config, error)}") from error
     listener.setblocking(False)
     return listener
 
 
 def _numeric(host: str, air_gapped: bool) -> str:
-    """`host` without a lookup, where one can be told without."""
+    """`host` as an IP address where that needs no lookup, else as it is.
+
+    Raises: SettingInvalid for a name in air-gapped mode.
+    """
     if host == "localhost":
         return "127.0.0.1"
     if air_gapped:
@@ -146,19 +191,19 @@ def _numeric(host: str, air_gapped: bool) -> str:
             ipaddress.ip_address(host.partition("%")[0])
         except ValueError:
             raise SettingInvalid(
-                f"host must be an address where air_gapped is true, for a name has to be looked up; {host!r} came."
+                f"host must be an IP address where air_gapped is true, because names need a lookup; received {host!r}."
             ) from None
     return host
 
 
-def _what_to_do(config: Config, error: OSError) -> str:
+def _advice(config: Config, error: OSError) -> str:
     if error.errno == errno.EACCES and config.port:
-        return "Ports below 1024 are often the administrator's: choose another with --port."
-    return "Choose an address of this machine with --host (127.0.0.1 is always one)."
+        return "Ports below 1024 often need administrator rights: choose another with --port."
+    return "Choose an address of this machine with --host, such as 127.0.0.1."
 
 
 async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> int:
-    """Serve until a signal comes. Returns how many threads did not come back."""
+    """Serve on `listener` until a signal stops it. Returns how many threads did not stop."""
     from imgproc_local.compose import open_services
 
     async with open_services(config, "serve") as services:
@@ -167,20 +212,20 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         from imgproc_local.web import page
 
         address = _url(config.host, listener.getsockname()[1])
-        _tell_owner(services, address)
-        write_log_file(config.data_dir)
+        _publish_address(services, address)
+        log_to_file(config.data_dir)
         use_temporary_folder(config.data_dir)
-        log_file.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
-        await _greet(services, address)
+        lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
+        await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.end_waits)
         if open_browser:
-            open_page(f"{address}/?token={services.page.new_ticket()}")
+            open_in_browser(f"{address}/?token={services.page.new_ticket()}")
         try:
             await server.serve(sockets=[listener])
-            log_file.info("stopped")
+            lifecycle.info("stopped")
         except Exception:
-            log_file.exception("ended by an unforeseen error")
+            lifecycle.exception("stopped by an unexpected error")
             raise
     return services.engine.abandoned_threads
 
@@ -190,7 +235,8 @@ def _url(host: str, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
-def _tell_owner(services: Services, address: str) -> None:
+def _publish_address(services: Services, address: str) -> None:
+    """Store the address beside the lock of the data folder, for other starts and for `doctor`."""
     from imgproc_local.storage.clock import rfc3339, utc_now
     from imgproc_local.system.folder_lock import Owner
 
@@ -198,25 +244,24 @@ def _tell_owner(services: Services, address: str) -> None:
     services.lock.tell(owner)
 
 
-async def _greet(services: Services, address: str) -> None:
-    """Say where the service is; on an empty folder, make a key and show it once. Serving does not depend on it."""
+async def _print_start(services: Services, address: str) -> None:
+    """Print where the service is and, on an empty data folder, its first API key.
+
+    A failed write is logged: serving does not depend on standard output.
+    """
     try:
-        await _say(services, address)
+        click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
+        click.echo(f"Page: {address}/?token={services.page.token}")
+        click.echo(f"Data: {path_text(services.config.data_dir)}")
+        if services.config.air_gapped:
+            from imgproc_local.system.air_gap import kernel_gap
+
+            scope = f"Python code only: {kernel_gap()}" if kernel_gap() else "this program and every library in it"
+            click.echo(f"Air-gapped: network connections are refused ({scope}).")
+        if not await services.store.keys.all():
+            _, secret = await services.store.keys.create("first key")
+            click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
+            click.echo("Create more with `imgproc-local keys create --name NAME`.")
+        sys.stdout.flush()
     except OSError as error:
-        log_file.warning("what the start tells could not be printed (%s)", error.strerror)
-
-
-async def _say(services: Services, address: str) -> None:
-    click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
-    click.echo(f"Page: {address}/?token={services.page.token}")
-    click.echo(f"Data: {path_text(services.config.data_dir)}")
-    if services.config.air_gapped:
-        from imgproc_local.system.air_gap import kernel_gap
-
-        held = f"Python code only, for {kernel_gap()}" if kernel_gap() else "this program and every library in it"
-        click.echo(f"Air-gapped: no connection to anywhere is opened ({held}).")
-    if not await services.store.keys.all():
-        _, secret = await services.store.keys.create("first key")
-        click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
-        click.echo("Make more with `imgproc-local keys create --name NAME`.")
-    sys.stdout.flush()
+        lifecycle.warning("the messages of the start could not be printed (%s)", error.strerror)

@@ -1,7 +1,7 @@
-"""The server's log in the data folder: what the console shows, for those who have none, without keys and tokens.
+"""The log file of the server in the data folder: what the console shows, without keys and tokens.
 
-Bounded: `MAX_BYTES` a file, `OLDER_FILES` besides the one that is written. Where the disk refuses, the console is told
-once and the server goes on.
+It is for servers without a console, and for `doctor --report`. Its size is bounded: at most `MAX_BYTES` per file, and
+`OLDER_FILES` rotated files. Where it can't be written, the console says so once and the server continues.
 """
 
 from __future__ import annotations
@@ -15,42 +15,57 @@ from pathlib import Path
 
 import click
 
-from imgproc_local.cli.doctor.redaction import without_secrets
+from imgproc_local.cli.redaction import without_secrets
 
 FOLDER, FILE = "logs", "imgproc.log"
 MAX_BYTES = 1_000_000
 OLDER_FILES = 4
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
-own = logging.getLogger("imgproc_local.life")
-"""For lines that only the file gets: starts and stops."""
-own.propagate = False
-own.setLevel(logging.INFO)
+lifecycle = logging.getLogger("imgproc_local.lifecycle")
+"""Logs starts and stops to the file only: the console shows them in other words."""
+lifecycle.propagate = False
+lifecycle.setLevel(logging.INFO)
 
 
 def log_to_console() -> None:
+    """Log to standard error. Does nothing where the root logger has a handler already."""
     logging.basicConfig(level=logging.INFO, format=FORMAT)
-    for chatty in ("uvicorn", "pyvips", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for verbose in ("uvicorn", "pyvips", "httpx"):
+        logging.getLogger(verbose).setLevel(logging.WARNING)
 
 
-def write_log_file(data_dir: Path) -> None:
-    """From here on, the log goes to the file too. Only for the owner of the data folder."""
-    log_to_console()  # first: it does nothing where there is a handler already
-    path = data_dir / FOLDER / FILE
+def log_to_file(data_dir: Path) -> None:
+    """Log to the file too, from here on. Only the process that holds the lock of the data folder may call this."""
+    log_to_console()  # before the file's handler is added, because it does nothing afterwards
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        handler = _LogFile(path, maxBytes=MAX_BYTES, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
+        handler = _open_log(data_dir)
     except OSError as error:
-        click.echo(f"The log can't be written to {path} ({error.strerror}); it is shown here only.", err=True)
+        path = data_dir / FOLDER / FILE
+        click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
         return
-    handler.setFormatter(_WithoutSecrets(FORMAT))
     logging.getLogger().addHandler(handler)
-    own.addHandler(handler)
+    lifecycle.addHandler(handler)
+
+
+def log_refused_start(data_dir: Path, reason: str) -> Path | None:
+    """Append why `serve` did not start. Returns the folder of the log, None where it can't be written.
+
+    A start from a desktop or at login has no terminal that would show the reason. The process does not hold the lock of
+    the data folder, so it appends one line and rotates nothing.
+    """
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handler = _open_log(data_dir, max_bytes=0)
+    except OSError:
+        return None
+    handler.handle(lifecycle.makeRecord(lifecycle.name, logging.ERROR, "", 0, "not started: %s", (reason,), None))
+    handler.close()
+    return data_dir / FOLDER
 
 
 def last_lines(data_dir: Path, count: int) -> list[str]:
-    """The newest lines of the log. Raises: OSError."""
+    """The last `count` lines of the log. Raises: OSError."""
     newest: deque[str] = deque(maxlen=count)
     for path in (data_dir / FOLDER / f"{FILE}.1", data_dir / FOLDER / FILE):
         if path.exists():
@@ -59,21 +74,33 @@ def last_lines(data_dir: Path, count: int) -> list[str]:
     return list(newest)
 
 
+def _open_log(data_dir: Path, max_bytes: int | None = None) -> logging.Handler:
+    """Raises: OSError."""
+    path = data_dir / FOLDER / FILE
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    max_bytes = MAX_BYTES if max_bytes is None else max_bytes
+    handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
+    handler.setFormatter(_WithoutSecrets(FORMAT))
+    return handler
+
+
 class _WithoutSecrets(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
 
 
-class _LogFile(RotatingFileHandler):
-    """Readable by its owner alone."""
+class _PrivateLogFile(RotatingFileHandler):
+    """A log file that only its owner can read, and that reports the first failed write to the console."""
 
-    _failed = False
+    _failure_reported = False
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        if not self._failed:
-            self._failed = True
-            click.echo(f"The log {self.baseFilename} can't be written now; it is shown here only.", err=True)
+        if not self._failure_reported:
+            self._failure_reported = True
+            click.echo(
+                f"The log file {self.baseFilename} can't be written now. The log is printed here only.", err=True
+            )

@@ -1,4 +1,4 @@
-"""The server that is already there: finding it by the data folder, and opening its page."""
+"""A server that already runs on the data folder: finding it, and opening its page in a browser."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from urllib.parse import urlsplit
 from imgproc_local.system.folder_lock import Owner, current_owner
 
 STARTING_S = 10.0
-"""How long a server that holds the folder may take until it has told its address."""
-APPEARING_S = 5.0
-"""How long one may take that listens already until it holds the folder."""
+"""How long a server that has locked the data folder may take until it publishes its address."""
+LOCKING_S = 5.0
+"""How long a server that listens already may take until it locks the data folder."""
 POLL_S = 0.1
 ANSWER_TIMEOUT_S = 5.0
 BROWSER_TIMEOUT_S = 10.0
 
 
-def running_server(folder: Path, appears_s: float = 0.0) -> Owner | None:
-    """The server on this data folder with its address, waited for while it starts; None where none runs.
+def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
+    """The server on the data folder `folder`, with its address; None where no server runs.
 
-    `appears_s` is how long one is waited for that has not taken the folder yet.
+    Waits for a server that is starting: `wait_for_lock_s` at most until it locks the folder, `STARTING_S` at most until
+    its address is known.
     """
     began = time.monotonic()
     while True:
         owner = current_owner(folder)
         if owner is not None and owner.address is not None:
             return owner
-        starts = owner is not None and owner.doing == "serve"
-        if time.monotonic() - began >= (STARTING_S if starts else appears_s):
+        starting = owner is not None and owner.doing == "serve"
+        if time.monotonic() - began >= (STARTING_S if starting else wait_for_lock_s):
             return None
         time.sleep(POLL_S)
 
 
-def open_page(link: str) -> threading.Thread:
-    """Open the page on a thread: some browsers are waited for."""
+def open_in_browser(link: str) -> threading.Thread:
+    """Open `link` on a thread that is returned, because some browsers block until they are closed."""
     import webbrowser
 
     thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
@@ -44,19 +45,19 @@ def open_page(link: str) -> threading.Thread:
 
 
 def open_page_of(address: str, folder: Path) -> str | None:
-    """Open the page of a server that runs. Returns why it could not be; None where it was."""
+    """Open the page of the server at `address`. Returns the reason where that is not possible, else None."""
     import http.client
 
     try:
-        ticket = _ticket(address, folder)
+        ticket = _new_ticket(address, folder)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return str(error) or type(error).__name__
-    open_page(f"{address}/?token={ticket}").join(BROWSER_TIMEOUT_S)
+    open_in_browser(f"{address}/?token={ticket}").join(BROWSER_TIMEOUT_S)
     return None
 
 
-def _ticket(address: str, folder: Path) -> str:
-    """A token that opens the page once: the command line of a browser can be read by others."""
+def _new_ticket(address: str, folder: Path) -> str:
+    """A token that opens the page once: other users of the machine can read the command line of a browser."""
     import http.client
 
     import msgspec
@@ -71,7 +72,7 @@ def _ticket(address: str, folder: Path) -> str:
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != http.client.CREATED:
-            raise ValueError(f"{address} answered with {answer.status}")
+            raise ValueError(f"{address} answered with status {answer.status}")
         return str(msgspec.json.decode(body)["data"]["ticket"])
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""uvicorn, set up for one process on one machine."""
+"""uvicorn, configured for one process on one machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from imgproc_local.cli.serve.log_file import log_to_console
 
 
 class Server(uvicorn.Server):
-    """Ends open waits when a stop is asked for: uvicorn would wait for their connections first."""
+    """Ends long polls and event streams when a stop is requested: uvicorn would wait for their connections."""
 
     def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
         super().__init__(config)
@@ -21,7 +21,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but the signal is not raised again afterwards: the data folder is still to be closed."""
+        """As in uvicorn, but without raising the signal again afterwards: the data folder has still to be closed."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()

@@ -1,15 +1,18 @@
-"""What `doctor` finds, and that it changes nothing while it looks."""
+"""What `doctor` reports, and that it changes nothing."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from imgproc_local.cli.doctor.installation import installation
+from imgproc_local.codecs.quality import ssimulacra2
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.support import pictures
@@ -25,7 +28,7 @@ def checks(program: Program, exit_code: int = 0, **settings: object) -> dict[str
     for check in document["checks"]:
         assert check["detail"] in result.stdout
         assert check["state"] in ("ok", "warning", "problem")
-        assert check["state"] != "problem" or check["advice"], "a problem says what to do"
+        assert check["state"] != "problem" or check["advice"], "a problem needs advice"
     return {check["name"]: check for check in document["checks"]}
 
 
@@ -54,22 +57,22 @@ def store_a_job(program: Program) -> None:
         server.terminate()
 
 
-def test_a_folder_that_is_not_there_is_no_problem_and_is_not_made(program: Program) -> None:
+def test_a_missing_folder_is_no_problem_and_is_not_created(program: Program) -> None:
     found = checks(program)
-    for name in ("scoring", "jpeg"):  # only warnings where no compiler was
+    for name in ("scoring", "jpeg"):  # warnings where the C extensions are not built
         found.pop(name)
     assert {check["state"] for check in found.values()} == {"ok"}
     assert "does not exist yet" in found["data folder"]["detail"]
     assert not program.data.exists()
 
 
-def test_an_empty_folder_stays_empty(program: Program) -> None:
+def test_nothing_is_written_to_an_empty_folder(program: Program) -> None:
     program.data.mkdir()
     checks(program)
     assert list(program.data.iterdir()) == []
 
 
-def test_the_installation_is_told(program: Program) -> None:
+def test_the_installation_is_reported(program: Program) -> None:
     found = checks(program)
     for name in ("JPEG", "PNG", "GIF", "WebP", "AVIF"):
         assert name in found["libvips"]["detail"]
@@ -77,7 +80,7 @@ def test_the_installation_is_told(program: Program) -> None:
     assert {"program", "python", "pillow", "describer", "settings", "disk"} <= set(found)
 
 
-def test_a_used_folder_is_well_and_left_as_it_is_and_no_secret_is_shown(program: Program) -> None:
+def test_a_used_folder_has_no_problem_is_not_changed_and_no_secret_is_printed(program: Program) -> None:
     secret = program.here_json("keys", "create", "--name", "k")["key"]
     store_a_job(program)
     before = listing(program.data)
@@ -89,7 +92,7 @@ def test_a_used_folder_is_well_and_left_as_it_is_and_no_secret_is_shown(program:
     assert secret not in program.here("doctor").stdout
 
 
-def test_a_running_server_is_named_with_its_address(program: Program) -> None:
+def test_a_running_server_is_reported_with_its_address(program: Program) -> None:
     with serving(program.data) as server:
         found = checks(program)
         assert server.root is not None
@@ -97,7 +100,7 @@ def test_a_running_server_is_named_with_its_address(program: Program) -> None:
         assert str(server.pid) in found["server"]["detail"]
 
 
-def test_a_balance_that_is_not_the_ledger_s_is_a_problem(program: Program) -> None:
+def test_a_balance_that_differs_from_its_ledger_is_a_problem(program: Program) -> None:
     program.here_json("credits", "grant", 5)
     change(program, "UPDATE accounts SET balance = balance + 1")
     assert checks(program, exit_code=1)["credits"]["state"] == "problem"
@@ -123,26 +126,40 @@ def test_a_damaged_database_is_a_problem(program: Program, bytes_kept: int) -> N
     assert checks(program, exit_code=1)["database"]["state"] == "problem"
 
 
-def test_a_database_of_a_newer_program_is_a_problem(program: Program) -> None:
+def test_a_database_with_a_newer_schema_is_a_problem(program: Program) -> None:
     program.here_json("credits", "grant", 5)
     change(program, "PRAGMA user_version = 99")
     found = checks(program, exit_code=1)
     assert "99" in found["database"]["detail"]
 
 
-def test_settings_that_can_not_be_used_are_a_problem_among_the_others(program: Program) -> None:
+def test_an_invalid_setting_is_a_problem_and_the_installation_is_still_checked(program: Program) -> None:
     found = checks(program, exit_code=1, port=99999)
     assert found["settings"]["state"] == "problem"
     assert found["libvips"]["state"] == "ok"
 
 
-def test_a_folder_that_can_not_be_used_is_a_problem(program: Program) -> None:
+def test_an_unusable_data_folder_is_a_problem(program: Program) -> None:
     program.data.write_bytes(b"a file")
     assert checks(program, exit_code=1)["data folder"]["state"] == "problem"
     assert checks(program, exit_code=1, data_dir=program.data / "below")["data folder"]["state"] == "problem"
 
 
-def test_the_compression_service_is_told_without_its_key_and_without_contacting_it(program: Program) -> None:
+def test_a_frozen_program_gets_no_advice_to_use_pip_or_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
+    monkeypatch.setattr(ssimulacra2, "backend", lambda: "libvips")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "pyvips", None)
+    for frozen in (False, True):
+        advised = {check.name: check.advice for check in installation(frozen=frozen) if check.advice}
+        assert {"sqlite", "libvips", "pillow", "scoring"} <= set(advised)
+        words = " ".join(advised[name] or "" for name in ("sqlite", "libvips", "pillow", "scoring"))
+        assert ("pip install" in words) != frozen
+        assert ("compiler" in words) != frozen
+        assert ("Download imgproc-local again" in words) == frozen
+
+
+def test_the_compression_service_is_reported_without_its_key_and_is_not_contacted(program: Program) -> None:
     from imgproc_local.remote.usage import Usage, write_usage
 
     assert checks(program)["compression"]["detail"] == "by the local codecs"

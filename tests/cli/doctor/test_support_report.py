@@ -1,4 +1,4 @@
-"""What `doctor --report` tells, and what it keeps to itself."""
+"""`doctor --report`: what it contains and what it replaces."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import imgproc_local
-from imgproc_local.cli.doctor.redaction import Redaction
+from imgproc_local.cli.redaction import Redaction
 from imgproc_local.config import Config, Secret
 from tests.cli.conftest import Program
 from tests.faults.server_process import make_key, serving
@@ -19,7 +19,7 @@ SERVICE_KEY = "outside-service-word"
 PICTURE = "Mia am Strand – privat.jpg"
 
 
-def test_planted_secrets_do_not_appear(program: Program) -> None:
+def test_no_planted_secret_is_in_the_report(program: Program) -> None:
     import httpx
 
     key = make_key(program.data)
@@ -45,8 +45,8 @@ def test_planted_secrets_do_not_appear(program: Program) -> None:
         compression_url="https://tiny.meier-intern.example/",
         models_dir=home / "a drive of mine",
     )
-    assert result.exit_code == 1  # the folder of the models is not there
-    told = result.stdout
+    assert result.exit_code == 1  # models_dir does not exist
+    report = result.stdout
     for secret in (
         key,
         SERVICE_KEY,
@@ -59,15 +59,15 @@ def test_planted_secrets_do_not_appear(program: Program) -> None:
         "meier-intern",
         "\x1b",
     ):
-        assert secret not in told, told
-    assert "a line with imgp_… and KEY, PICTURE, TOKEN, /?token=…" in told
-    assert "compression_service = tinify" in told
-    assert "serves http://127.0.0.1" in told
-    assert "libvips" in told
-    assert "look it through" in told
+        assert secret not in report, report
+    assert "a line with imgp_… and KEY, PICTURE, TOKEN, /?token=…" in report
+    assert "compression_service = tinify" in report
+    assert "serves http://127.0.0.1" in report
+    assert "libvips" in report
+    assert "Read the report" in report
 
 
-def test_user_host_and_home_are_replaced_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_host_and_home_are_replaced_as_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: "mia")
     monkeypatch.setattr(socket, "gethostname", lambda: "mias-pc")
     monkeypatch.setattr(Path, "home", lambda: Path("/home/mia"))
@@ -78,14 +78,14 @@ def test_user_host_and_home_are_replaced_as_words(monkeypatch: pytest.MonkeyPatc
     assert redacted("/home/mia/d/files, xse(cretx") == "DATA/files, xKEYx"
 
 
-def test_refused_settings_still_give_a_report(program: Program) -> None:
+def test_invalid_settings_are_reported_too(program: Program) -> None:
     result = program.here("doctor", "--report", port=99999)
     assert result.exit_code == 1
     assert "port (IMGPROC_PORT)" in result.stdout
     assert "sqlite" in result.stdout
 
 
-def test_where_the_settings_and_the_program_lie_is_not_told(tmp_path: Path) -> None:
+def test_the_folders_of_the_settings_and_the_program_are_replaced(tmp_path: Path) -> None:
     redacted = Redaction(None, file=tmp_path / "geheim.toml")
     program = Path(imgproc_local.__file__).parent
     assert (
@@ -93,7 +93,7 @@ def test_where_the_settings_and_the_program_lie_is_not_told(tmp_path: Path) -> N
     )
 
 
-def test_a_report_is_no_json(program: Program) -> None:
+def test_report_and_json_can_not_be_combined(program: Program) -> None:
     result = program.here("doctor", "--report", "--json")
     assert result.exit_code == 2
     assert "--json" in result.stderr

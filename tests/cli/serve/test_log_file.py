@@ -1,4 +1,4 @@
-"""The server's log: what goes into it, that it stays small, and that it never holds the server up."""
+"""The log file of the server: its content, its bounded size, and that the server runs without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "imgp_" + "aB3" * 10
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[logging.Logger]:
-    """The root logger with the file added by the test, and its own handlers alone afterwards."""
+    """The root logger. Handlers that the test adds are removed afterwards."""
     root = logging.getLogger()
     before = list(root.handlers)
     level = root.level
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> Iterator[logging.Logger]:
     root.setLevel(level)
     for handler in set(root.handlers) - set(before):
         root.removeHandler(handler)
-        log_file.own.removeHandler(handler)
+        log_file.lifecycle.removeHandler(handler)
         handler.close()
 
 
@@ -36,7 +36,7 @@ def written(tmp_path: Path) -> str:
     return (tmp_path / "logs" / "imgproc.log").read_text(encoding="utf-8")
 
 
-def test_a_server_logs_its_start_and_stop_beside_the_console(tmp_path: Path) -> None:
+def test_a_server_logs_its_start_and_stop_to_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with serving(folder) as server:
         assert server.terminate() == 0
@@ -47,18 +47,18 @@ def test_a_server_logs_its_start_and_stop_beside_the_console(tmp_path: Path) -> 
     secret = console.split("imgp_")[1].split()[0]
     assert secret not in text
     assert "token=" not in text
-    assert "as process" not in console, "the console keeps what it prints"
+    assert "as process" not in console, "the start is logged to the file only"
 
 
-def test_the_log_is_its_owner_s_alone(tmp_path: Path, log: logging.Logger) -> None:
-    log_file.write_log_file(tmp_path)
+def test_only_the_owner_can_read_the_log(tmp_path: Path, log: logging.Logger) -> None:
+    log_file.log_to_file(tmp_path)
     if sys.platform != "win32":
         assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
         assert stat.S_IMODE((tmp_path / "logs" / "imgproc.log").stat().st_mode) == 0o600
 
 
-def test_keys_and_tokens_stay_out_of_it_in_tracebacks_too(tmp_path: Path, log: logging.Logger) -> None:
-    log_file.write_log_file(tmp_path)
+def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: logging.Logger) -> None:
+    log_file.log_to_file(tmp_path)
     log.info("a key %s, a link /?token=abc-DEF_1, Authorization: Bearer abc.def, %s", KEY, "hf_abcdef")
     try:
         raise ValueError(KEY)
@@ -71,9 +71,9 @@ def test_keys_and_tokens_stay_out_of_it_in_tracebacks_too(tmp_path: Path, log: l
         assert secret not in text
 
 
-def test_the_log_stays_within_its_bounds(tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_file, "MAX_BYTES", 2000)
-    log_file.write_log_file(tmp_path)
+    log_file.log_to_file(tmp_path)
     for number in range(500):
         log.info("line %d ä", number)
     files = sorted((tmp_path / "logs").iterdir())
@@ -83,10 +83,10 @@ def test_the_log_stays_within_its_bounds(tmp_path: Path, log: logging.Logger, mo
     assert [int(line.split()[-2]) for line in newest] == list(range(460, 500))
 
 
-def test_a_disk_that_refuses_is_told_once_and_holds_nothing_up(
+def test_a_failed_write_is_reported_once_and_logging_continues(
     tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log_file.write_log_file(tmp_path)
+    log_file.log_to_file(tmp_path)
     handler = log.handlers[-1]
     assert isinstance(handler, log_file.RotatingFileHandler)
 
@@ -101,7 +101,7 @@ def test_a_disk_that_refuses_is_told_once_and_holds_nothing_up(
     assert capsys.readouterr().err.count("can't be written now") == 1
 
 
-def test_a_log_that_can_not_be_opened_is_told_and_the_server_serves(tmp_path: Path) -> None:
+def test_a_log_that_can_not_be_opened_is_reported_and_the_server_runs(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "logs").write_bytes(b"a file where the folder should be")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from imgproc_local.cli.process.progress import Progress, Transfer
+from imgproc_local.cli.progress import Progress, Transfer
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 

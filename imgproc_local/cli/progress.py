@@ -47,10 +47,10 @@ class Transfer:
         now = time.monotonic()
         if now < self._next and (self._line is None or done_bytes < total_bytes):
             return
-        from imgproc_local.cli.output import plain, size_text
+        from imgproc_local.cli.output import printable, size_text
 
         share = done_bytes / total_bytes if total_bytes else 1.0
-        told = f"{plain(what)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
+        told = f"{printable(what)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
         if self._line is None:
             self._stream.write(told + "\n")
             self._next = now + TOLD_S

@@ -1,7 +1,7 @@
-"""Takes out of a text what must not leave this machine with it.
+"""Replaces private parts of a text.
 
-`without_secrets` is for all that is kept: keys and tokens. `Redaction` is for what is shown to others: also where
-things lie, who uses the machine, and what the pictures are called.
+`without_secrets` is for the log, and replaces keys and tokens. `Redaction` is for text that is sent to other people:
+it also replaces folders, the names of the user and of the machine, and the names of pictures.
 """
 
 from __future__ import annotations
@@ -24,47 +24,49 @@ _KEY = re.compile(r"\bimgp_[A-Za-z0-9]+")
 _TOKEN = re.compile(r"(?i)\b(token=|bearer |basic |hf_)[\w.~+/=-]+")
 _PICTURE = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
 MIN_LENGTH = 3
-"""Shorter names are parts of too many words."""
+"""Shorter names are not replaced: they occur inside too many words."""
 
 
 def without_secrets(text: str) -> str:
-    """`text` without API keys and tokens."""
+    """`text` with API keys and tokens replaced by `…`."""
     return _TOKEN.sub(r"\1…", _KEY.sub("imgp_…", text))
 
 
 class Redaction:
-    """What is to be replaced, secrets first, then the longest names, and by what."""
+    """Replaces secrets first, then names, the longest first, each by a word in capitals that says what it was."""
 
     def __init__(self, config: Config | None, pictures: Iterable[str] = (), file: Path | None = None) -> None:
-        """`file` is where the settings were read."""
-        known = [
-            *_of_machine(),
+        """`pictures` are names of files, `file` is the settings file."""
+        names = [
+            *_machine_names(),
             *([(str(file), "CONFIG")] if file else []),
-            *(_places(config) if config else ()),
+            *(_config_names(config) if config else ()),
             *((name, "PICTURE") for name in pictures),
         ]
-        known = sorted((one for one in known if len(one[0]) >= MIN_LENGTH), key=lambda one: -len(one[0]))
-        secrets = [(re.compile(re.escape(secret)), shown) for secret, shown in (_secrets(config) if config else ())]
-        self._known = [*secrets, *((_whole(name), shown) for name, shown in known)]
+        names = sorted(
+            ((name, word) for name, word in names if len(name) >= MIN_LENGTH), key=lambda pair: -len(pair[0])
+        )
+        secrets = [(re.compile(re.escape(secret)), word) for secret, word in (_secrets(config) if config else ())]
+        self._replacements = [*secrets, *((_whole_word(name), word) for name, word in names)]
 
     def __call__(self, text: str) -> str:
-        for secret, shown in self._known:
-            text = secret.sub(shown, text)
+        for pattern, word in self._replacements:
+            text = pattern.sub(word, text)
         return _PICTURE.sub(r"PICTURE.\2", without_secrets(text))
 
 
-def _whole(secret: str) -> re.Pattern[str]:
-    """Finds it, but not as a part of a longer word."""
-    before = r"(?<!\w)" if secret[0].isalnum() else ""
-    after = r"(?!\w)" if secret[-1].isalnum() else ""
-    return re.compile(f"{before}{re.escape(secret)}{after}")
+def _whole_word(name: str) -> re.Pattern[str]:
+    """A pattern that finds `name`, but not inside a longer word."""
+    before = r"(?<!\w)" if name[0].isalnum() else ""
+    after = r"(?!\w)" if name[-1].isalnum() else ""
+    return re.compile(f"{before}{re.escape(name)}{after}")
 
 
-def _of_machine() -> Iterator[tuple[str, str]]:
+def _machine_names() -> Iterator[tuple[str, str]]:
     try:
         yield str(Path.home()), "~"
         yield getpass.getuser(), "USER"
-    except (RuntimeError, OSError, KeyError):  # no home, no name: nothing to hide
+    except (RuntimeError, OSError, KeyError):  # this user has no home or no name
         pass
     for variable in ("USER", "LOGNAME", "USERNAME"):
         yield os.environ.get(variable, ""), "USER"
@@ -72,7 +74,7 @@ def _of_machine() -> Iterator[tuple[str, str]]:
     yield str(Path(imgproc_local.__file__).parent), "PROGRAM"
 
 
-def _places(config: Config) -> Iterator[tuple[str, str]]:
+def _config_names(config: Config) -> Iterator[tuple[str, str]]:
     from imgproc_local.cli.output import path_text
     from imgproc_local.config import Config
 
@@ -89,7 +91,7 @@ def _secrets(config: Config) -> Iterator[tuple[str, str]]:
         yield config.compression_key.reveal(), "KEY"
     try:
         token = (config.data_dir / TOKEN_FILE).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # none was made yet, or it can't be read: then it can't be told either
+    except OSError:  # there is none yet, or it can't be read and so can't be in the text either
         return
     if token:
         yield token, "TOKEN"

@@ -1,0 +1,158 @@
+"""The checks of the data folder: its permissions, its disk, the server on it, the database and the files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from imgproc_local.cli.doctor.check import Check
+from imgproc_local.cli.output import size_text
+from imgproc_local.system.folder_lock import current_owner, whose
+
+if TYPE_CHECKING:
+    from imgproc_local.storage.inspection import DatabaseReport, FilesReport
+    from imgproc_local.system.folder_lock import Owner
+
+LOW_DISK_BYTES = 1024**3
+FULL_DISK_BYTES = 1024**2
+"""With less free space SQLite can't read even an undamaged database."""
+
+
+def data_folder(folder: Path) -> Iterator[Check]:
+    """Check `folder` without changing it, also beside a running server."""
+    yield _writable(folder)
+    yield _disk(folder)
+    yield _temporary(folder)
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        return
+    owner = current_owner(folder)
+    yield _server(owner)
+    yield from _database(folder, owner)
+
+
+def _writable(folder: Path) -> Check:
+    advice = "Change its permissions, or choose another folder with --data-dir."
+    if not os.path.lexists(folder):
+        parent = _existing_parent(folder)
+        if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
+            return Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` or `process` creates it")
+        return Check("data folder", "problem", f"{folder} does not exist and can't be created in {parent}", advice)
+    if not folder.is_dir():
+        return Check("data folder", "problem", f"{folder} is not a folder", "Choose a folder with --data-dir.")
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"x")
+    except OSError as error:
+        return Check("data folder", "problem", f"{folder} can't be written: {error.strerror}{whose(folder)}", advice)
+    return Check("data folder", "ok", f"{folder}, writable")
+
+
+def _existing_parent(folder: Path) -> Path:
+    return next(parent for parent in folder.parents if os.path.lexists(parent))
+
+
+def _disk(folder: Path) -> Check:
+    free = shutil.disk_usage(folder if folder.exists() else _existing_parent(folder)).free
+    if free < LOW_DISK_BYTES:
+        return Check(
+            "disk", "warning", f"only {size_text(free)} free", "Free some disk space before you process many pictures."
+        )
+    return Check("disk", "ok", f"{size_text(free)} free")
+
+
+def _temporary(folder: Path) -> Check:
+    from imgproc_local.cli.temporary_folder import temporary_folder
+
+    used = temporary_folder(folder)
+    named = os.environ.get("TMPDIR")
+    if named and used != Path(named).absolute():
+        detail = f"{named} (TMPDIR) can't be written; large pictures use {used} instead"
+        return Check("temporary", "warning", detail, "Free some space there, or set TMPDIR to another folder.")
+    return Check("temporary", "ok", f"{used}, writable")
+
+
+def _server(owner: Owner | None) -> Check:
+    if owner is None:
+        return Check("server", "ok", "none runs on this data folder")
+    where = f"{' air-gapped' if owner.air_gapped else ''} at {owner.address}" if owner.address else ""
+    return Check(
+        "server", "ok", f"`imgproc-local {owner.doing}`{where} has run as process {owner.pid} since {owner.since}"
+    )
+
+
+def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
+    from imgproc_local.compose import DATABASE_FILE
+    from imgproc_local.domain.errors import StorageFailed
+    from imgproc_local.storage.inspection import inspect_database, inspect_files
+
+    path = folder / DATABASE_FILE
+    if not path.is_file():
+        yield Check("database", "ok", f"{DATABASE_FILE} does not exist yet; the first command that needs it creates it")
+        return
+    size = size_text(path.stat().st_size)
+    try:
+        report = inspect_database(path)
+        # files after rows: a file is written before its row, and a row is deleted before its file
+        files = inspect_files(folder)
+    except StorageFailed as error:
+        full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
+        advice = "Free some disk space and run doctor again." if full else _REPAIR
+        yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", advice)
+        return
+    yield _integrity(report, size)
+    if report.problems or report.schema != report.newest_schema:
+        return
+    yield _ledger(report)
+    yield _files(report, files, owner, reread=lambda: inspect_database(path).referenced)
+    yield Check(
+        "jobs", "ok", ", ".join(f"{count:,} {status}" for status, count in sorted(report.jobs.items())) or "none"
+    )
+    yield Check("keys", "ok", f"{report.keys:,} active")
+
+
+_REPAIR = "Stop the server, save a copy of the data folder, and restore the folder from a backup."
+
+
+def _integrity(report: DatabaseReport, size: str) -> Check:
+    if report.problems:
+        return Check("database", "problem", f"{size}, damaged: {'; '.join(report.problems)}", _REPAIR)
+    if report.schema > report.newest_schema:
+        detail = f"{size}, schema {report.schema}; this program supports schemas up to {report.newest_schema}"
+        return Check("database", "problem", detail, "Use the newer version of imgproc-local that wrote it.")
+    if report.schema < report.newest_schema:
+        detail = f"{size}, schema {report.schema}; the next start migrates it to {report.newest_schema}"
+        return Check("database", "ok", detail)
+    return Check("database", "ok", f"{size}, schema {report.schema}, intact")
+
+
+def _ledger(report: DatabaseReport) -> Check:
+    if not report.unequal:
+        return Check("credits", "ok", "every balance equals the sum of its ledger")
+    unequal = "; ".join(
+        f"the balance of {one.account!r} is {one.balance:,}, its ledger adds up to {one.moved:,}"
+        for one in report.unequal
+    )
+    advice = "The database is damaged or was changed by another program: restore it from a backup."
+    return Check("credits", "problem", unequal, advice)
+
+
+def _files(
+    report: DatabaseReport, files: FilesReport, owner: Owner | None, reread: Callable[[], frozenset[str]]
+) -> Check:
+    detail = f"{len(files.sizes):,} stored, {size_text(sum(files.sizes.values()))}"
+    missing = report.referenced - files.sizes.keys()
+    if missing and owner is not None:
+        missing &= reread()  # without the files of jobs that were deleted during this check
+    if missing:
+        advice = "Restore the folder `files` from a backup, or delete the jobs (DELETE /jobs/{id}) and upload again."
+        return Check("files", "problem", f"{detail}; {len(missing):,} files of jobs are missing", advice)
+    leftover = len(files.sizes.keys() - report.referenced) + files.incoming
+    if leftover and owner is None:
+        return Check(
+            "files", "warning", f"{detail}; {leftover:,} belong to no job", "The next start of the server deletes them."
+        )
+    return Check("files", "ok", detail)

@@ -1,0 +1,37 @@
+"""The option `--languages`: language codes separated by commas."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+
+from imgproc_local.domain.languages import LANGUAGES
+
+
+def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The codes in the order given, without duplicates; () without the option. A click callback."""
+    if value is None:
+        return ()
+    codes = tuple(dict.fromkeys(code.strip().lower() for code in value.split(",") if code.strip()))
+    if not codes:
+        raise click.BadParameter(f"expected language codes separated by commas, such as en,de; received {value!r}.")
+    for code in codes:
+        if code not in LANGUAGES:
+            raise click.BadParameter(
+                f"{code!r} is not a supported language.{_suggestion(code)} Supported: {', '.join(LANGUAGES)}."
+            )
+    return codes
+
+
+def _suggestion(code: str) -> str:
+    """A sentence that names the language probably meant, found by its name or by a code with a region; or ""."""
+    names = {
+        name.lower(): language.code for language in LANGUAGES.values() for name in (language.name, language.native_name)
+    }
+    names |= {known: known for known in LANGUAGES}
+    near = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None
+    if near is None:
+        close = difflib.get_close_matches(code, names, n=1)
+        near = names[close[0]] if close else None
+    return f" Did you mean {near} ({LANGUAGES[near].name})?" if near else ""

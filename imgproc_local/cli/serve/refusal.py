@@ -1,0 +1,36 @@
+"""Reports why the server did not start, in the log file and, for a start from a desktop, in a browser."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from imgproc_local.cli.redaction import without_secrets
+from imgproc_local.cli.serve.log_file import FILE, log_refused_start
+from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_in_browser
+
+PAGE_FILE = "not-started.html"
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>imgproc-local did not start</title>
+<h1>imgproc-local did not start</h1>
+<p>{reason}</p>
+<p>The log file is {log}.</p>
+</html>
+"""
+
+
+def report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> None:
+    """Write `reason` to the log file in `data_dir`; `in_browser` also shows it as a page.
+
+    Does nothing where the folder can't be written: standard error has the reason in any case.
+    """
+    folder = log_refused_start(data_dir, reason)
+    if folder is None or not in_browser:
+        return
+    page = folder / PAGE_FILE
+    reason, log = html.escape(without_secrets(reason)), html.escape(str(folder / FILE))
+    try:
+        page.write_text(_PAGE.format(reason=reason, log=log), encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    open_in_browser(page.as_uri()).join(BROWSER_TIMEOUT_S)
