@@ -90,7 +90,7 @@ def describer(config: Config) -> Describer:
 
     models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
     return LlmDescriber(
-        lambda: models.current(config.model),
+        lambda: models.active_model(config.model),
         lambda model, check_stop: require_self_test(model, check_stop=check_stop),
         idle_s=config.model_idle_s,
     )

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from imgproc_local.cli.progress import Transfer
     from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
+    from imgproc_local.vision.models.manifest import Manifest
     from imgproc_local.vision.models.model import VisionModel
-    from imgproc_local.vision.models.store import Manifest, ModelStore
+    from imgproc_local.vision.models.store import ModelStore
 
 EXIT_PROBLEM = 1
 EXIT_INTERRUPTED = 130
@@ -148,7 +149,7 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
-    _models(config).choose(name)
+    _models(config).select(name)
     click.echo("Pictures are described without a model." if name == NO_MODEL else f"{name} is in use.")
     if config.model and config.model != name:
         click.echo(f"But the setting model is {config.model!r}, and it goes before this choice.", err=True)
@@ -165,14 +166,13 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     """
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
-    from imgproc_local.vision.models.store import verify as verify_files
 
     models = _models(load_config(ctx, data_dir))
     problems = 0
     for each in [name] if name else models.names():
         with _telling("Stopped.") as progress:
             try:
-                verify_files(models, each, progress)
+                models.verify(each, progress)
                 progress.clear()
                 model = models.model(each)
                 _prove(progress, model)
@@ -239,7 +239,7 @@ def _all(config: Config) -> list[dict[str, Any]]:
     from imgproc_local.vision.models.catalogue import read_catalogue
 
     models, catalogue = _models(config), read_catalogue(config.catalogue)
-    in_use = config.model or models.chosen()
+    in_use = config.model or models.selected()
     told: list[dict[str, Any]] = []
     for name in models.names():
         try:
@@ -312,7 +312,7 @@ def _prove(progress: Transfer, model: VisionModel) -> None:
 def _tell_installed(config: Config, manifest: Manifest) -> None:
     from imgproc_local.cli.output import size_text
 
-    in_use = (config.model or _models(config).chosen()) == manifest.name
+    in_use = (config.model or _models(config).selected()) == manifest.name
     hint = "in use from the next picture on" if in_use else f"`imgproc-local models use {manifest.name}` puts it to use"
     click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}; {hint}.")
 

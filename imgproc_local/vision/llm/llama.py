@@ -24,7 +24,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm.library import library, physical_cores
 from imgproc_local.vision.llm.sampler import Sampler
 from imgproc_local.vision.llm.stop import StopFlag
-from imgproc_local.vision.models.model import QUESTION, VisionModel
+from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 
 log = logging.getLogger(__name__)
 
@@ -341,8 +341,8 @@ class Llama:
     def _frame(self) -> tuple[str, str]:
         """What the model's chat template puts before and after a user's turn."""
         low, chat = self._low, self.model.chat
-        if QUESTION in chat.template:
-            before, _, after = chat.template.partition(QUESTION)
+        if QUESTION_PLACEHOLDER in chat.template:
+            before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)
             return before, after + chat.answer_opening
         template = chat.template.encode() or low.llama_model_chat_template(self._text, None)
         if not template:

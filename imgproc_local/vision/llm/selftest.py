@@ -28,8 +28,9 @@ import imgproc_local
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
 from imgproc_local.vision.llm.library import NOT_INSTALLED
+from imgproc_local.vision.models.files import read_json, write_json
+from imgproc_local.vision.models.manifest import MANIFEST_FILE, Manifest
 from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.models.store import MANIFEST_FILE, Manifest, read_json, write_json
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ def model_status(models: ModelStore, setting: str) -> ModelStatus:
     It is read from files; no model is loaded.
     """
     try:
-        name = setting or models.chosen()
+        name = setting or models.selected()
     except ModelUnusable as error:
         return ModelStatus("unknown", error.message)
     if name in ("", NO_MODEL):

@@ -1,1 +1,1 @@
-"""Vision models on disk: the catalogue, downloading, importing, verifying and choosing one."""
+"""Vision models on disk: the catalogue, and downloading, importing, verifying and selecting a model."""

@@ -1,4 +1,4 @@
-"""Vision models as data: which two files one is made of, and how it is prompted."""
+"""Vision models as data: the two files of a model, its chat format, and the hardware options it runs with."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-QUESTION = "{question}"
-"""Stands for the picture and the question in a template that is written out."""
+QUESTION_PLACEHOLDER = "{question}"
+"""Marks the position of the picture and the prompt in a chat template that is written out."""
 
 
 class ChatFormat(Struct, frozen=True):
-    """How a model is prompted.
+    """How a prompt is written for a model.
 
-    `image_tokens` is the most that one picture may take, where the model's pictures vary in size. `template` is
-    llama.cpp's name of a chat template, or a user's turn written out with `QUESTION` in it, or "" for the template
-    inside the file. `answer_opening` is put in the model's mouth before its answer: an empty thought, where it would
-    think aloud otherwise.
+    `image_tokens` is the maximum for one picture, for models whose token count depends on the picture's size.
+    `template` is llama.cpp's name of a chat template, or one user's turn with `QUESTION_PLACEHOLDER` in it, or "" for
+    the template in the GGUF file. `answer_opening` precedes the model's answer: an empty thought makes a model that
+    reasons answer at once.
     """
 
     image_tokens: int = 256
@@ -25,7 +25,7 @@ class ChatFormat(Struct, frozen=True):
 
 
 class RunOptions(Struct, frozen=True):
-    """On what of the machine a model runs: `threads` 0 is one per physical core, `gpu_layers` None is all there are."""
+    """`threads` 0 is one per physical core; `gpu_layers` None is all layers of the model."""
 
     threads: int = 0
     gpu_layers: int | None = None
@@ -35,9 +35,9 @@ DEFAULT_RUN_OPTIONS = RunOptions()
 
 
 class VisionModel(Struct, frozen=True):
-    """An installed model: a text model and the projector that lets it see, both GGUF.
+    """An installed model: a text model and the vision encoder (mmproj) that was made for it, both GGUF files.
 
-    `digest` tells other files under the same name apart, "" where it is not known.
+    `digest` changes when other files are installed under the same name; "" if unknown.
     """
 
     name: str

@@ -100,7 +100,7 @@ def test_the_setting_goes_before_the_choice_and_that_is_told(
         (("import", "{pair}"), "--name"),
         (("import", "{pair}", "--name", "a"), "installed already"),
         (("import", "{pair}", "--name", "b", "--sha256", "00"), "No file has the SHA-256 00"),
-        (("import", "{pair}/one-0.gguf", "--name", "b"), "one text model and the projector"),
+        (("import", "{pair}/one-0.gguf", "--name", "b"), "one text model and the vision encoder"),
     ],
 )
 def test_every_refusal_says_what_was_expected_and_changes_nothing(

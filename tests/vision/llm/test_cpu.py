@@ -83,7 +83,7 @@ def test_without_avx2_a_model_is_refused_in_words_before_anything_is_loaded(
 ) -> None:
     cpuinfo.write_text(NEHALEM)
     install(models, "a")
-    models.choose("a")
+    models.select("a")
     ran = tmp_path / "ran"
     with pytest.raises(ModelUnusable, match="needs a processor with AVX2"):
         require_self_test(models.model("a"), command=["touch", str(ran)])

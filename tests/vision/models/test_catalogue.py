@@ -1,4 +1,4 @@
-"""The models that are known, and what an entry of one's own must be."""
+"""The catalogue, its entries in the settings file, and the settings of models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from imgproc_local.config import load
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 
-OWN = """
+ENTRY = """
 [catalogue.mine]
 repository = "someone/Some-Model-GGUF"
 text = { file = "model.gguf", size_bytes = 10 }
@@ -27,7 +27,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_every_known_model_can_be_named_and_tells_what_it_is() -> None:
+def test_every_entry_is_complete_and_pinned_entries_have_sums() -> None:
     catalogue = read_catalogue({})
     assert len(catalogue) > 5
     for name, entry in catalogue.items():
@@ -41,19 +41,19 @@ def test_every_known_model_can_be_named_and_tells_what_it_is() -> None:
         assert pinned == bool(entry.text.sha256) == bool(entry.mmproj.sha256)
 
 
-def test_an_entry_of_ones_own_joins_the_known_ones_or_takes_the_place_of_one(file: Path) -> None:
-    file.write_text(OWN)
-    own = load({}, {}).config.catalogue
-    assert read_catalogue(own)["mine"].size_bytes == 15
-    assert read_catalogue(own)["mine"].revision == "main"
-    file.write_text(OWN.replace("mine", "qwen3-vl-2b"))
+def test_an_entry_in_the_settings_is_added_or_replaces_one(file: Path) -> None:
+    file.write_text(ENTRY)
+    entries = load({}, {}).config.catalogue
+    assert read_catalogue(entries)["mine"].size_bytes == 15
+    assert read_catalogue(entries)["mine"].revision == "main"
+    file.write_text(ENTRY.replace("mine", "qwen3-vl-2b"))
     replaced = read_catalogue(load({}, {}).config.catalogue)
     assert replaced["qwen3-vl-2b"].repository == "someone/Some-Model-GGUF"
     assert len(replaced) == len(read_catalogue({}))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("repository", "repositry", "repositry"),
         ("someone/Some-Model-GGUF", "https://somewhere", "repository"),
@@ -65,22 +65,22 @@ def test_an_entry_of_ones_own_joins_the_known_ones_or_takes_the_place_of_one(fil
         ("mine", '"con.x"', "model's name"),
     ],
 )
-def test_a_wrong_entry_is_told_with_its_name_and_place(file: Path, old: str, new: str, told: str) -> None:
-    file.write_text(OWN.replace(old, new))
+def test_a_wrong_entry_is_refused_with_its_name_and_file(file: Path, old: str, new: str, message: str) -> None:
+    file.write_text(ENTRY.replace(old, new))
     with pytest.raises(SettingInvalid) as caught:
         load({}, {})
-    assert told in caught.value.message
+    assert message in caught.value.message
     assert "[catalogue." in caught.value.message
     assert str(file) in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])
-def test_a_name_that_can_not_be_a_folder_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="model's name"):
         check_name(name)
 
 
-def test_the_folder_of_models_is_beside_the_data_or_anywhere(file: Path, tmp_path: Path) -> None:
+def test_the_models_folder_is_in_the_data_folder_or_as_set(file: Path, tmp_path: Path) -> None:
     assert load({"data_dir": str(tmp_path)}, {}).config.models_folder == tmp_path / "models"
     assert load({}, {"IMGPROC_MODELS_DIR": str(tmp_path / "x")}).config.models_folder == tmp_path / "x"
     assert load({}, {"IMGPROC_MODELS_DIR": "~/x"}).config.models_folder == Path("~/x").expanduser()

@@ -1,4 +1,4 @@
-"""Downloading a model from a hub: whole or not at all, going on where it stopped, and every refusal in words."""
+"""Downloading a model from a hub: complete or not at all, resumed after interruptions, refused with a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
-from imgproc_local.vision.models import download as pull
+from imgproc_local.vision.models import hub as hub_client
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.download import pull_model, pull_to
 from imgproc_local.vision.models.install import ImportOptions, import_model
@@ -32,12 +32,11 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """The hub that this process is told of; nobody's token or cache is seen."""
+    """A hub on this machine, named by HF_ENDPOINT, with a token of its own."""
     with hub_with({"T.gguf": TEXT, "M.gguf": MMPROJ}) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         monkeypatch.setenv("HF_TOKEN", "hf_secret")
-        monkeypatch.setattr(pull, "RETRY_PAUSE_S", 0.01)
-        monkeypatch.setattr("time.sleep", lambda _: None)  # huggingface_hub waits a second between its own tries
+        monkeypatch.setattr("time.sleep", lambda _: None)  # hub.py and huggingface_hub pause before a retry
         yield running
 
 
@@ -63,49 +62,49 @@ def refused(models: ModelStore, **changes: Any) -> str:
     return caught.value.message
 
 
-def test_a_pulled_model_is_what_the_hub_says_it_is(hub: Hub, models: ModelStore) -> None:
+def test_a_pulled_model_has_the_files_and_the_commit_of_the_hub(hub: Hub, models: ModelStore) -> None:
     seen: list[tuple[str, int, int]] = []
-    manifest = pull_model(models, "a", entry(), untried, lambda *told: seen.append(told))
+    manifest = pull_model(models, "a", entry(), untried, lambda *step: seen.append(step))
     model = models.model("a")
     assert model.text_path.read_bytes() == TEXT
     assert model.mmproj_path.read_bytes() == MMPROJ
     assert manifest.text.sha256 == sha256(TEXT)
     assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
     assert (manifest.licence, model.chat.image_tokens) == ("MIT", 33)
-    assert models.chosen() == "a"
+    assert models.selected() == "a"
     check_folder(models, ["a"])
     assert list(models.partial_folder.iterdir()) == []
     steps = [done for what, done, total in seen if what == "downloading T.gguf"]
     assert steps[-1] == len(TEXT)
-    assert len(steps) > 4, "the progress moves"
+    assert len(steps) > 4, "the progress is reported while downloading"
 
 
-def test_only_what_is_needed_is_asked_for_and_the_token_stays_with_the_hub(hub: Hub, models: ModelStore) -> None:
+def test_only_needed_files_are_requested_and_the_token_is_sent_to_the_hub_only(hub: Hub, models: ModelStore) -> None:
     pull_model(models, "a", entry(), untried, unseen)
-    asked = [(method, path) for method, path, _ in hub.requests]
-    place = f"/{REPOSITORY}/resolve"
-    assert asked == [
-        ("HEAD", f"{place}/main/T.gguf"),
-        ("HEAD", f"{place}/{COMMIT}/M.gguf"),
-        ("GET", f"{place}/{COMMIT}/T.gguf"),
+    requested = [(method, path) for method, path, _ in hub.requests]
+    root = f"/{REPOSITORY}/resolve"
+    assert requested == [
+        ("HEAD", f"{root}/main/T.gguf"),
+        ("HEAD", f"{root}/{COMMIT}/M.gguf"),
+        ("GET", f"{root}/{COMMIT}/T.gguf"),
         ("GET", "/store/T.gguf"),
-        ("GET", f"{place}/{COMMIT}/M.gguf"),
+        ("GET", f"{root}/{COMMIT}/M.gguf"),
         ("GET", "/store/M.gguf"),
     ]
     for _, path, headers in hub.requests:
         assert ("hf_secret" in headers.get("authorization", "")) == (not path.startswith("/store/")), path
 
 
-def test_a_connection_that_breaks_goes_on_where_it_stopped(hub: Hub, models: ModelStore) -> None:
+def test_a_broken_connection_is_resumed(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, MEGABYTE]
     pull_model(models, "a", entry(), untried, unseen)
     assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
+def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
-    assert "goes on where it stopped" in refused(models)
+    assert "to resume" in refused(models)
     assert [path.stat().st_size for path in models.partial_folder.iterdir()] == [2 * MEGABYTE]
     hub.cut_after = []
     hub.requests.clear()
@@ -115,14 +114,14 @@ def test_a_pull_that_gave_up_is_resumed_by_the_next_one(hub: Hub, models: ModelS
     check_folder(models, ["a"])
 
 
-def test_a_server_that_knows_no_ranges_sends_everything_again(hub: Hub, models: ModelStore) -> None:
+def test_without_range_requests_the_whole_file_is_sent_again(hub: Hub, models: ModelStore) -> None:
     hub.knows_ranges = False
     hub.cut_after = [2 * MEGABYTE]
     pull_model(models, "a", entry(), untried, unseen)
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, models: ModelStore) -> None:
+def test_a_file_that_changed_on_the_hub_is_downloaded_from_its_beginning(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     refused(models)
     hub.cut_after = []
@@ -132,31 +131,31 @@ def test_a_file_that_changed_meanwhile_is_not_mixed_with_the_old_one(hub: Hub, m
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "message"),
     [
-        (TEXT[:-1] + b"\x01", "T.gguf came damaged"),
-        (TEXT[:-1], "did not send T.gguf as it said"),
-        (TEXT + b"more", "sends more of T.gguf than it said"),
+        (TEXT[:-1] + b"\x01", "T.gguf was damaged on its way"),
+        (TEXT[:-1], "did not send T.gguf as it reported"),
+        (TEXT + b"more", "sends more bytes of T.gguf than it reported"),
     ],
 )
-def test_bytes_that_are_not_those_that_the_hub_told_are_thrown_away(
-    hub: Hub, models: ModelStore, sent: bytes, told: str
+def test_bytes_that_differ_from_the_hubs_sum_are_discarded(
+    hub: Hub, models: ModelStore, sent: bytes, message: str
 ) -> None:
     hub.sent = {"T.gguf": sent}
-    assert told in refused(models)
+    assert message in refused(models)
     hub.sent = {}
     pull_model(models, "a", entry(), untried, unseen)
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
-def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: ModelStore) -> None:
+def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, models: ModelStore) -> None:
     assert "expected was 000" in refused(models, text_sha256="0" * 64)
     assert hub.ranges() == []
     pull_model(models, "a", entry(text_sha256=sha256(TEXT)), untried, unseen)
 
 
 @pytest.mark.parametrize(
-    ("refusal", "told"),
+    ("refusal", "expected"),
     [
         ((401, ""), "check HF_TOKEN"),
         ((401, "GatedRepo"), "gated: ask for access"),
@@ -170,14 +169,16 @@ def test_a_file_that_is_not_the_catalogue_s_is_not_downloaded(hub: Hub, models: 
         ((500, ""), "answered with 500"),
     ],
 )
-def test_what_the_hub_refuses_is_told(hub: Hub, models: ModelStore, refusal: tuple[int, str], told: str) -> None:
+def test_a_refusal_of_the_hub_is_explained(
+    hub: Hub, models: ModelStore, refusal: tuple[int, str], expected: str
+) -> None:
     hub.refusal = refusal
     message = refused(models)
-    assert told in message
+    assert expected in message
     assert "hf_secret" not in message
 
 
-def test_what_is_not_on_the_hub_is_told(hub: Hub, models: ModelStore) -> None:
+def test_a_missing_repository_revision_or_file_is_named(hub: Hub, models: ModelStore) -> None:
     assert "no repository someone/else" in refused(models, repository="someone/else")
     assert "no revision 'v2'" in refused(models, revision="v2")
     assert "no file 'X.gguf'" in refused(models, mmproj=CatalogueFile("X.gguf", 1))
@@ -186,33 +187,33 @@ def test_what_is_not_on_the_hub_is_told(hub: Hub, models: ModelStore) -> None:
 @pytest.mark.parametrize(
     "facts", [{"X-Linked-Etag": '"abc"'}, {"X-Linked-Size": "many"}, {"X-Repo-Commit": ""}, {"Location": ""}]
 )
-def test_a_server_that_is_no_hub_is_told(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
+def test_a_server_that_is_no_hub_is_named(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
     hub.facts = facts
     assert "127.0.0.1" in refused(models)
 
 
-def test_no_network_is_told_with_the_way_around_it(
+def test_without_a_network_the_message_says_how_to_carry_a_model(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    told = refused(models)
-    assert "127.0.0.1:9 can't be reached" in told
-    assert "--to DIR" in told
+    message = refused(models)
+    assert "127.0.0.1:9 can't be reached" in message
+    assert "--to DIR" in message
     monkeypatch.setenv("HF_ENDPOINT", "nonsense")
     assert "HF_ENDPOINT" in refused(models)
 
 
-def test_a_dead_proxy_is_told(hub: Hub, models: ModelStore, tmp_path: Path) -> None:
-    told = in_a_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
-    assert "can't be reached" in told
+def test_an_unreachable_proxy_is_reported(hub: Hub, models: ModelStore, tmp_path: Path) -> None:
+    message = in_a_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
+    assert "can't be reached" in message
 
 
-def test_offline_by_the_library_s_own_switch_is_told(hub: Hub, tmp_path: Path) -> None:
+def test_the_offline_switch_of_huggingface_hub_is_reported(hub: Hub, tmp_path: Path) -> None:
     assert "HF_HUB_OFFLINE is set" in in_a_process(hub, tmp_path, HF_HUB_OFFLINE="1")
 
 
 def in_a_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
-    """What the program tells that pulls with this environment; it must refuse, and leave the home folder alone."""
+    """Standard error of a pull with this environment, which must be refused and write nothing into the home folder."""
     settings = tmp_path / "config.toml"
     settings.write_text(
         f'[catalogue.a]\nrepository = "{REPOSITORY}"\ntext = {{ file = "T.gguf", size_bytes = 1 }}\n'
@@ -240,12 +241,12 @@ def test_a_pair_that_does_not_match_is_not_installed(hub: Hub, models: ModelStor
     assert "don't belong together" in refused(models)
 
 
-def test_a_repository_that_has_something_else_under_the_name_is_refused(hub: Hub, models: ModelStore) -> None:
+def test_a_file_that_is_no_model_is_refused(hub: Hub, models: ModelStore) -> None:
     hub.files["T.gguf"] = b"<html>" + bytes(1000)
     assert "T.gguf is not a GGUF file" in refused(models)
 
 
-def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_again(
+def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_again(
     hub: Hub, models: ModelStore
 ) -> None:
     def fail(_: object) -> None:
@@ -259,7 +260,7 @@ def test_a_model_that_does_not_work_is_not_installed_and_need_not_be_downloaded_
     assert hub.ranges() == []
 
 
-def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: ModelStore) -> None:
+def test_an_installed_model_is_not_pulled_again(hub: Hub, models: ModelStore) -> None:
     pull_model(models, "a", entry(), untried, unseen)
     hub.requests.clear()
     with pytest.raises(ModelUnusable, match="installed already"):
@@ -270,11 +271,11 @@ def test_a_model_that_is_there_is_not_pulled_again(hub: Hub, models: ModelStore)
 # ---- disks ----
 
 
-def test_a_model_that_can_not_fit_is_not_downloaded(
+def test_a_model_larger_than_the_free_space_is_not_downloaded(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=len(TEXT))
-    monkeypatch.setattr("imgproc_local.vision.models.store.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match="are needed"):
         pull_model(models, "a", entry(), untried, unseen)
     assert hub.ranges() == []
@@ -282,7 +283,7 @@ def test_a_model_that_can_not_fit_is_not_downloaded(
 
 
 class Filling:
-    """A file on a disk with room for so many bytes."""
+    """A file on a disk with `room` free bytes."""
 
     def __init__(self, file: Any, room: int) -> None:
         self._file, self._room = file, room
@@ -297,17 +298,17 @@ class Filling:
         return getattr(self._file, name)
 
 
-def test_a_disk_that_fills_while_pulling_is_told_and_the_pull_goes_on_when_there_is_room(
+def test_a_pull_stopped_by_a_full_disk_is_resumed_when_there_is_room(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    init = pull._Sink.__init__
+    init = hub_client._Sink.__init__
 
     def full(self: Any, file: Any, *others: Any) -> None:
         init(self, file, *others)
         self._file = Filling(file, 2 * MEGABYTE)
 
     with monkeypatch.context() as filling:
-        filling.setattr(pull._Sink, "__init__", full)
+        filling.setattr(hub_client._Sink, "__init__", full)
         with pytest.raises(StorageFailed, match="is full"):
             pull_model(models, "a", entry(), untried, unseen)
     check_folder(models, [])
@@ -319,21 +320,21 @@ def test_a_disk_that_fills_while_pulling_is_told_and_the_pull_goes_on_when_there
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of its own, hardly larger than the model."""
+    """A folder on a disk of 8 MB, slightly larger than the model."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    place = tmp_path / "tiny"
-    place.mkdir()
-    options = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(place)]
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
     if subprocess.run(options, capture_output=True, check=False).returncode != 0:
         pytest.skip("a small disk can't be mounted here")
     try:
-        yield place
+        yield folder
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_disk_that_is_really_full_in_the_middle_of_a_pull_is_told(hub: Hub, tiny_disk: Path) -> None:
+def test_a_pull_onto_a_full_disk_is_refused_and_resumed(hub: Hub, tiny_disk: Path) -> None:
     models, ballast = ModelStore(tiny_disk / "models"), tiny_disk / "ballast"
 
     def fill(what: str, done_bytes: int, _: int) -> None:
@@ -347,14 +348,14 @@ def test_a_disk_that_is_really_full_in_the_middle_of_a_pull_is_told(hub: Hub, ti
     check_folder(models, [])
     ballast.unlink()
     pull_model(models, "a", entry(), untried, unseen)
-    assert hub.ranges()[-2].startswith("bytes="), "it goes on where the disk was full"
+    assert hub.ranges()[-2].startswith("bytes="), "the download was not resumed"
     check_folder(models, ["a"])
 
 
-# ---- carrying it away ----
+# ---- carrying a model to another machine ----
 
 
-def test_a_folder_to_carry_is_whole_and_is_imported_without_a_network(
+def test_a_carried_folder_is_complete_and_is_imported_without_a_network(
     hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried = tmp_path / "carried"
@@ -373,7 +374,7 @@ def test_a_folder_to_carry_is_whole_and_is_imported_without_a_network(
     check_folder(models, ["a"])
 
 
-def test_a_folder_to_carry_is_nobody_s_other_folder(hub: Hub, tmp_path: Path) -> None:
+def test_a_folder_that_holds_other_files_is_refused(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ModelUnusable, match="is not empty"):
         pull_to(tmp_path, "a", entry(), unseen)

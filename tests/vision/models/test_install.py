@@ -1,4 +1,4 @@
-"""Importing a model: every form it may come in, and everything that may be wrong with it."""
+"""Importing a model: every kind of source, and every error in one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ import pytest
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.install import ImportOptions, import_model
+from imgproc_local.vision.models.manifest import Manifest, ModelFile
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
-from imgproc_local.vision.models.store import Manifest, ModelFile, ModelStore
+from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.installed import check_folder, install, take, unseen, untried
 
@@ -79,7 +80,7 @@ def as_a_compressed_tar(folder: Path) -> list[Path]:
     return [tar_of(folder / "model.tar.gz", MEMBERS, "w:gz")]
 
 
-FORMS = [
+SOURCES = [
     as_files,
     as_files_the_other_way_round,
     as_misnamed_files,
@@ -89,11 +90,13 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_model_comes_in_any_form(models: ModelStore, tmp_path: Path, form: Callable[[Path], list[Path]]) -> None:
-    folder = tmp_path / "came"
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_model_is_imported_from_any_source(
+    models: ModelStore, tmp_path: Path, source: Callable[[Path], list[Path]]
+) -> None:
+    folder = tmp_path / "given"
     folder.mkdir()
-    manifest = take(models, *form(folder), name="a")
+    manifest = take(models, *source(folder), name="a")
     model = models.model("a")
     assert model.text_path.read_bytes() == text_model()
     assert model.mmproj_path.read_bytes() == projector()
@@ -103,35 +106,35 @@ def test_a_model_comes_in_any_form(models: ModelStore, tmp_path: Path, form: Cal
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
-        ({"a": text_model()}, "projector.*a.gguf"),
+        ({"a": text_model()}, "vision encoder.*a.gguf"),
         ({"a": projector()}, "one text model.*a.gguf"),
         ({"a": text_model(), "b": text_model(seed=1)}, "a.gguf .a text model., b.gguf .a text model"),
-        ({"a": text_model(), "b": projector(), "c": projector(seed=1)}, "more came: .*c.gguf.* Name the two"),
-        ({}, "nothing came"),
+        ({"a": text_model(), "b": projector(), "c": projector(seed=1)}, "more were given: .*c.gguf.* Name the two"),
+        ({}, "given: none"),
         ({"a": text_model(64), "b": projector(128)}, "don't belong together"),
-        ({"a": text_model()[:-1], "b": projector()}, "a.gguf is cut off"),
-        ({"a": text_model(), "b": projector()[:300]}, "b.gguf is cut off"),
+        ({"a": text_model()[:-1], "b": projector()}, "a.gguf is truncated"),
+        ({"a": text_model(), "b": projector()[:300]}, "b.gguf is truncated"),
         ({"a": text_model(), "b": b"<html>not found</html>"}, "b.gguf is neither a GGUF"),
         ({"a": text_model(), "b": b""}, "b.gguf is neither a GGUF"),
     ],
 )
-def test_what_is_no_whole_pair_is_refused_and_leaves_nothing(
-    models: ModelStore, tmp_path: Path, files: dict[str, bytes], told: str
+def test_an_incomplete_or_damaged_pair_is_refused_and_leaves_nothing(
+    models: ModelStore, tmp_path: Path, files: dict[str, bytes], message: str
 ) -> None:
     install(models, "before", seed=9)
-    folder = tmp_path / "came"
+    folder = tmp_path / "given"
     folder.mkdir()
     for name, data in files.items():
         (folder / f"{name}.gguf").write_bytes(data)
-    with pytest.raises(ModelUnusable, match=told):
+    with pytest.raises(ModelUnusable, match=message):
         take(models, folder, name="a")
     check_folder(models, ["before"])
 
 
-def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: ModelStore, tmp_path: Path) -> None:
-    folder = tmp_path / "came"
+def test_a_carried_folder_supplies_name_and_chat_format(models: ModelStore, tmp_path: Path) -> None:
+    folder = tmp_path / "given"
     write_pair(folder)
     (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest_for()))
     manifest = take(models, folder)
@@ -143,30 +146,30 @@ def test_a_carried_folder_brings_its_name_and_how_it_is_talked_to(models: ModelS
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "message"),
     [
         (msgspec.json.encode(manifest_for(text=ModelFile("T.gguf", 1, "0" * 64))), "not the file that its manifest"),
-        (b"{}", "manifest.json that came"),
-        (b"not json", "manifest.json that came"),
+        (b"{}", "manifest.json of the model"),
+        (b"not json", "manifest.json of the model"),
         (msgspec.json.encode(manifest_for(name="../up")), "model's name"),
         (msgspec.json.encode(manifest_for(name="none")), "model's name"),
         (msgspec.json.encode(manifest_for(chat=ChatFormat(10**9))), "<= 4096"),
-        (b'{"name": "\xff"}', "manifest.json that came"),
+        (b'{"name": "\xff"}', "manifest.json of the model"),
     ],
 )
 def test_a_carried_folder_with_a_wrong_manifest_is_refused(
-    models: ModelStore, tmp_path: Path, manifest: bytes, told: str
+    models: ModelStore, tmp_path: Path, manifest: bytes, message: str
 ) -> None:
-    folder = tmp_path / "came"
+    folder = tmp_path / "given"
     write_pair(folder)
     (folder / "manifest.json").write_bytes(manifest)
-    with pytest.raises(ModelUnusable, match=told):
+    with pytest.raises(ModelUnusable, match=message):
         take(models, folder)
     check_folder(models, [])
 
 
-def test_a_hash_that_the_user_names_must_be_that_of_a_file(models: ModelStore, tmp_path: Path) -> None:
-    pair = write_pair(tmp_path / "came")
+def test_a_given_sha256_must_be_that_of_a_file(models: ModelStore, tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "given")
     with pytest.raises(ModelUnusable, match=r"No file has the SHA-256 00.*one-0.gguf has"):
         take(models, *pair, name="a", sha256=("00" * 32,))
     check_folder(models, [])
@@ -184,8 +187,8 @@ def entry(text: bytes = text_model(), mmproj: bytes = projector()) -> Entry:
     )
 
 
-def test_a_model_of_the_catalogue_is_known_by_its_files(models: ModelStore, tmp_path: Path) -> None:
-    pair = write_pair(tmp_path / "came")
+def test_a_model_of_the_catalogue_is_recognised_by_its_files(models: ModelStore, tmp_path: Path) -> None:
+    pair = write_pair(tmp_path / "given")
     catalogue = {"other": entry(text=b"other"), "known": entry()}
     manifest = import_model(models, pair, ImportOptions(), catalogue, untried, unseen)
     assert (manifest.name, manifest.licence, manifest.chat.image_tokens) == ("known", "MIT", 33)
@@ -198,27 +201,27 @@ def test_a_model_of_the_catalogue_is_known_by_its_files(models: ModelStore, tmp_
 
 def test_an_unknown_model_needs_a_name(models: ModelStore, tmp_path: Path) -> None:
     with pytest.raises(ModelUnusable, match="--name"):
-        take(models, *write_pair(tmp_path / "came"))
+        take(models, *write_pair(tmp_path / "given"))
     check_folder(models, [])
 
 
-def test_a_name_is_not_taken_twice(models: ModelStore, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_refused(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     with pytest.raises(ModelUnusable, match="'a' is installed already"):
-        take(models, *write_pair(tmp_path / "came", seed=1), name="a")
+        take(models, *write_pair(tmp_path / "given", seed=1), name="a")
     check_folder(models, ["a"])
     assert models.model("a").text_path.read_bytes() == text_model()
 
 
 def test_a_model_that_does_not_work_is_not_installed(models: ModelStore, tmp_path: Path) -> None:
     def fail(model: VisionModel) -> None:
-        assert model.text_path.read_bytes() == text_model(), "it is tried before it is in place, with all its files"
+        assert model.text_path.read_bytes() == text_model(), "the self-test runs on complete files"
         raise ModelUnusable("It does not work.")
 
     with pytest.raises(ModelUnusable, match="It does not work"):
-        import_model(models, write_pair(tmp_path / "came"), ImportOptions(name="a"), {}, fail, unseen)
+        import_model(models, write_pair(tmp_path / "given"), ImportOptions(name="a"), {}, fail, unseen)
     check_folder(models, [])
-    assert models.chosen() == ""
+    assert models.selected() == ""
 
 
 # ---- archives ----
@@ -255,41 +258,39 @@ def named(name: str) -> Callable[[tarfile.TarFile], None]:
         named("..\\text.gguf"),
     ],
 )
-def test_a_hostile_archive_is_refused_and_writes_nowhere(
+def test_a_hostile_archive_is_refused_and_writes_no_file(
     models: ModelStore, tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
 ) -> None:
-    folder = tmp_path / "deep" / "came"
+    folder = tmp_path / "deep" / "given"
     folder.mkdir(parents=True)
     with tarfile.open(folder / "model.tar", "w") as tar:
         hostile(tar)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ModelUnusable, match="no plain file inside it"):
+    with pytest.raises(ModelUnusable, match="not a regular file inside it"):
         take(models, folder / "model.tar", name="a")
     check_folder(models, [])
     assert [path for path in sorted(tmp_path.rglob("*")) if models.folder not in (path, *path.parents)] == before
 
 
-def test_an_archive_of_very_many_files_is_refused(models: ModelStore, tmp_path: Path) -> None:
+def test_an_archive_of_more_than_1000_files_is_refused(models: ModelStore, tmp_path: Path) -> None:
     path = tar_of(tmp_path / "model.tar", {f"{number}": b"" for number in range(1001)})
     with pytest.raises(ModelUnusable, match="more than 1000 files"):
         take(models, path, name="a")
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_cut_off_archive_is_refused(models: ModelStore, tmp_path: Path, mode: str) -> None:
+def test_a_truncated_archive_is_refused(models: ModelStore, tmp_path: Path, mode: str) -> None:
     path = tar_of(tmp_path / "model.tar", {f"{name}.gguf": os.urandom(0) + data for name, data in PAIR.items()}, mode)
     whole = path.read_bytes()
     last = len(whole) // 2 if mode == "w:gz" else 512 + len(text_model()) // 2
     for size in (last, last // 2):
         path.write_bytes(whole[:size])
-        with pytest.raises(ModelUnusable, match=r"cut off|damaged|neither"):
+        with pytest.raises(ModelUnusable, match=r"truncated|damaged|neither"):
             take(models, path, name="a")
         check_folder(models, [])
 
 
-def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(
-    models: ModelStore, tmp_path: Path
-) -> None:
+def test_an_archive_with_a_huge_extended_header_is_refused(models: ModelStore, tmp_path: Path) -> None:
     path = tmp_path / "model.tar.gz"
     member = tarfile.TarInfo("pax")
     member.type = tarfile.XHDTYPE
@@ -299,7 +300,7 @@ def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(member.tobuf(tarfile.USTAR_FORMAT))
         file.write(bytes(8 * 1024 * 1024))
-    with pytest.raises(ModelUnusable, match="header of it is too large"):
+    with pytest.raises(ModelUnusable, match="one of its headers is too large"):
         take(models, path, name="a")
     check_folder(models, [])
 
@@ -307,16 +308,16 @@ def test_an_archive_whose_header_unpacks_to_gigabytes_is_refused_by_its_size(
 # ---- disks ----
 
 
-def test_a_disk_that_fills_up_leaves_nothing_half_installed(
+def test_a_full_disk_leaves_no_incomplete_model(
     models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(models, "before", seed=9)
-    pair = write_pair(tmp_path / "came")
+    pair = write_pair(tmp_path / "given")
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("imgproc_local.vision.models.install.os.fsync", full)
+    monkeypatch.setattr("imgproc_local.vision.models.sources.os.fsync", full)
     with pytest.raises(StorageFailed, match="full"):
         take(models, *pair, name="a")
     monkeypatch.undo()
@@ -324,12 +325,12 @@ def test_a_disk_that_fills_up_leaves_nothing_half_installed(
     take(models, *pair, name="a")
 
 
-def test_a_model_that_can_not_fit_is_refused_before_it_is_copied(
+def test_a_model_larger_than_the_free_space_is_not_copied(
     models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = write_pair(tmp_path / "came")
+    pair = write_pair(tmp_path / "given")
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=100)
-    monkeypatch.setattr("imgproc_local.vision.models.store.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match="MB free"):
         take(models, *pair, name="a")
     check_folder(models, [])

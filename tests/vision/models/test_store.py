@@ -1,4 +1,4 @@
-"""The folder of models: what is installed, what is in use, and that it is whole whatever happens."""
+"""The models folder: what is installed and selected, and that models are complete after a crash."""
 
 from __future__ import annotations
 
@@ -9,105 +9,107 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.vision.models import store
-from imgproc_local.vision.models.store import MMPROJ_FILE, TEXT_FILE, ModelStore, verify
+from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_FILE
+from imgproc_local.vision.models.model import ChatFormat
+from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import text_model, write_pair
 from tests.support.installed import check_folder, install, take, unseen
 
 
-def test_an_empty_folder_has_no_model_and_is_not_made_by_looking(models: ModelStore) -> None:
+def test_reading_creates_no_folder(models: ModelStore) -> None:
     assert models.names() == []
-    assert models.chosen() == ""
-    assert models.current("") is None
-    assert models.current("none") is None
+    assert models.selected() == ""
+    assert models.active_model("") is None
+    assert models.active_model("none") is None
     assert not models.folder.exists()
 
 
-def test_the_first_model_is_put_to_use_and_the_second_is_not(models: ModelStore) -> None:
+def test_the_first_installed_model_is_selected(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     check_folder(models, ["first", "second"])
-    model = models.current("")
+    model = models.active_model("")
     assert model is not None
     assert model.name == "first"
     assert model.text_path.read_bytes() == text_model()
 
 
-def test_the_setting_goes_before_the_choice_and_the_choice_may_be_none(models: ModelStore) -> None:
+def test_the_setting_overrides_the_selection_which_may_be_none(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
-    models.choose("second")
+    models.select("second")
     for setting, name in (("", "second"), ("first", "first")):
-        model = models.current(setting)
+        model = models.active_model(setting)
         assert model is not None
         assert model.name == name
-    assert models.current("none") is None
-    models.choose("none")
-    assert models.current("") is None
+    assert models.active_model("none") is None
+    models.select("none")
+    assert models.active_model("") is None
     install(models, "third", seed=2)
-    assert models.current("") is None, "who chose to go without a model stays without one"
+    assert models.active_model("") is None, "installing a model replaced the selection none"
 
 
 @pytest.mark.parametrize("name", ["absent", "../other", "", ".", "a/b", "Ä"])
-def test_a_model_that_is_not_installed_is_told_with_those_that_are(models: ModelStore, name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_installed_ones(models: ModelStore, name: str) -> None:
     install(models, "first")
-    for ask in (models.manifest, models.model, models.remove):
+    for call in (models.manifest, models.model, models.remove):
         with pytest.raises(ModelUnusable, match=r"not installed. Installed: first"):
-            ask(name)
+            call(name)
     with pytest.raises(ModelUnusable):
-        models.choose(name)
+        models.select(name)
     if name:
         with pytest.raises(ModelUnusable, match="not installed"):
-            models.current(name)
+            models.active_model(name)
 
 
-def test_a_model_that_lost_bytes_is_not_used(models: ModelStore) -> None:
+def test_a_truncated_model_is_not_used(models: ModelStore) -> None:
     install(models)
     with (models.folder / "a" / TEXT_FILE).open("r+b") as file:
         file.truncate(10)
     with pytest.raises(ModelUnusable, match=r"text.gguf of the model 'a' has 10 bytes"):
-        models.current("")
+        models.active_model("")
     (models.folder / "a" / TEXT_FILE).unlink()
     with pytest.raises(ModelUnusable, match="can't be read"):
-        models.current("")
-    assert models.names() == ["a"], "it can still be removed"
+        models.active_model("")
+    assert models.names() == ["a"], "a damaged model can be removed"
     models.remove("a")
     check_folder(models, [])
 
 
-def test_a_damaged_manifest_is_told_and_can_be_removed(models: ModelStore) -> None:
+def test_a_model_with_a_damaged_manifest_is_reported_and_can_be_removed(models: ModelStore) -> None:
     install(models)
     (models.folder / "a" / "manifest.json").write_text("{")
     with pytest.raises(ModelUnusable, match="manifest of the model 'a' is damaged"):
-        models.current("")
+        models.active_model("")
     models.remove("a")
     check_folder(models, [])
 
 
 def test_verify_finds_a_single_changed_byte(models: ModelStore) -> None:
     install(models)
-    verify(models, "a", unseen)
+    models.verify("a", unseen)
     path = models.folder / "a" / MMPROJ_FILE
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    models.model("a")  # a look at the sizes does not see it
+    models.model("a")  # the sizes are unchanged
     with pytest.raises(ModelUnusable, match=r"mmproj.gguf of the model 'a' has changed"):
-        verify(models, "a", unseen)
+        models.verify("a", unseen)
 
 
-def test_removing_the_model_in_use_leaves_none_in_use(models: ModelStore) -> None:
+def test_removing_the_selected_model_selects_none(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.remove("first")
-    assert models.chosen() == ""
+    assert models.selected() == ""
     check_folder(models, ["second"])
 
 
-def test_grades_are_kept_and_go_with_the_model(models: ModelStore) -> None:
+def test_grades_are_stored_and_removed_with_the_model(models: ModelStore) -> None:
     install(models)
     assert models.grades("a") == {}
     models.save_grades("a", {"en": 0.75, "de": 0.5})
@@ -118,11 +120,11 @@ def test_grades_are_kept_and_go_with_the_model(models: ModelStore) -> None:
         models.save_grades("a", {})
 
 
-def test_what_a_killed_command_left_is_swept_by_the_next_one(models: ModelStore) -> None:
+def test_leftovers_of_a_killed_command_are_deleted_by_the_next_one(models: ModelStore) -> None:
     install(models, "first")
     left = models.folder / ".building-0123abcd"
     left.mkdir()
-    (left / "came-0.gguf").write_bytes(b"half")
+    (left / "source-0.gguf").write_bytes(b"half")
     removed = models.folder / ".removed-0123abcd"
     removed.mkdir()
     models.partial_folder.mkdir()
@@ -134,7 +136,7 @@ def test_what_a_killed_command_left_is_swept_by_the_next_one(models: ModelStore)
     os.utime(writing, (time.time() - 2 * 3600,) * 2)
     install(models, "second", seed=1)
     check_folder(models, ["first", "second"])
-    assert recent.exists(), "a cut-off download can be resumed for a week"
+    assert recent.exists(), "an unfinished download can be resumed for a week"
     assert not old.exists()
 
 
@@ -155,7 +157,7 @@ import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
-def test_a_kill_in_the_middle_of_an_import_leaves_nothing_installed(models: ModelStore, tmp_path: Path) -> None:
+def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     pair = write_pair(tmp_path / "pair", seed=1)
     command = [sys.executable, "-c", KILLED_WHILE_COPYING, models.folder, *pair]
@@ -167,43 +169,49 @@ def test_a_kill_in_the_middle_of_an_import_leaves_nothing_installed(models: Mode
     check_folder(models, ["a", "b"])
 
 
-def test_a_second_command_waits_for_the_first_and_then_gives_up(
-    models: ModelStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_command_waits_for_the_lock_and_then_gives_up(models: ModelStore) -> None:
     install(models)
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with models.changing():
+        with models.locked():
             inside.set()
             leave.wait(30)
 
     holder = threading.Thread(target=hold)
     holder.start()
     inside.wait(30)
-    monkeypatch.setattr(store, "LOCK_WAIT_S", 0.1)
     with pytest.raises(DataFolderBusy, match="Another command"):
-        models.remove("a")
-    models.choose("a")  # choosing and reading need no lock
-    assert models.current("") is not None
-    monkeypatch.setattr(store, "LOCK_WAIT_S", 30)
+        ModelStore(models.folder, lock_wait_s=0.1).remove("a")
+    models.select("a")  # selecting and reading need no lock
+    assert models.active_model("") is not None
     threading.Timer(0.1, leave.set).start()
-    models.remove("a")
+    ModelStore(models.folder, lock_wait_s=30).remove("a")
     holder.join()
     check_folder(models, [])
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     models = ModelStore(tmp_path / "file" / "models")
     with pytest.raises(StorageFailed, match="can't be used"):
-        models.choose("none")
+        models.select("none")
     with pytest.raises(StorageFailed, match="can't be used"):
         take(models, *write_pair(tmp_path / "pair"), name="a")
 
 
-def test_a_folder_that_the_settings_name_is_missing_not_empty(tmp_path: Path) -> None:
+def test_a_missing_folder_named_in_the_settings_is_an_error(tmp_path: Path) -> None:
     named = ModelStore(tmp_path / "drive" / "models", must_exist=True)
-    with pytest.raises(ModelUnusable, match=r"is missing\. Plug in its drive"):
-        named.current("")
-    assert ModelStore(tmp_path / "drive" / "models").current("") is None
+    with pytest.raises(ModelUnusable, match=r"is missing\. Connect its drive"):
+        named.active_model("")
+    assert ModelStore(tmp_path / "drive" / "models").active_model("") is None
+
+
+def test_a_manifest_of_an_earlier_version_keeps_its_chat_format(models: ModelStore) -> None:
+    install(models)
+    path = models.folder / "a" / "manifest.json"
+    stored = msgspec.json.decode(path.read_bytes())
+    assert "talk" in stored
+    stored["talk"] = {"image_tokens": 64, "template": "chatml"}
+    path.write_bytes(msgspec.json.encode(stored))
+    assert models.model("a").chat == ChatFormat(64, "chatml")

@@ -1,0 +1,94 @@
+"""Files in the models folder: JSON documents replaced atomically, SHA-256 sums, disk errors and free space."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+
+CHUNK_BYTES = 1024 * 1024
+
+Progress = Callable[[str, int, int], None]
+"""Called with the current step, the bytes done and the bytes in total."""
+Document = TypeVar("Document")
+
+
+def read_json(path: Path, kind: type[Document]) -> Document | None:
+    """The content of the file; None if there is no such file or it does not fit `kind`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Replace the file atomically. Raises: OSError."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(document), indent=2))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make a rename durable. Windows can't open folders; there NTFS journals renames."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def hash_file(path: Path, step: str, progress: Progress) -> str:
+    """The SHA-256 of the file in hexadecimal. Raises: ModelUnusable."""
+    digest = hashlib.sha256()
+    try:
+        size, done = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+                done += len(chunk)
+                progress(step, done, size)
+    except OSError as error:
+        raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
+    return digest.hexdigest()
+
+
+@contextmanager
+def translate_disk_errors(folder: Path) -> Iterator[None]:
+    """Raises: StorageFailed, for any OSError inside the block."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFailed(
+                f"The disk that holds {folder} is full. Make room there, or choose another folder with models_dir."
+            ) from error
+        raise StorageFailed(f"The folder {folder} can't be used ({error.strerror}).") from error
+
+
+def require_free_space(folder: Path, needed_bytes: int) -> None:
+    """Raises: StorageFailed, if the disk of `folder` has less free space."""
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise StorageFailed(
+            f"The disk that holds {folder} has {free / 1e6:,.0f} MB free, and {needed_bytes / 1e6:,.0f} MB are needed."
+            " Make room there, or choose another folder with models_dir."
+        )

@@ -1,0 +1,220 @@
+"""The model hub, through huggingface_hub: what it says of a file, downloads that resume, and its errors in plain words.
+
+Only the library's plain HTTP is used: its cache would be in the home folder, and its other transport can't resume. It
+sends no telemetry. It is imported only here, when a model is downloaded.
+
+Environment: HF_ENDPOINT (another hub), HF_TOKEN, HTTPS_PROXY and the other proxy variables.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
+from imgproc_local.vision.models.files import CHUNK_BYTES, Progress, translate_disk_errors
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+DEFAULT_ENDPOINT = "https://huggingface.co"
+RETRY_PAUSE_S = 1.0
+WITHOUT_NETWORK = (
+    "Without a network: `models pull NAME --to DIR` on a connected machine, then `models import DIR` here."
+)
+
+
+class RemoteFile(Struct, frozen=True):
+    """A file on the hub: its catalogue entry, the SHA-256 and size it must have, and its commit."""
+
+    listed: CatalogueFile
+    sha256: str
+    size_bytes: int
+    commit: str
+
+
+class Hub:
+    """The hub that HF_ENDPOINT names. Raises: ModelUnusable, if huggingface_hub is missing or HF_ENDPOINT is wrong."""
+
+    def __init__(self) -> None:
+        self._library = _load_library()
+
+    def find(self, entry: Entry, listed: CatalogueFile, revision: str) -> RemoteFile:
+        """What the hub says of a file at a revision. Raises: ModelUnusable."""
+        with _translate_hub_errors(entry, listed.file):
+            metadata = self._library.get_hf_file_metadata(self._url(entry, listed, revision), endpoint=_endpoint())
+        sha256 = metadata.etag or ""
+        if metadata.commit_hash is None or metadata.size is None or SHA256.fullmatch(sha256) is None:
+            raise ModelUnusable(
+                f"{_host()} does not report the commit, size and SHA-256 of {listed.file}, as a hub does."
+                " Check HF_ENDPOINT."
+            )
+        if listed.sha256 and listed.sha256 != sha256:
+            raise ModelUnusable(
+                f"{listed.file} of {entry.repository} is not the file that the catalogue names:"
+                f" its SHA-256 is {sha256}; expected was {listed.sha256}. Nothing was downloaded."
+            )
+        return RemoteFile(listed, sha256, metadata.size, metadata.commit_hash)
+
+    def download(self, entry: Entry, remote: RemoteFile, path: Path, progress: Progress) -> None:
+        """Append the missing bytes of the file to `path`. Raises: ModelUnusable, StorageFailed."""
+        from huggingface_hub.file_download import http_get
+
+        url = self._url(entry, remote.listed, remote.commit)
+        with translate_disk_errors(path.parent):
+            file = path.open("ab")
+        with file, _translate_hub_errors(entry, remote.listed.file):
+            sink = _Sink(file, remote, path.parent, progress)
+            if sink.size_bytes > remote.size_bytes:
+                sink.truncate(0)
+            while True:
+                size_before = sink.size_bytes
+                try:
+                    http_get(
+                        url,
+                        cast("Any", sink),
+                        resume_size=size_before,
+                        headers=self._library.utils.build_hf_headers(),
+                        expected_size=remote.size_bytes,
+                    )
+                    break
+                except _transport_error():  # huggingface_hub retries other errors
+                    if sink.size_bytes == size_before:
+                        raise
+                    time.sleep(RETRY_PAUSE_S)
+            sink.flush()
+
+    def _url(self, entry: Entry, listed: CatalogueFile, revision: str) -> str:
+        url: str = self._library.hf_hub_url(entry.repository, listed.file, revision=revision, endpoint=_endpoint())
+        return url
+
+
+class _Sink:
+    """The file that a download is appended to. Raises: StorageFailed, for errors of the disk."""
+
+    def __init__(self, file: IO[bytes], remote: RemoteFile, folder: Path, progress: Progress) -> None:
+        self._file = file
+        self._remote = remote
+        self._folder = folder
+        self._progress = progress
+        self.size_bytes = file_size(Path(file.name))
+
+    def write(self, chunk: bytes) -> int:
+        if self.size_bytes + len(chunk) > self._remote.size_bytes:
+            raise ModelUnusable(f"{_host()} sends more bytes of {self._remote.listed.file} than it reported.")
+        with translate_disk_errors(self._folder):
+            self._file.write(chunk)
+        self.size_bytes += len(chunk)
+        self._progress(f"downloading {self._remote.listed.file}", self.size_bytes, self._remote.size_bytes)
+        return len(chunk)
+
+    def tell(self) -> int:
+        return self.size_bytes
+
+    def seek(self, position: int, _whence: int = 0) -> int:
+        """Discards what follows `position`: a server without range requests sends the whole file again."""
+        self.truncate(position)
+        return position
+
+    def truncate(self, size: int | None = None) -> int:
+        with translate_disk_errors(self._folder):
+            self._file.flush()
+            self.size_bytes = self._file.truncate(self.size_bytes if size is None else size)
+        return self.size_bytes
+
+    def flush(self) -> None:
+        with translate_disk_errors(self._folder):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+def file_size(path: Path) -> int:
+    """The size of the file in bytes, 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def _load_library() -> ModuleType:
+    """huggingface_hub, which reads its settings from the environment when it is imported. Raises: ModelUnusable."""
+    if not _endpoint().startswith(("https://", "http://")):
+        raise ModelUnusable(f"HF_ENDPOINT is {_endpoint()!r}; expected was an address that begins with https://.")
+    for variable in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS"):
+        os.environ[variable] = "1"
+    try:
+        import huggingface_hub
+        from huggingface_hub import constants, utils
+    except ImportError as error:
+        raise ModelUnusable("huggingface_hub is not installed: install imgproc-local[vision].") from error
+    utils.logging.set_verbosity(logging.ERROR)
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # the most that a broken connection loses
+    return huggingface_hub
+
+
+def _transport_error() -> type[Exception]:
+    """The base class of connection errors in the HTTP library of huggingface_hub: httpx, or httpx2 in newer ones."""
+    from huggingface_hub import errors
+
+    return cast("type[Exception]", errors.HfHubHTTPError.__bases__[0])
+
+
+@contextmanager
+def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
+    """Raises: ModelUnusable, for any error of huggingface_hub and the network."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except (ModelUnusable, StorageFailed):
+        raise
+    except errors.GatedRepoError as error:
+        raise ModelUnusable(
+            f"{entry.repository} is gated: ask for access on its page, and set HF_TOKEN to a token of yours."
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelUnusable(f"{entry.repository} has no revision {entry.revision!r} on {_host()}.") from error
+    except errors.EntryNotFoundError as error:
+        raise ModelUnusable(
+            f"{entry.repository} has no file {file!r} at the revision {entry.revision!r} on {_host()}."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelUnusable(
+            f"{_host()} has no repository {entry.repository}, or shows it only with a token: set HF_TOKEN."
+        ) from error
+    except errors.HfHubHTTPError as error:
+        raise ModelUnusable(_status_message(error.response.status_code, entry)) from error
+    except errors.OfflineModeIsEnabled as error:
+        raise ModelUnusable(f"HF_HUB_OFFLINE is set: nothing is downloaded. {WITHOUT_NETWORK}") from error
+    except _transport_error() as error:
+        reason = str(error) or type(error).__name__
+        raise ModelUnusable(
+            f"{_host()} can't be reached, or the connection broke ({reason}). Run the same command again to resume."
+            f" {WITHOUT_NETWORK}"
+        ) from error
+    except OSError as error:
+        raise ModelUnusable(f"{_host()} did not send {file} as it reported: {str(error).splitlines()[0]}") from error
+
+
+def _status_message(status: int, entry: Entry) -> str:
+    if status in (401, 403):
+        return f"{_host()} refuses {entry.repository} ({status}): check HF_TOKEN and the access to the repository."
+    if status == 429:
+        return (
+            f"{_host()} received too many requests (429): wait, or set HF_TOKEN. Run the same command again to resume."
+        )
+    return f"{_host()} answered with {status}. Run the same command again to resume."
+
+
+def _endpoint() -> str:
+    return (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+
+
+def _host() -> str:
+    return urlsplit(_endpoint()).netloc or _endpoint()

@@ -1,0 +1,41 @@
+"""The manifest of a model: a JSON file beside the two GGUF files that says what they are."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from imgproc_local.vision.models.model import ChatFormat
+
+MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
+
+
+class ModelFile(Struct, frozen=True):
+    """One GGUF file. `file` is its original name; in the model's folder it is `TEXT_FILE` or `MMPROJ_FILE`."""
+
+    file: str
+    size_bytes: int
+    sha256: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """The content of `MANIFEST_FILE`. `origin` is the repository and commit, "" if unknown.
+
+    Invariant: the JSON names are those of every version of the program; `chat` is stored as "talk".
+    """
+
+    name: str
+    text: ModelFile
+    mmproj: ModelFile
+    chat: ChatFormat = field(default=ChatFormat(), name="talk")
+    origin: str = ""
+    licence: str = ""
+    languages: str = ""
+    memory_mb: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.text.size_bytes + self.mmproj.size_bytes
+
+    def files(self) -> tuple[tuple[str, ModelFile], ...]:
+        """Pairs of a file's name in the model's folder and its description."""
+        return (TEXT_FILE, self.text), (MMPROJ_FILE, self.mmproj)
