@@ -298,7 +298,8 @@ def _row(
 
 def _prove(progress: Transfer, model: VisionModel) -> None:
     """Try the model in a process of its own, unless that was done; without llama.cpp that is left for later."""
-    from imgproc_local.vision.llm.selftest import NOT_INSTALLED, llama_is_installed, passed_self_test, require_self_test
+    from imgproc_local.vision.llm.library import NOT_INSTALLED
+    from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
     progress.clear()
     if not llama_is_installed():
