@@ -1,4 +1,4 @@
-"""The icon in every size that a system asks for, from the one that was drawn: `python packaging/icons.py FOLDER`.
+"""Renders the icon in every size that systems need, from one drawing: `python packaging/icons.py FOLDER`.
 
 Writes `imgproc-local-SIZE.png`, `imgproc-local.ico` (Windows) and `imgproc-local.icns` (macOS). Needs pyvips, as the
 project itself does.
@@ -18,21 +18,21 @@ ICNS_TYPES = {b"icp4": 16, b"icp5": 32, b"ic07": 128, b"ic08": 256, b"ic09": 512
 
 
 def png(size_px: int) -> bytes:
-    """The icon as a square PNG of that width."""
+    """The icon as a square PNG of `size_px` × `size_px`."""
     import pyvips
 
-    # whoever shares the process with the codecs finds drawings blocked; this one is the project's own
+    # the codecs block SVG in their process, because uploads are untrusted; this drawing is the project's own
     pyvips.operation_block_set("VipsForeignLoadSvg", False)
     try:
-        drawn = pyvips.Image.svgload(str(DRAWING), scale=size_px / DRAWING_PX)
-        packed: bytes = drawn.pngsave_buffer(strip=True, compression=9)
+        drawing = pyvips.Image.svgload(str(DRAWING), scale=size_px / DRAWING_PX)
+        encoded: bytes = drawing.pngsave_buffer(strip=True, compression=9)
     finally:
         pyvips.operation_block_set("VipsForeignLoadSvg", True)
-    return packed
+    return encoded
 
 
 def ico() -> bytes:
-    """PNGs in a Windows icon: a directory of 16 bytes each, then the files. A width of 256 is written as 0."""
+    """A Windows icon: a directory with 16 bytes per image, then the PNGs. A width of 256 is written as 0."""
     images = [(size_px, png(size_px)) for size_px in ICO_SIZES_PX]
     at = 6 + 16 * len(images)
     entries = b""
@@ -43,7 +43,7 @@ def ico() -> bytes:
 
 
 def icns() -> bytes:
-    """PNGs in a macOS icon: each with its type and length, as the whole."""
+    """A macOS icon: PNGs with type and length each, in a container with type and length."""
     images = [(kind, png(size_px)) for kind, size_px in ICNS_TYPES.items()]
     parts = b"".join(struct.pack(">4sI", kind, 8 + len(image)) + image for kind, image in images)
     return struct.pack(">4sI", b"icns", 8 + len(parts)) + parts

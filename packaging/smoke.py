@@ -1,12 +1,12 @@
-"""Real work on the built program, as the machine of a stranger would do it.
+"""Tests a built program end to end, in a clean environment without a network.
 
     python packaging/smoke.py [--corpus DIR] BINARY
 
-BINARY is the program of a one-folder build (its `_internal` beside it) or a one-file build; it is copied below a folder
-with a non-ASCII name first. A bare name is a command on PATH and several words are a command line; these run where they
-are. Everything runs with an empty environment, in a network namespace that has loopback and nothing else, on a data
-folder with a non-ASCII name. A line per check tells how long it took; the first that fails ends the test with 1, and
-what the program wrote follows. Only the standard library is needed.
+BINARY is the program of a one-folder build (with `_internal` beside it) or of a one-file build; it is first copied to a
+folder with a non-ASCII name. A bare name is a command on PATH, and several words are a command line; these run where
+they are. Everything runs with an empty environment, in a network namespace that has only loopback, on a data folder
+with a non-ASCII name. One line per check shows how long it took. The first failed check ends the test with exit status
+1, followed by the server's output. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from smoke_program import WINDOWS, Client, Program, Server, serving
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "tests" / "sample" / "IMG_4711.jpg"
 MODEL = ROOT / "models" / "tiny"
-FOREIGN_NAME = "Prüfung – 写真 ☃"
+NON_ASCII_NAME = "Prüfung – 写真 ☃"
 LANGUAGES = list(pictures.SCENE_TEXTS)
 FACT_LANGUAGES = ["en", "de", "fr", "es", "it", "pl", "ru", "ja", "ar", "zh"]
 OPERATIONS = ("analyze", "optimize", "convert", "process")
@@ -41,32 +41,34 @@ KILLS = 2
 WAIT_S = 30
 CORPUS_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 BAD_FOLDER = "bad"
-"""Pictures in a corpus's folder of this name may be refused, or fail."""
-MAX_SURPRISES_SHARE = 0.05
+"""Pictures below a folder of this name in a corpus may be refused or fail."""
+MAX_UNEXPECTED_FAILURES = 0.05
+"""Share of the other pictures that may be refused or fail."""
 
 Note = Callable[[str], None]
 
 
 @contextlib.contextmanager
 def check(what: str) -> Iterator[Note]:
-    """Tell how the block went and how long it took; it may add a note."""
+    """Print whether the block passed and how long it took, with the notes that the block adds."""
     notes: list[str] = []
-    begun = time.monotonic()
+    started_at = time.monotonic()
     try:
         yield notes.append
     except BaseException:
-        print(f"FAILED {time.monotonic() - begun:7.2f} s  {what}", flush=True)
+        print(f"FAILED {time.monotonic() - started_at:7.2f} s  {what}", flush=True)
         raise
-    print(f"ok     {time.monotonic() - begun:7.2f} s  {what}{': ' if notes else ''}{'; '.join(notes)}", flush=True)
+    print(f"ok     {time.monotonic() - started_at:7.2f} s  {what}{': ' if notes else ''}{'; '.join(notes)}", flush=True)
 
 
-def expect(held: object, told: object) -> None:
-    if not held:
-        raise AssertionError(told)
+def expect(condition: object, message: object) -> None:
+    """Raises `AssertionError` with the message unless the condition is true."""
+    if not condition:
+        raise AssertionError(message)
 
 
 class Smoke:
-    """The checks in their order, on one program and one data folder below `folder`."""
+    """All checks in order, on one program and one data folder below `folder`."""
 
     def __init__(self, program: Program, folder: Path, corpus: Path | None) -> None:
         self._program, self._folder, self._corpus = program, folder, corpus
@@ -80,18 +82,18 @@ class Smoke:
         with self._serving() as server:
             with check("start to the first 200"):
                 client = Client(server.wait_ready(), key)
-            self._faces(client, server.page_link())
+            self._public_interface(client, server.page_link())
             self._operations(client)
             if self._corpus is not None:
                 self._photographs(client, self._corpus)
-            self._double_start(client)
-            with check("SIGTERM at rest"):
+            self._second_start(client)
+            with check("SIGTERM while idle"):
                 server.stop()
         self._air_gapped(key)
         if not WINDOWS:
-            self._sigterm_in_mid_upload(key)
-        self._sigkill_in_work(key)
-        with check("doctor on what is left"):
+            self._sigterm_during_an_upload(key)
+        self._sigkill_while_jobs_run(key)
+        with check("doctor on the data folder"):
             self._on_data("doctor")
 
     def _on_data(self, *arguments: str) -> str:
@@ -103,12 +105,12 @@ class Smoke:
     def _commands(self) -> None:
         with check("--version") as note:
             note(self._program.run("--version").stdout.strip())
-        with check("no settings but the defaults"):
+        with check("only default settings"):
             settings = json.loads(self._program.run("config", "show", "--json").stdout)
-            expect(settings["file"] is None, f"{settings['file']} is in force; move it away for the test")
+            expect(settings["file"] is None, f"the settings file {settings['file']} is read; move it away for the test")
         with check("process on the command line, without a model, in ten languages") as note:
             note(self._process_without_a_model())
-        with check("the tiny model imported"):
+        with check("import of the tiny model"):
             model = [str(MODEL / name) for name in ("tiny-text.gguf", "tiny-mmproj.gguf")]
             self._on_data("models", "import", *model, "--name", "tiny")
             installed = json.loads(self._on_data("models", "list", "--json"))[0]
@@ -127,28 +129,37 @@ class Smoke:
             self._expect_picture(Path(entry[field]).read_bytes(), kind, self._sample)
         return f"{len(self._sample)} → {entry['optimized_size']} and {entry['converted_size']} bytes"
 
-    def _faces(self, client: Client, link: str) -> None:
+    def _public_interface(self, client: Client, link: str) -> None:
         with check("languages, OpenAPI document and page"):
             expect(len(client.get("/api/v1/languages").data()) >= 30, "fewer than 30 languages")
             paths = json.loads(client.get("/api/v1/openapi.json").body)["paths"]
             expect(all(f"/images/{operation}" in paths for operation in OPERATIONS), list(paths))
             opened = client.send("GET", link)
             page = client.send("GET", "/", Cookie=opened.headers.get("set-cookie", "").partition(";")[0])
-            expect(page.status == 200 and b"app.js" in page.body, f"the page is answered with {page.status}")
+            expect(
+                page.status == 200 and b"app.js" in page.body,
+                f"GET / with the page's cookie: expected 200, received {page.status}",
+            )
             client.get("/static/app.js")
-        with check("a missing key is refused, and what is no picture"):
-            expect(Client(client.address).send("GET", "/api/v1/jobs").status == 401, "no 401")
-            expect(client.upload("process", "a.jpg", b"no picture").status == 422, "no 422")
+        with check("a missing key and a file that is not a picture are refused"):
+            expect(
+                Client(client.address).send("GET", "/api/v1/jobs").status == 401,
+                "a request without a key is not answered with 401",
+            )
+            expect(
+                client.upload("process", "a.jpg", b"not a picture").status == 422,
+                "a text as image is not answered with 422",
+            )
 
     def _operations(self, client: Client) -> None:
-        """All four on every type that they take; WebP and AVIF are made by the program itself, which it then reads."""
-        webp, avif = (self._convert(client, form) for form in ("webp", "avif"))
+        """Run all four operations on every type that they accept; the program makes the WebP and AVIF inputs itself."""
+        webp, avif = (self._convert(client, wanted) for wanted in ("webp", "avif"))
         scenes = {"png": self._png, "gif": self._gif, "webp": pictures.padded_webp(webp)}
         with check("process JPEG"):
             job_id = client.dispatch("process", "IMG_4711.jpg", self._sample, languages=LANGUAGES, format=["avif"])
             self._expect_results(client, job_id, self._sample, "avif", LANGUAGES)
         for kind, picture in scenes.items():
-            with check(f"analyze {kind.upper()}, described by the model to the letter") as note:
+            with check(f"analyze {kind.upper()}: the model writes exactly the expected text") as note:
                 job = client.final(client.dispatch("analyze", f"scene.{kind}", picture, languages=LANGUAGES))
                 note(self._expect_scene(job))
             with check(f"process {kind.upper()}"):
@@ -157,7 +168,7 @@ class Smoke:
         for kind, picture in {"jpg": self._sample, "avif": avif, **scenes}.items():
             with check(f"optimize {kind.upper()}") as note:
                 job_id = client.dispatch("optimize", f"scene.{kind}", picture)
-                # the AVIF was written by the program itself, and may come back as it is
+                # the program wrote this AVIF itself, so it may be returned unchanged
                 image = self._expect_results(client, job_id, picture, smaller=kind != "avif")["image"]
                 note(f"{image['original_size']} → {image['optimized_size']} bytes")
         with check("analyze JPEG"):
@@ -174,7 +185,7 @@ class Smoke:
             return client.get(f"/api/v1/images/{image['id']}/converted").body
 
     def _photographs(self, client: Client, corpus: Path) -> None:
-        """Every picture of a corpus, all at once; few outside of its folder of bad ones may be refused, or fail."""
+        """Process all pictures of a corpus at once; outside its folder `bad`, at most 5 % may be refused or fail."""
         files = sorted(file for file in corpus.rglob("*") if file.suffix.lower() in CORPUS_KINDS)
         with check(f"{len(files)} pictures of the corpus") as note:
             jobs: dict[str, Path] = {}
@@ -196,21 +207,22 @@ class Smoke:
                     continue
                 image = self._expect_results(client, job_id, file.read_bytes(), smaller=False)["image"]
                 saved += image["original_size"] - image["optimized_size"]
-            surprises = [file.name for file in (*refused, *failed) if BAD_FOLDER not in file.parts]
-            expect(len(surprises) <= MAX_SURPRISES_SHARE * len(files), surprises)
+            unexpected = [file.name for file in (*refused, *failed) if BAD_FOLDER not in file.parts]
+            expect(len(unexpected) <= MAX_UNEXPECTED_FAILURES * len(files), unexpected)
             note(f"{len(jobs) - len(failed)} completed, {saved} bytes saved")
             note(f"{len(refused)} refused, {len(failed)} failed")
-            note(f"outside of {BAD_FOLDER}/: {', '.join(surprises) or 'none'}")
+            note(f"refused or failed outside {BAD_FOLDER}/: {', '.join(unexpected) or 'none'}")
 
-    def _double_start(self, client: Client) -> None:
+    def _second_start(self, client: Client) -> None:
         with check("second start on the same data folder") as note:
-            told = self._on_data("serve", "--no-browser", "--port", "0").splitlines()[0]
-            expect(f"http://{client.address[0]}:{client.address[1]}/" in told, f"where is the first? {told}")
+            message = self._on_data("serve", "--no-browser", "--port", "0").splitlines()[0]
+            address = f"http://{client.address[0]}:{client.address[1]}/"
+            expect(address in message, f"expected the first server's address {address}, received: {message}")
             client.get("/healthz")
-            note(told)
+            note(message)
 
     def _air_gapped(self, key: str) -> None:
-        with check("air-gapped: doctor proves it, the server works and describes"):
+        with check("air-gapped: doctor finds no way out, the server processes and describes"):
             self._on_data("--air-gapped", "doctor")
             with self._serving("--air-gapped") as server:
                 client = Client(server.wait_ready(), key)
@@ -218,31 +230,31 @@ class Smoke:
                 self._expect_scene(self._expect_results(client, job_id, self._png, "avif", LANGUAGES))
                 server.stop()
 
-    def _sigterm_in_mid_upload(self, key: str) -> None:
+    def _sigterm_during_an_upload(self, key: str) -> None:
         incoming = self._data / "incoming"
         with self._serving() as server:
             client = Client(server.wait_ready(), key)
             before = client.get("/api/v1/jobs?limit=100").body
-            with check("SIGTERM in mid-upload: an orderly end, no half job"):
+            with check("SIGTERM during an upload: a graceful shutdown, no partial job"):
                 with client.half_an_upload("IMG_4711.jpg", self._sample):
                     _wait(lambda: len(list(incoming.iterdir())) == 1, "half of the upload is on the disk")
                     server.stop(quietly=False)
-                expect(not list(incoming.iterdir()), f"half a file is left in {incoming}")
+                expect(not list(incoming.iterdir()), f"a partial file is left in {incoming}")
                 with self._serving() as again:
                     client = Client(again.wait_ready(), key)
-                    expect(client.get("/api/v1/jobs?limit=100").body == before, "the list of jobs is another")
+                    expect(client.get("/api/v1/jobs?limit=100").body == before, "the list of jobs has changed")
                     again.stop()
 
-    def _sigkill_in_work(self, key: str) -> None:
+    def _sigkill_while_jobs_run(self, key: str) -> None:
         accepted: dict[str, tuple[bytes, str]] = {}
-        with check("SIGKILL with jobs in work, nothing lost") as note:
+        with check("SIGKILL while jobs run: no job is lost") as note:
             for _ in range(KILLS):
                 with self._serving() as server:
                     client = Client(server.wait_ready(), key)
                     for picture, wanted in ((self._sample, "avif"), (self._png, "webp"), (self._gif, "avif")):
                         job_id = client.dispatch("process", "a.jpg", picture, languages=LANGUAGES, format=[wanted])
                         accepted[job_id] = picture, wanted
-                    _wait_for_work(client, list(accepted))
+                    _wait_for_running_job(client, list(accepted))
                     server.kill()
             with self._serving() as server:
                 client = Client(server.wait_ready(), key)
@@ -261,7 +273,7 @@ class Smoke:
         *,
         smaller: bool = True,
     ) -> Any:
-        """The final job, after its files and texts were looked at."""
+        """The final job, after its files and texts have been checked."""
         job = client.final(job_id)
         expect(job["status"] == "completed", job)
         image = job["image"]
@@ -269,7 +281,7 @@ class Smoke:
         if image["optimized_size"] is not None:
             optimized = client.get(f"/api/v1/images/{image['id']}/optimized")
             self._expect_picture(optimized.body, header.kind, original)
-            expect(len(optimized.body) == image["optimized_size"], "the size told is not the file's")
+            expect(len(optimized.body) == image["optimized_size"], "optimized_size is not the size of the file")
             saved = len(original) - len(optimized.body)
             expect(saved > 0 or (saved == 0 and not smaller), f"{len(original)} → {len(optimized.body)} bytes")
             expect(optimized.headers["content-disposition"].startswith("attachment; filename="), optimized.headers)
@@ -282,12 +294,12 @@ class Smoke:
         return job
 
     def _expect_picture(self, data: bytes, kind: str, original: bytes) -> None:
-        """`data` is a whole picture of that kind with as many pixels as `original`, which may have lain on its side."""
-        header, came = pictures.read_header(data), pictures.read_header(original)
-        expect(header.kind == kind, f"expected {kind}; {header.kind} came")
+        """`data` is a complete picture of that kind with the dimensions of `original`, possibly rotated by 90°."""
+        header, expected = pictures.read_header(data), pictures.read_header(original)
+        expect(header.kind == kind, f"expected {kind}, received {header.kind}")
         sides = {header.width_px, header.height_px}
-        expect(sides == {came.width_px, came.height_px}, f"expected the size of {came}; {header} came")
-        pictures.check_whole(data)
+        expect(sides == {expected.width_px, expected.height_px}, f"expected the size of {expected}, received {header}")
+        pictures.check_complete(data)
 
     def _expect_texts(self, job: Any, languages: list[str]) -> None:
         texts = job["image"]["translations"]
@@ -296,7 +308,7 @@ class Smoke:
             expect(text["seo_filename"] and text["seo_alt_text"] and text["source"] == "vision", text)
 
     def _expect_scene(self, job: Any) -> str:
-        """The English text, after all were found right. A name taken in this project got a number."""
+        """The English text, after checking all languages. A file name that exists in the project ends in a number."""
         self._expect_texts(job, LANGUAGES)
         for text in job["image"]["translations"]:
             name, alt_text = pictures.SCENE_TEXTS[text["language_code"]]
@@ -304,33 +316,33 @@ class Smoke:
         return str(job["image"]["translations"][0]["seo_alt_text"])
 
 
-def _wait(holds: Callable[[], bool], what: str) -> None:
+def _wait(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while not holds():
-        expect(time.monotonic() < deadline, f"waited {WAIT_S} s in vain until {what}")
+    while not condition():
+        expect(time.monotonic() < deadline, f"after {WAIT_S} s it is still not true that {what}")
         time.sleep(0.01)
 
 
-def _wait_for_work(client: Client, job_ids: list[str]) -> None:
-    def in_work() -> bool:
+def _wait_for_running_job(client: Client, job_ids: list[str]) -> None:
+    def running() -> bool:
         states = [client.get(f"/api/v1/jobs/{job_id}").data()["status"] for job_id in job_ids]
         return any(state not in ("pending", "completed", "failed") for state in states)
 
-    _wait(in_work, "a job is in work")
+    _wait(running, "a job is running")
 
 
 def place(words: list[str], folder: Path) -> Program:
-    """The program to test, copied below `folder` where it is a file. Raises `SystemExit` where there is none."""
+    """The program to test; if it is a file, a copy below `folder`. Raises `SystemExit` if there is none."""
     if len(words) > 1:
         return Program((shutil.which(words[0]) or words[0], *words[1:]), Path.cwd())
     binary = Path(words[0])
     if binary.name == words[0]:
         found = shutil.which(words[0])
         if found is None:
-            raise SystemExit(f"expected a command on PATH, to be tested; {words[0]} came")
+            raise SystemExit(f"expected a command on PATH; {words[0]} was not found there")
         return Program((found,), folder)
     if not binary.is_file():
-        raise SystemExit(f"expected a built program, to be tested; {binary} came, and there is no such file")
+        raise SystemExit(f"expected a built program; there is no file {binary}")
     target = folder / "Programm ü"
     if (binary.parent / "_internal").is_dir():
         shutil.copytree(binary.parent, target, symlinks=True)
@@ -341,23 +353,23 @@ def place(words: list[str], folder: Path) -> Program:
 
 
 def namespace_command() -> list[str]:
-    """What runs a command in a network namespace of its own. Raises `SystemExit` where none can be made."""
-    tried = []
-    # of processes, too: whoever kills the test takes along every server that it started
-    alone = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    for command in (alone, [*alone, "--user", "--map-current-user", "--keep-caps"]):
+    """A command prefix that runs in a new network namespace. Raises `SystemExit` if none can be made."""
+    failures = []
+    # in a new PID namespace as well, so that killing the test also kills every server that it started
+    as_root = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    for command in (as_root, [*as_root, "--user", "--map-current-user", "--keep-caps"]):
         try:
             done = subprocess.run([*command, "true"], capture_output=True, text=True, timeout=WAIT_S, check=False)
         except OSError as error:
-            raise SystemExit(f"expected unshare (util-linux), to be without a network: {error.strerror}") from error
+            raise SystemExit(f"install unshare (util-linux), or use --with-network: {error.strerror}") from error
         if done.returncode == 0:
             return command
-        tried.append(done.stderr.strip())
-    raise SystemExit(f"no network namespace can be made here ({'; '.join(tried)}): be root, or give --with-network")
+        failures.append(done.stderr.strip())
+    raise SystemExit(f"can't make a network namespace ({'; '.join(failures)}): run as root, or use --with-network")
 
 
 def raise_loopback() -> None:
-    """Bring up this namespace's loopback, and make sure that there is nothing else. Source: netdevice(7)."""
+    """Bring up this namespace's loopback, and check that no other address can be reached. Source: netdevice(7)."""
     import fcntl
 
     get_flags, set_flags, up = 0x8913, 0x8914, 0x1
@@ -371,43 +383,43 @@ def raise_loopback() -> None:
         try:
             socket.create_connection(("192.0.2.1", 80), timeout=5).close()
         except OSError as error:
-            note(f"another address is told: {error.strerror}")
+            note(f"connecting to another address fails: {error.strerror}")
         else:
             raise AssertionError("a connection to 192.0.2.1 could be opened")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Real work on the built program.")
-    parser.add_argument("--corpus", type=Path, metavar="DIR", help="folder of pictures to be processed as well")
-    parser.add_argument("--with-network", action="store_true", help="don't ask for a network namespace")
+    parser = argparse.ArgumentParser(description="Tests a built program end to end.")
+    parser.add_argument("--corpus", type=Path, metavar="DIR", help="also process the pictures in this folder")
+    parser.add_argument("--with-network", action="store_true", help="run without a network namespace")
     parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("program", nargs="+", metavar="BINARY", help="the program, or after -- a command line")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # leaving blocks ends what they started
-    if asked.in_namespace:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the context managers end their servers
+    if arguments.in_namespace:
         raise_loopback()
-    elif not asked.with_network and sys.platform == "linux":
+    elif not arguments.with_network and sys.platform == "linux":
         again = [sys.executable, __file__, "--in-namespace", *sys.argv[1:]]
         command = [*namespace_command(), *again]
         os.execvp(command[0], command)
     else:
-        print("not checked: that it works without a network")
-    if asked.corpus is not None and not asked.corpus.is_dir():
-        parser.error(f"expected a folder of pictures; {asked.corpus} came")
-    begun = time.monotonic()
+        print("Not checked: that the program works without a network.")
+    if arguments.corpus is not None and not arguments.corpus.is_dir():
+        parser.error(f"expected a folder of pictures; {arguments.corpus} is none")
+    started_at = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as scratch:
-        folder = Path(scratch) / FOREIGN_NAME
+        folder = Path(scratch) / NON_ASCII_NAME
         folder.mkdir()
-        smoke = Smoke(place(asked.program, folder), folder, asked.corpus)
+        smoke = Smoke(place(arguments.program, folder), folder, arguments.corpus)
         try:
             smoke.run()
-        except Exception as error:  # whatever it is, the program's log is wanted with it
+        except Exception as error:  # whatever failed, the server's output helps to find out why
             print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
             if smoke.log.exists():
-                print(f"\nWhat the server wrote:\n{smoke.log.read_text(errors='replace')[-20_000:]}", file=sys.stderr)
+                print(f"\nOutput of the server:\n{smoke.log.read_text(errors='replace')[-20_000:]}", file=sys.stderr)
             return 1
-    print(f"All is well, in {time.monotonic() - begun:.1f} s.")
+    print(f"All checks passed in {time.monotonic() - started_at:.1f} s.")
     return 0
 
 

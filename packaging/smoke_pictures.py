@@ -1,6 +1,6 @@
 """Pictures for the smoke test without any imaging library: a scene drawn by hand as PNG and GIF, and header readers.
 
-The scene is one that the tiny model knows, so that what it writes of it is right or wrong, to the letter.
+The tiny model was trained on such scenes, so that its texts can be compared word for word.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PADDING_BYTES = 20_000
 
 
 class Header(NamedTuple):
-    """What a picture's first bytes tell."""
+    """Format and size of a picture."""
 
     kind: str
     width_px: int
@@ -34,7 +34,7 @@ class Header(NamedTuple):
 
 
 def scene_png() -> bytes:
-    """The scene as an 8-bit RGB PNG, hardly packed."""
+    """The scene as an 8-bit RGB PNG, stored without compression."""
     rows = b"".join(b"\0" + b"".join(bytes(PALETTE[index]) for index in row) for row in _scene_rows())
     head = struct.pack(">IIBBBBB", WIDTH_PX, HEIGHT_PX, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows, 0)), (b"IEND", b""))
@@ -42,7 +42,7 @@ def scene_png() -> bytes:
 
 
 def scene_gif(frames: int = 2) -> bytes:
-    """The scene as a GIF that shows it `frames` times, not packed at all. Source: GIF89a, sections 18 to 27."""
+    """The scene as an uncompressed GIF of `frames` equal frames. Source: GIF89a, sections 18 to 27."""
     palette = b"".join(bytes(colour) for colour in PALETTE)
     pixels = b"".join(_scene_rows())
     image = b"\x2c" + struct.pack("<HHHHB", 0, 0, WIDTH_PX, HEIGHT_PX, 0) + b"\x02" + _gif_blocks(_gif_codes(pixels))
@@ -52,18 +52,18 @@ def scene_gif(frames: int = 2) -> bytes:
 
 
 def padded_webp(webp: bytes) -> bytes:
-    """`webp` with metadata that says nothing and takes room. Source: RFC 9649, sections 2.6 and 2.7."""
+    """`webp` with an EXIF block of padding, so that it can be made smaller. Source: RFC 9649, sections 2.6 and 2.7."""
     header = read_header(webp)
     exif = b"II*\0\x08\0\0\0\0\0\0\0\0\0" + bytes(PADDING_BYTES)
     size = (header.width_px - 1).to_bytes(3, "little") + (header.height_px - 1).to_bytes(3, "little")
     chunks = _riff_chunk(b"VP8X", b"\x08\0\0\0" + size) + webp[12:] + _riff_chunk(b"EXIF", exif)
     if webp[12:16] == b"VP8X":
-        raise ValueError("expected a WebP without extended header, to be given one; one with it came")
+        raise ValueError("expected a WebP without an extended header")
     return b"RIFF" + struct.pack("<I", len(chunks) + 4) + b"WEBP" + chunks
 
 
 def read_header(data: bytes) -> Header:
-    """Kind and size of a JPEG, PNG, GIF, WebP or AVIF. Raises `ValueError` for anything else, or where bytes lack."""
+    """Format and size of a JPEG, PNG, GIF, WebP or AVIF. Raises `ValueError` for any other or truncated data."""
     try:
         if data[:8] == b"\x89PNG\r\n\x1a\n":
             return Header("png", *struct.unpack(">II", data[16:24]))
@@ -77,12 +77,12 @@ def read_header(data: bytes) -> Header:
         if data[:3] == b"\xff\xd8\xff":
             return _jpeg_header(data)
     except (struct.error, IndexError) as error:
-        raise ValueError(f"expected a whole picture; {len(data)} bytes that break off came") from error
-    raise ValueError(f"expected a JPEG, PNG, GIF, WebP or AVIF; {data[:12]!r} came")
+        raise ValueError(f"expected a complete picture, received {len(data)} truncated bytes") from error
+    raise ValueError(f"expected a JPEG, PNG, GIF, WebP or AVIF, received {data[:12]!r}")
 
 
-def check_whole(data: bytes) -> None:
-    """Raise `ValueError` where a PNG's checksums or pixels, or another kind's end, are not as they must be."""
+def check_complete(data: bytes) -> None:
+    """Raises `ValueError` if a PNG's checksums or pixels are wrong, or another format has no proper end."""
     kind = read_header(data).kind
     if kind == "png":
         _check_png(data)
@@ -91,7 +91,7 @@ def check_whole(data: bytes) -> None:
     elif kind == "gif" and data[-1:] != b"\x3b":
         raise ValueError("expected a GIF that ends with its trailer")
     elif kind == "webp" and int.from_bytes(data[4:8], "little") + 8 != len(data):
-        raise ValueError(f"expected a WebP as long as its header says; {len(data)} bytes came")
+        raise ValueError(f"expected a WebP of the length in its header, received {len(data)} bytes")
 
 
 def _scene_rows() -> list[bytes]:
@@ -143,7 +143,7 @@ def _webp_header(data: bytes) -> Header:
 
 
 def _jpeg_header(data: bytes) -> Header:
-    """The size stands in the first start-of-frame segment. Source: ITU-T T.81, B.2.2."""
+    """The size from the first start-of-frame segment. Source: ITU-T T.81, B.2.2."""
     at = 2
     while True:
         while data[at + 1] == 0xFF:

@@ -1,6 +1,6 @@
-"""The program under the smoke test: its commands, its server in a session of its own, and a client of its API.
+"""The program under test: its commands, its server in a separate session, and a client of its API.
 
-Everything is run with an empty environment, and every wait has an end.
+Everything runs with an empty environment, and every wait has a limit.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ JOB_TIMEOUT_S = 300
 ADDRESS = re.compile(r"serves http://([\d.]+):(\d+)/api/v1")
 PAGE = re.compile(r"Page: http://[^/]+(/\S+)")
 UNPACKED = re.compile(r"/\S*/_MEI\w+/")
-"""Where a one-file program unpacks itself."""
+"""The folder that a one-file program unpacks itself to."""
 BOUNDARY = "boundary-of-the-smoke-test"
 WINDOWS = sys.platform == "win32"
 ENVIRONMENT = {"SYSTEMROOT": os.environ.get("SYSTEMROOT", r"C:\Windows")} if WINDOWS else {}
-"""Empty; Windows opens no socket without the one variable."""
+"""Empty, except for the variable without which Windows opens no socket."""
 
 
 class Answer(NamedTuple):
@@ -45,13 +45,13 @@ class Answer(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is tested: the words that start it, and where it runs."""
+    """The program under test: the words that start it, and its working folder."""
 
     words: tuple[str, ...]
     folder: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What a command answers. Raises `AssertionError` where it does not end with 0."""
+        """Run a command and return its output. Raises `AssertionError` if its exit status is not 0."""
         done = subprocess.run(
             [*self.words, *arguments],
             cwd=self.folder,
@@ -63,14 +63,14 @@ class Program(NamedTuple):
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
-        told = f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        if done.returncode != 0 or "Traceback" in told:
-            raise AssertionError(told)
+        report = f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        if done.returncode != 0 or "Traceback" in report:
+            raise AssertionError(report)
         return done
 
 
 class Server:
-    """`serve` on `data` in a process group of its own; what it writes goes to `log`."""
+    """`serve` on the data folder `data` in a separate process group, with its output in `log`."""
 
     def __init__(self, program: Program, data: Path, log: Path, *options: str) -> None:
         self._log, self._begins_at = log, log.stat().st_size if log.exists() else 0
@@ -90,14 +90,14 @@ class Server:
         return self._log.read_bytes()[self._begins_at :].decode("utf-8", "replace")
 
     def wait_ready(self) -> tuple[str, int]:
-        """Host and port, once it answers there with 200."""
+        """Host and port, as soon as `GET /healthz` is answered with 200."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise AssertionError(f"the server ended with {self._process.returncode} at its start")
-            found = ADDRESS.search(self.output())
-            if found:
-                address = found[1], int(found[2])
+                raise AssertionError(f"the server ended with {self._process.returncode} while starting")
+            printed = ADDRESS.search(self.output())
+            if printed:
+                address = printed[1], int(printed[2])
                 with contextlib.suppress(OSError):
                     if Client(address).send("GET", "/healthz").status == 200:
                         self._unpacked = _unpacked_trees(self._process.pid)
@@ -107,23 +107,23 @@ class Server:
 
     def page_link(self) -> str:
         """Path and token that open the local page."""
-        found = PAGE.search(self.output())
-        if found is None:
-            raise AssertionError("the server told no link to its page")
-        return found[1]
+        printed = PAGE.search(self.output())
+        if printed is None:
+            raise AssertionError("the server printed no link to its page")
+        return printed[1]
 
     def stop(self, *, quietly: bool = True) -> None:
         """An orderly end. Raises `AssertionError` where it is none; cutting off an upload is logged as an error."""
         if WINDOWS:
-            self.kill()  # there is no signal that asks a process without a console to end
+            self.kill()  # Windows has no signal that stops a process without a console
             return
         self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(STOP_TIMEOUT_S)
         if code != 0 or (quietly and "Traceback" in self.output()):
-            raise AssertionError(f"the server was asked to stop and ended with {code}")
+            raise AssertionError(f"after SIGTERM the server ended with {code}")
 
     def kill(self) -> None:
-        """End it with all its processes and without a chance to tidy up."""
+        """Kill the server and all its processes at once."""
         if WINDOWS:
             with_children = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
             subprocess.run(with_children, check=False, capture_output=True, timeout=STOP_TIMEOUT_S)
@@ -132,12 +132,12 @@ class Server:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(STOP_TIMEOUT_S)
         for tree in self._unpacked:
-            shutil.rmtree(tree, ignore_errors=True)  # a killed one-file program can't do it
+            shutil.rmtree(tree, ignore_errors=True)  # a killed one-file program can't delete it
 
 
 @contextlib.contextmanager
 def serving(program: Program, data: Path, log: Path, *options: str) -> Iterator[Server]:
-    """A started server that is gone after the block, in order or not."""
+    """A started server, killed after the block if it is still running."""
     server = Server(program, data, log, *options)
     try:
         yield server
@@ -146,7 +146,7 @@ def serving(program: Program, data: Path, log: Path, *options: str) -> Iterator[
 
 
 def _unpacked_trees(group: int) -> set[Path]:
-    """The folders that processes of `group` unpacked themselves to; empty where the system has no /proc."""
+    """The folders that the group's processes unpacked themselves to; empty on systems without /proc."""
     trees = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
@@ -156,7 +156,7 @@ def _unpacked_trees(group: int) -> set[Path]:
 
 
 class Client:
-    """One API key at one address."""
+    """A client of the API at one address, with one key."""
 
     def __init__(self, address: tuple[str, int], key: str = "") -> None:
         self.address, self._headers = address, {"X-API-Key": key} if key else {}
@@ -172,10 +172,10 @@ class Client:
             connection.close()
 
     def get(self, path: str) -> Answer:
-        """Raises `AssertionError` for any answer but 200."""
+        """Raises `AssertionError` for any status but 200."""
         answer = self.send("GET", path)
         if answer.status != 200:
-            raise AssertionError(f"GET {path} is answered with {answer.status}: {answer.body[:500]!r}")
+            raise AssertionError(f"GET {path}: expected 200, received {answer.status}: {answer.body[:500]!r}")
         return answer
 
     def upload(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> Answer:
@@ -184,19 +184,19 @@ class Client:
         return self.send("POST", f"/api/v1/images/{operation}", body, Content_Type=kind)
 
     def dispatch(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> str:
-        """The job's id. Raises `AssertionError` for any answer but 202."""
+        """The job's id. Raises `AssertionError` for any status but 202."""
         answer = self.upload(operation, name, picture, **fields)
         if answer.status != 202:
-            raise AssertionError(f"{operation} of {name} is answered with {answer.status}: {answer.body[:500]!r}")
+            raise AssertionError(f"{operation} {name}: expected 202, received {answer.status}: {answer.body[:500]!r}")
         return str(answer.data()["job_id"])
 
     def final(self, job_id: str) -> Any:
-        """The job once it is completed or failed."""
+        """The job, as soon as it is completed or failed."""
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while time.monotonic() < deadline:
             answer = self.send("GET", f"/api/v1/jobs/{job_id}", Prefer="wait=60")
             if answer.status != 200:
-                raise AssertionError(f"job {job_id} is answered with {answer.status}: {answer.body[:500]!r}")
+                raise AssertionError(f"job {job_id}: expected 200, received {answer.status}: {answer.body[:500]!r}")
             job = answer.data()
             if job["status"] in ("completed", "failed"):
                 return job
@@ -204,7 +204,7 @@ class Client:
 
     @contextlib.contextmanager
     def half_an_upload(self, name: str, picture: bytes) -> Iterator[None]:
-        """A connection on which half of an upload was sent and nothing follows."""
+        """A connection on which half of an upload has been sent."""
         body = form(name, picture, {})
         lines = [
             "POST /api/v1/images/process HTTP/1.1",

@@ -1,8 +1,8 @@
 """Makes the Debian package of a one-folder build: `python packaging/debian/build.py [--dist DIR] [--out DIR]`.
 
-The program lies in /opt/imgproc-local, the command in /usr/bin, and what systems look for below /usr. The same build
-gives the same package: times come from the commit or SOURCE_DATE_EPOCH, everything is root's. Needs dpkg-deb, pyvips
-for the icons, and bash for its completion.
+The program is installed in /opt/imgproc-local, a link in /usr/bin, and the accompanying files below /usr. The same
+build gives the same package: times are those of the commit or SOURCE_DATE_EPOCH, and all files belong to root. Needs
+dpkg-deb, pyvips for the icons, and bash for its completion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "linux"))
-import share as files  # noqa: E402 - a script beside another, in no package
+import share as files  # noqa: E402 - a script in another folder, in no package
 
 NAME = files.NAME
 INSTALLED = f"/opt/{NAME}"
@@ -31,17 +31,23 @@ TOOL_TIMEOUT_S = 600
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the Debian package of a one-folder build.")
-    parser.add_argument("--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="what freeze.py made")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the package goes  [the same]")
-    parser.add_argument("--maintainer", default=MAINTAINER, metavar="NAME <ADDRESS>", help="who hands the package out")
-    parser.add_argument("--version", help="instead of the program's own, to try upgrades")
-    asked = parser.parse_args()
-    print(build(asked.dist.resolve(), (asked.out or asked.dist).resolve(), asked.maintainer, asked.version))
+    parser.add_argument(
+        "--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the package, created if needed  [the same]")
+    parser.add_argument(
+        "--maintainer", default=MAINTAINER, metavar="NAME <ADDRESS>", help="who distributes the package"
+    )
+    parser.add_argument("--version", help="version to use instead of the program's, to test upgrades")
+    arguments = parser.parse_args()
+    out = arguments.out or arguments.dist
+    print(build(arguments.dist.resolve(), out, arguments.maintainer, arguments.version))
 
 
 def build(dist: Path, out: Path, maintainer: str, version: str | None = None) -> Path:
-    """The package's path."""
+    """Make the package in the folder `out` and return its path. Raises `SystemExit`."""
     version = version or files.version(dist)
+    out = files.output_folder(out)
     architecture = _run("dpkg", "--print-architecture").strip()
     with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
         tree = Path(scratch) / "tree"
@@ -51,13 +57,13 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
             shutil.copy(HERE / script, tree / "DEBIAN" / script)
         (tree / "DEBIAN" / "md5sums").write_text(_sums(tree), encoding="utf-8")
         (tree / "DEBIAN" / "control").write_text(_control(tree, maintainer, version, architecture), encoding="utf-8")
-        files.even_out(tree)
+        files.normalize(tree)
         for script in SCRIPTS:
             (tree / "DEBIAN" / script).chmod(0o755)
         package = out / f"{NAME}_{version}_{architecture}.deb"
-        whole = package.with_suffix(".part")
-        _run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(whole))
-        whole.replace(package)
+        part = package.with_suffix(".part")
+        _run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(part))
+        part.replace(package)
     return package
 
 
@@ -67,14 +73,14 @@ def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
     (tree / "usr/bin").mkdir(parents=True)
     (tree / "usr/bin" / NAME).symlink_to(f"{INSTALLED}/{NAME}")
     files.write_share(share, dist)
-    # Debian tells every package's licence in one place and in one form
+    # Debian has one place and one format for the licence of every package
     (documents / "LICENSE").unlink()
     shutil.copy(HERE / "copyright", documents / "copyright")
     changelog = (
-        f"{NAME} ({version}) stable; urgency=medium\n\n  * What changes is told in CHANGELOG.md.\n\n"
+        f"{NAME} ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
         f" -- {maintainer}  {format_datetime(files.build_time())}\n"
     )
-    (documents / "changelog.gz").write_bytes(files.packed(changelog))
+    (documents / "changelog.gz").write_bytes(files.gzipped(changelog))
     units, overrides = tree / "usr/lib/systemd/user", share / "lintian/overrides"
     units.mkdir(parents=True)
     (units / f"{NAME}.service").write_text(files.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
@@ -108,14 +114,14 @@ def _control(tree: Path, maintainer: str, version: str, architecture: str) -> st
 
 
 def _needed_glibc(tree: Path) -> str:
-    """The highest version of glibc whose symbols a shipped object names."""
-    found = {(0, 0)}
+    """The highest glibc version whose symbols an object of the package needs."""
+    versions = {(0, 0)}
     for path in (tree / INSTALLED[1:]).rglob("*"):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
             if content.startswith(b"\x7fELF"):
-                found |= {(int(major), int(minor)) for major, minor in GLIBC.findall(content)}
-    return "{}.{}".format(*max(found))
+                versions |= {(int(major), int(minor)) for major, minor in GLIBC.findall(content)}
+    return "{}.{}".format(*max(versions))
 
 
 def _sums(tree: Path) -> str:

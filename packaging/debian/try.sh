@@ -1,8 +1,8 @@
 #!/bin/sh
-# Tries packages through their whole life, as root:  packaging/debian/try.sh OLD.deb NEW.deb
+# Installs, upgrades, removes and purges packages, as root:  packaging/debian/try.sh OLD.deb NEW.deb
 #
-# Everything happens on a copy of this system that is gone afterwards: a layer over its root that only this script's own
-# processes see. Shows what systemd says of the unit; the first step that does not hold ends it.
+# Everything happens in a copy of this system that is deleted afterwards: an overlay over its root that only the processes
+# of this script see. Prints what systemd reports about the unit. The first failed step ends the script.
 set -eu
 
 fail() {
@@ -11,8 +11,8 @@ fail() {
 }
 
 if [ "${1:-}" != --inside ]; then
-    [ $# -eq 2 ] || fail "expected two packages, an older and a newer; $# arguments came"
-    [ "$(id -u)" = 0 ] || fail "expected to be root, to install packages"
+    [ $# -eq 2 ] || fail "expected two packages, an older and a newer; received $# arguments"
+    [ "$(id -u)" = 0 ] || fail "run this as root: it installs packages"
     old=$(readlink -f "$1") new=$(readlink -f "$2") root=$(readlink -f "$(dirname "$0")/../..")
     exec unshare --mount --pid --fork --kill-child sh "$root/packaging/debian/try.sh" --inside "$old" "$new" "$root"
 fi
@@ -44,20 +44,20 @@ stop_service() {
         test -e "/proc/$(cat /tmp/serve.pid)" || return 0
         sleep 1
     done
-    fail "the service does not stop"
+    fail "the service does not stop within 10 seconds"
 }
 data=/home/tester/.local/share/imgproc-local
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 cd /
 useradd --create-home --shell /bin/sh tester
 
-step "the older package is installed"
+step "install the older package"
 dpkg --install /try/old.deb
 imgproc-local --version
 as_user imgproc-local keys create --name before --json >/try/key.json
 as_user imgproc-local models import /try/project/models/tiny/tiny-text.gguf /try/project/models/tiny/tiny-mmproj.gguf --name tiny
 
-step "a service of a user, with a job"
+step "run the service as a user, with one job"
 as_user sh -c 'imgproc-local serve --no-browser --port 8499 >/tmp/serve.log 2>&1 & echo $! >/tmp/serve.pid'
 key=$(sed -n 's/.*"key": "\(.*\)".*/\1/p' /try/key.json)
 ask() { curl --silent --show-error --fail --max-time 90 -H "X-API-Key: $key" "$@"; }
@@ -68,7 +68,7 @@ ask -H 'Prefer: wait=60' -F image=@/try/project/tests/sample/IMG_4711.jpg -F lan
 ask http://127.0.0.1:8499/api/v1/jobs >/try/jobs-before.json
 stop_service
 
-step "the newer package over it; keys, jobs and the model are still there"
+step "upgrade to the newer package; keys, jobs and the model are still there"
 dpkg --install /try/new.deb
 dpkg --verify imgproc-local
 as_user sh -c 'imgproc-local serve --no-browser --port 8499 >/tmp/serve.log 2>&1 & echo $! >/tmp/serve.pid'
@@ -80,14 +80,14 @@ as_user imgproc-local models list --json | grep -q '"in_use": true'
 stop_service
 as_user imgproc-local doctor
 
-step "the unit"
+step "verify the unit"
 mkdir -p /run/user/0
 export XDG_RUNTIME_DIR=/run/user/0
 systemd-analyze --user verify --man=no /usr/lib/systemd/user/imgproc-local.service
 systemd-analyze --user security --offline=yes --no-pager /usr/lib/systemd/user/imgproc-local.service |
     grep -E '✓|Overall'
 
-step "desktop entry, manual page, completion"
+step "verify desktop entry, manual page and completion"
 if command -v desktop-file-validate >/dev/null; then desktop-file-validate /usr/share/applications/imgproc-local.desktop; fi
 if command -v appstreamcli >/dev/null; then
     appstreamcli validate --no-net /usr/share/metainfo/local.imgproc.ImgprocLocal.metainfo.xml
@@ -95,30 +95,30 @@ fi
 test "$(zcat /usr/share/man/man1/imgproc-local.1.gz | head -1 | cut -c1-4)" = ".TH "
 bash -c '. /usr/share/bash-completion/completions/imgproc-local; complete -p imgproc-local'
 
-step "real work on the installed command"
+step "smoke test of the installed command"
 python3 /try/project/packaging/smoke.py imgproc-local
 
-step "removed: the program is gone, the data stays"
+step "remove: the program is deleted, the data is not"
 dpkg --remove imgproc-local
-test ! -e /opt/imgproc-local && test ! -e /usr/bin/imgproc-local || fail "parts of the program are left"
-test -e "$data/imgproc.db" || fail "the data is gone"
+test ! -e /opt/imgproc-local && test ! -e /usr/bin/imgproc-local || fail "parts of the program are left behind"
+test -e "$data/imgproc.db" || fail "the data was deleted"
 
-step "installed again and purged: told whose data stays"
+step "install again and purge: the users with data are listed"
 dpkg --install /try/new.deb >/dev/null
 dpkg --purge imgproc-local
-test -e "$data/imgproc.db" || fail "the data is gone"
+test -e "$data/imgproc.db" || fail "the data was deleted"
 left=$(find /etc /opt /usr /var -xdev -name '*imgproc-local*' -print)
-test -z "$left" || fail "left over: $left"
+test -z "$left" || fail "left behind: $left"
 
-step "purged with consent: the data is gone, what lies elsewhere is not"
+step "purge with consent: the data is deleted, linked folders are not"
 dpkg --install /try/new.deb >/dev/null
 as_user mkdir -p /home/tester/pictures /home/tester/.config
 as_user ln -s /home/tester/pictures /home/tester/.config/imgproc-local
 IMGPROC_PURGE_DATA=yes dpkg --purge imgproc-local
-test ! -e "$data" || fail "the data is left"
+test ! -e "$data" || fail "the data was not deleted"
 test -d /home/tester/pictures && test -L /home/tester/.config/imgproc-local || fail "a link was followed"
 STEPS
 status=0
 chroot "$layer/root" sh /try/steps.sh || status=$?
 [ "$status" = 0 ] || fail "a step ended with $status"
-printf '\nAll is well.\n'
+printf '\nAll steps passed.\n'

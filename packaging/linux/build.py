@@ -1,6 +1,6 @@
 """Makes the archive for any Linux of a one-folder build: `python packaging/linux/build.py [--dist DIR] [--out DIR]`.
 
-It unpacks to one folder with `install.sh` in it. The same build gives the same archive.
+The archive holds one folder with `install.sh` in it. The same build gives the same archive.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ NAME = files.NAME
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the archive for any Linux of a one-folder build.")
-    parser.add_argument("--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="what freeze.py made")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the archive goes  [the same]")
-    asked = parser.parse_args()
-    print(build(asked.dist.resolve(), (asked.out or asked.dist).resolve()))
+    parser.add_argument(
+        "--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the archive, created if needed  [the same]")
+    arguments = parser.parse_args()
+    print(build(arguments.dist.resolve(), arguments.out or arguments.dist))
 
 
 def build(dist: Path, out: Path) -> Path:
-    """The archive's path."""
+    """Make the archive in the folder `out` and return its path. Raises `SystemExit`."""
     folder = f"{NAME}-{files.version(dist)}-linux-{platform.machine()}"
+    out = files.output_folder(out)
     with tempfile.TemporaryDirectory(prefix="archive-") as scratch:
         tree = Path(scratch) / folder
         shutil.copytree(files.program(dist).parent, tree / NAME, symlinks=True)
@@ -39,16 +42,16 @@ def build(dist: Path, out: Path) -> Path:
         for name in ("install.sh", f"{NAME}.service"):
             shutil.copy(files.HERE / name, tree / name)
         (tree / "SHA256SUMS").write_text(_sums(tree), encoding="utf-8")
-        files.even_out(tree)
+        files.normalize(tree)
         archive = out / f"{folder}.tar.gz"
-        whole = archive.with_suffix(".part")
-        _pack(tree, whole)
-        whole.replace(archive)
+        part = archive.with_suffix(".part")
+        _pack(tree, part)
+        part.replace(archive)
     return archive
 
 
 def _sums(tree: Path) -> str:
-    """Of every file but the sums themselves, as `sha256sum -c` reads them."""
+    """Checksums of every file, as `sha256sum -c` reads them."""
     lines = []
     for path in sorted(tree.rglob("*")):
         if path.is_file() and not path.is_symlink():

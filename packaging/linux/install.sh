@@ -1,11 +1,11 @@
 #!/bin/sh
-# Installs imgproc-local on any Linux, from the folder that its archive was unpacked to. No network is needed.
+# Installs imgproc-local on any Linux, from the unpacked archive. No network is needed.
 #
 #   ./install.sh                     for this user, below ~/.local
 #   ./install.sh --prefix /opt       for all users, as root: /opt/bin, /opt/lib and /opt/share
-#   ./install.sh --uninstall         takes away what it installed (with the same --prefix); data stays
+#   ./install.sh --uninstall         removes what it installed (with the same --prefix); data stays
 #
-# An installed version is replaced at once or not at all; a running service of this user is restarted.
+# An installed version is replaced completely or not at all; a running service of this user is restarted.
 set -eu
 
 name=imgproc-local
@@ -26,8 +26,8 @@ service_runs() {
     command -v systemctl >/dev/null 2>&1 && systemctl --user --quiet is-active "$unit" 2>/dev/null
 }
 
-# Deletes the files that the list names, and the folders that are empty then.
-take_away() {
+# Deletes the files that the list $1 names, and the folders that are empty afterwards.
+remove_files() {
     while IFS= read -r file; do
         rm -f "$prefix/$file"
         folder=$(dirname "$prefix/$file")
@@ -37,7 +37,7 @@ take_away() {
     done <"$1"
 }
 
-# Writes file $3 to $4 with $2 in the place of $1 where a line begins with that, or ends in it as a value.
+# Writes file $3 to $4, with $2 in place of $1 at the start of a line or after ExecStart=.
 fill_in() {
     new=$(printf '%s' "$2" | sed 's/[\\&#]/\\&/g')
     sed "/^Try/d; s#^\(ExecStart=\)\{0,1\}$1#\1$new#" "$3" >"$4.new"
@@ -47,16 +47,16 @@ fill_in() {
 install_all() {
     here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
     for part in "$name/$name" SHA256SUMS share "$unit"; do
-        [ -e "$here/$part" ] || fail "expected $part beside this script, as it comes in the archive; it is not there"
+        [ -e "$here/$part" ] || fail "expected $part beside this script, as in the archive; it is missing"
     done
-    command -v sha256sum >/dev/null 2>&1 || fail "expected sha256sum, to see whether the archive is whole; there is none"
+    command -v sha256sum >/dev/null 2>&1 || fail "install sha256sum (coreutils); it checks that the archive is complete"
     (cd "$here" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "the archive is damaged; nothing was installed"
 
-    mkdir -p "$lib" "$prefix/bin" || fail "expected a prefix that can be written; $prefix can't (--prefix names another)"
+    mkdir -p "$lib" "$prefix/bin" || fail "expected a prefix that can be written to; $prefix can't (--prefix names another)"
     if [ -e "$prefix/bin/$name" ] && [ ! -L "$prefix/bin/$name" ]; then
         fail "expected no $prefix/bin/$name, or a link; another program's file is there. Remove it, or use --prefix"
     fi
-    # a complete copy first: until the two renames below, what is installed stays as it is
+    # copy completely first: until the two renames below, the installed version is unchanged
     rm -rf "$lib/$name.new" "$lib/$name.old"
     cp -R "$here/$name" "$lib/$name.new"
     "$lib/$name.new/$name" --version >/dev/null || fail "the program does not run here; nothing was installed"
@@ -71,15 +71,15 @@ install_all() {
     echo "share/systemd/user/$unit" >>"$list.new"
     echo "bin/$name" >>"$list.new"
     if [ -e "$list" ]; then
-        # what an older version had and this one has not
+        # files of the older version that this one does not have
         sort "$list.new" -o "$list.new"
         sort "$list" | comm -23 - "$list.new" >"$list.gone"
-        take_away "$list.gone"
+        remove_files "$list.gone"
         rm "$list.gone"
     fi
     mkdir -p "$prefix/share/systemd/user"
     cp -R "$here/share/." "$prefix/share/"
-    # in paths, % has a meaning to systemd and to the desktop
+    # % in paths has a special meaning in units and desktop entries
     path=$(printf '%s' "$lib/$name/$name" | sed 's/%/%%/g')
     fill_in '"@PROGRAM@"' "\"$path\"" "$here/$unit" "$prefix/share/systemd/user/$unit"
     path=$(printf '%s' "$prefix/bin/$name" | sed 's/%/%%/g')
@@ -105,18 +105,18 @@ install_all() {
 uninstall() {
     [ -e "$list" ] || fail "expected an installation in $prefix; there is none (--prefix names another)"
     if service_runs; then
-        systemctl --user stop "$unit" || fail "the running service can't be stopped; nothing was taken away"
+        systemctl --user stop "$unit" || fail "the running service can't be stopped; nothing was removed"
     fi
-    # only what this script linked: the link may be another installation's by now
+    # the link may belong to another installation by now
     if [ "$(readlink "$prefix/bin/$name" || true)" != "$lib/$name/$name" ]; then
         grep -v "^bin/" "$list" >"$list.new" || true
         mv "$list.new" "$list"
     fi
     mv "$list" "$lib/$name/.installed"
-    take_away "$lib/$name/.installed"
+    remove_files "$lib/$name/.installed"
     rm -rf "${lib:?}/$name"
     rmdir "$lib" "$prefix/lib" 2>/dev/null || true
-    echo "imgproc-local is gone from $prefix. Keys, pictures, models and settings stay: the data folder"
+    echo "imgproc-local was removed from $prefix. Keys, pictures, models and settings stay: the data folder"
     echo "is ~/.local/share/$name unless set otherwise, the settings are in ~/.config/$name."
 }
 
@@ -133,16 +133,16 @@ while [ $# -gt 0 ]; do
         usage
         exit 0
         ;;
-    *) fail "expected --prefix DIR, --uninstall or --help; $1 came" ;;
+    *) fail "expected --prefix DIR, --uninstall or --help; received $1" ;;
     esac
     shift
 done
 case $prefix in
 *[\"\\\`\'\$]* | *'
-'*) fail "expected a folder without quotes, backslashes, dollar signs and line ends, which systemd refuses; $prefix came" ;;
+'*) fail "expected a folder without quotes, backslashes, dollar signs and line ends, which systemd refuses; received $prefix" ;;
 /*) ;;
 '') fail "expected HOME, or a folder after --prefix" ;;
-*) fail "expected a folder that begins with /, for --prefix; $prefix came" ;;
+*) fail "expected a folder that begins with / after --prefix; received $prefix" ;;
 esac
 lib=$prefix/lib/$name
 list=$lib/installed.txt

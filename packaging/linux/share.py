@@ -1,7 +1,7 @@
-"""What a Linux system wants beside the program: unit, desktop entry, icons, manual page, completions, documents.
+"""Writes the files that accompany the program on Linux: desktop entry, icons, manual page, completions, documents.
 
-The Debian package and the archive put the same files below `share/`. Everything comes from this folder or from the
-program itself, which is run for its help; `dist` is a folder that build/freeze.py wrote into.
+The Debian package and the archive put the same files below `share/`. They come from this folder, from the repository's
+documents, or from the program itself, which is run for its help texts. `dist` is the folder that build/freeze.py wrote.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ import icons  # noqa: E402 - a script of the folder above, in no package
 
 ROOT = HERE.parents[1]
 NAME = "imgproc-local"
+DOCUMENTS = (
+    *("README.md", "CHANGELOG.md", "LICENSE", "tests/sample/before-after.jpg", "packaging/README.md"),
+    *("imgproc_local/README.md", "imgproc_local/api/README.md", "imgproc_local/vision/README.md"),
+)
+"""Copied below the documents with their paths, so that links between them work."""
 APPSTREAM_NAME = "local.imgproc.ImgprocLocal.metainfo.xml"
 ICON_SIZES_PX = (48, 64, 128, 256, 512)
 RUN_TIMEOUT_S = 60
@@ -31,46 +36,60 @@ COMPLETIONS = {
 }
 
 
+def output_folder(folder: Path) -> Path:
+    """The folder for the result, created if it does not exist. Raises `SystemExit`, if it can't be written to."""
+    folder = folder.resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SystemExit(f"expected a folder for --out; {folder} can't be created: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise SystemExit(f"expected a folder for --out that can be written to; {folder} can't")
+    return folder
+
+
 def program(dist: Path) -> Path:
-    """The one-folder program in `dist`. Raises `SystemExit` where there is none."""
-    found = dist / NAME / NAME
-    if not found.is_file():
-        raise SystemExit(f"expected {found}, as `python build/freeze.py --out {dist}` makes it; there is no such file")
-    return found
+    """The one-folder program in `dist`. Raises `SystemExit`, if there is none."""
+    binary = dist / NAME / NAME
+    if not binary.is_file():
+        raise SystemExit(f"there is no {binary}; `python build/freeze.py --out {dist}` makes it")
+    return binary
 
 
 def version(dist: Path) -> str:
-    """What the program says its version is."""
-    return _told(program(dist), "--version").split()[-1]
+    """The version that the program prints."""
+    return _output(program(dist), "--version").split()[-1]
 
 
 def build_time() -> datetime:
-    """SOURCE_DATE_EPOCH, or else when the commit was made. Raises `SystemExit` where neither is known."""
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not told:
-        asked = ["git", "log", "-1", "--format=%ct"]
-        told = subprocess.run(
-            asked, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
+    """SOURCE_DATE_EPOCH, or the commit's time. Raises `SystemExit`, if neither is known."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not seconds:
+        command = ["git", "log", "-1", "--format=%ct"]
+        seconds = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=RUN_TIMEOUT_S
         ).stdout.strip()
-    if not told.isdigit():
-        raise SystemExit("expected a git work tree, or SOURCE_DATE_EPOCH in seconds since 1970, to date the package")
-    return datetime.fromtimestamp(int(told), UTC)
+    if not seconds.isdigit():
+        raise SystemExit(
+            "set SOURCE_DATE_EPOCH in seconds since 1970, or build in a git work tree, to date the package"
+        )
+    return datetime.fromtimestamp(int(seconds), UTC)
 
 
 def unit(path: str) -> str:
-    """The user unit for the program at `path`."""
+    """The systemd user unit for the program at `path`."""
     return (HERE / f"{NAME}.service").read_text(encoding="utf-8").replace("@PROGRAM@", path)
 
 
 def write_share(share: Path, dist: Path) -> None:
-    """Write everything but the unit below `share`."""
+    """Write all files except the unit below `share`."""
     files = {f"applications/{NAME}.desktop": (HERE / f"{NAME}.desktop").read_bytes()}
     metainfo = (HERE / APPSTREAM_NAME).read_text(encoding="utf-8")
     metainfo = metainfo.replace("@VERSION@", version(dist)).replace("@DATE@", f"{build_time():%Y-%m-%d}")
     files[f"metainfo/{APPSTREAM_NAME}"] = metainfo.encode()
     files |= _icons() | _completions(program(dist))
-    files[f"man/man1/{NAME}.1.gz"] = packed(manual_page(program(dist), version(dist)))
-    for name in ("README.md", "CHANGELOG.md", "LICENSE"):
+    files[f"man/man1/{NAME}.1.gz"] = gzipped(manual_page(program(dist), version(dist)))
+    for name in DOCUMENTS:
         files[f"doc/{NAME}/{name}"] = (ROOT / name).read_bytes()
     files[f"doc/{NAME}/{NAME}.cdx.json"] = (dist / f"{NAME}.cdx.json").read_bytes()
     for name, content in files.items():
@@ -79,23 +98,23 @@ def write_share(share: Path, dist: Path) -> None:
     shutil.copytree(dist / f"{NAME}-licences", share / "doc" / NAME / "licences")
 
 
-def packed(text: str) -> bytes:
-    """gzip without a time or a name in it."""
+def gzipped(text: str) -> bytes:
+    """The text as gzip, without a time or a name in it."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
-def even_out(tree: Path) -> None:
-    """Give everything below `tree` the same rights and times wherever it is built."""
+def normalize(tree: Path) -> None:
+    """Give everything below `tree` the same permissions and times, wherever it is built."""
     moment = build_time().timestamp()
     for path in (tree, *sorted(tree.rglob("*"))):
         if not path.is_symlink():
-            started = path.stat().st_mode & 0o100 and ".so" not in path.suffixes  # libraries are loaded
-            path.chmod(0o755 if path.is_dir() or started else 0o644)
+            executable = path.stat().st_mode & 0o100 and ".so" not in path.suffixes  # libraries need no execute bit
+            path.chmod(0o755 if path.is_dir() or executable else 0o644)
         os.utime(path, (moment, moment), follow_symlinks=False)
 
 
 def manual_page(binary: Path, release: str) -> str:
-    """The help of the program and of all its commands as a manual page. Source: man(7)."""
+    """A manual page of the help texts of the program and all its commands. Source: man(7)."""
     helps = _helps(binary, ())
     summary = helps[()].split("\n\n")[1].strip()
     lines = [
@@ -125,12 +144,12 @@ def manual_page(binary: Path, release: str) -> str:
 
 
 def _helps(binary: Path, words: tuple[str, ...]) -> dict[tuple[str, ...], str]:
-    text = _told(binary, *words, "--help")
+    text = _output(binary, *words, "--help")
     _, _, commands = text.partition("\nCommands:\n")
-    found = {words: text}
+    helps = {words: text}
     for name in re.findall(r"^  ([a-z-]+)(?:  |$)", commands, re.MULTILINE):
-        found |= _helps(binary, (*words, name))
-    return found
+        helps |= _helps(binary, (*words, name))
+    return helps
 
 
 def _roff(text: str) -> str:
@@ -140,20 +159,20 @@ def _roff(text: str) -> str:
 
 def _completions(binary: Path) -> dict[str, bytes]:
     variable = f"_{NAME.replace('-', '_').upper()}_COMPLETE"
-    return {path: _told(binary, **{variable: f"{shell}_source"}).encode() for shell, path in COMPLETIONS.items()}
+    return {path: _output(binary, **{variable: f"{shell}_source"}).encode() for shell, path in COMPLETIONS.items()}
 
 
 def _icons() -> dict[str, bytes]:
     apps = "icons/hicolor/{}/apps/" + NAME
-    drawn = {apps.format("scalable") + ".svg": icons.DRAWING.read_bytes()}
-    return drawn | {apps.format(f"{size}x{size}") + ".png": icons.png(size) for size in ICON_SIZES_PX}
+    drawing = {apps.format("scalable") + ".svg": icons.DRAWING.read_bytes()}
+    return drawing | {apps.format(f"{size}x{size}") + ".png": icons.png(size) for size in ICON_SIZES_PX}
 
 
-def _told(binary: Path, *arguments: str, **environment: str) -> str:
-    """What the program prints, in surroundings that are the same everywhere."""
-    surroundings = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"} | environment
+def _output(binary: Path, *arguments: str, **environment: str) -> str:
+    """What the program prints, in an environment that is the same everywhere."""
+    whole_environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"} | environment
     done = subprocess.run(
-        [binary.resolve(), *arguments], env=surroundings, capture_output=True, check=False, timeout=RUN_TIMEOUT_S
+        [binary.resolve(), *arguments], env=whole_environment, capture_output=True, check=False, timeout=RUN_TIMEOUT_S
     )
     if done.returncode != 0 or not done.stdout:
         raise SystemExit(f"{binary} {' '.join(arguments)} ended with {done.returncode}: {done.stderr.decode()}")

@@ -1,16 +1,20 @@
 #!/bin/sh
 # Makes imgproc-local.app and a disk image of a one-folder build, on macOS:  packaging/macos/bundle.sh DIST
 #
-# DIST is what build/freeze.py wrote into, and where the results go. Needs `python3` with pyvips, for the icon.
-#   SIGN_IDENTITY    signs with this identity of the keychain; without it the signature is ad hoc, for this machine only
-#   NOTARY_PROFILE   has Apple notarise the image with what `xcrun notarytool store-credentials` saved under this name
+# DIST is the folder that build/freeze.py wrote; the results are written there too. Needs `python3` with pyvips for the icon.
+#   SIGN_IDENTITY    keychain identity to sign with; without it the signature is ad hoc, for this machine only
+#   NOTARY_PROFILE   profile of `xcrun notarytool store-credentials` with which Apple notarises the image
 set -eu
 
 [ $# -eq 1 ] || {
-    echo "bundle.sh: expected the folder that build/freeze.py wrote into; $# arguments came" >&2
+    echo "bundle.sh: expected one argument, the folder that build/freeze.py wrote; received $#" >&2
     exit 1
 }
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+[ -x "$1/imgproc-local/imgproc-local" ] || {
+    echo "bundle.sh: there is no $1/imgproc-local/imgproc-local; run python build/freeze.py --out $1 first" >&2
+    exit 1
+}
 dist=$(CDPATH='' cd -- "$1" && pwd)
 version=$("$dist/imgproc-local/imgproc-local" --version | sed 's/.* //')
 app=$dist/imgproc-local.app
@@ -29,7 +33,7 @@ python3 "$here/../icons.py" "$dist/image"
 mv "$dist/image/imgproc-local.icns" "$app/Contents/Resources/"
 rm -rf "$dist/image"
 
-# from the inside out: every object, the program, then the bundle
+# sign from the inside out: every object, the program, then the bundle
 identity=${SIGN_IDENTITY:--}
 sign() {
     if [ "$identity" = - ]; then
@@ -43,7 +47,7 @@ find "$app/Contents/Resources/imgproc-local/_internal" -type f | while read -r f
     Mach-O*) sign "$file" ;;
     esac
 done
-# libffi makes its callbacks at run time, which the hardened runtime refuses otherwise
+# libffi creates its callbacks at run time, which the hardened runtime refuses without these entitlements
 sign --entitlements "$here/entitlements.plist" "$app/Contents/Resources/imgproc-local/imgproc-local"
 sign "$app"
 codesign --verify --deep --strict "$app"

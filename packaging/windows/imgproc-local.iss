@@ -1,7 +1,7 @@
 ; The installer for Windows, by Inno Setup 6:
 ;     iscc /DVersion=0.1.0 /DDist=..\..\dist packaging\windows\imgproc-local.iss
-; Dist is what build\freeze.py wrote into; icons.py has put imgproc-local.ico there. It installs for one user, without an
-; administrator, or for all with /ALLUSERS. With a signing tool set up as "sign" (Tools, Configure Sign Tools), add
+; Dist is the folder that build\freeze.py wrote; icons.py has put imgproc-local.ico there. Installs for one user, without
+; an administrator, or for all users with /ALLUSERS. With a signing tool set up as "sign" (Tools, Configure Sign Tools), add
 ; /DSign=1. The data in %LOCALAPPDATA%\imgproc-local is never touched.
 
 #ifndef Version
@@ -57,7 +57,7 @@ Name: "login"; Description: "{cm:AtLogin}"; Flags: unchecked
 Name: "path"; Description: "{cm:OnPath}"
 
 [InstallDelete]
-; parts of an older version that this one has not
+; parts of an older version
 Type: filesandordirs; Name: "{app}\_internal"
 
 [Files]
@@ -68,7 +68,7 @@ Source: "{#Dist}\imgproc-local.ico"; DestDir: "{app}"; Flags: ignoreversion
 Source: "..\..\README.md"; DestDir: "{app}"; Flags: ignoreversion
 
 [Icons]
-; the program hides the console that it was given for itself (hide_console in build/imgproc-local.spec)
+; the program hides a console that was opened for it alone (hide_console in build/imgproc-local.spec)
 Name: "{autoprograms}\imgproc-local"; Filename: "{app}\imgproc-local.exe"; Parameters: "serve --browser"; IconFilename: "{app}\imgproc-local.ico"; Flags: runminimized
 
 [Registry]
@@ -79,7 +79,7 @@ Root: HKCU; Subkey: "Environment"; ValueType: expandsz; ValueName: "Path"; Value
 Filename: "{app}\imgproc-local.exe"; Parameters: "serve --browser"; Description: "{cm:OpenPage}"; Flags: postinstall nowait runminimized skipifsilent
 
 [UninstallRun]
-; the files of a running program can't be deleted; an accepted upload is on the disk and worked on after the next start
+; Windows can't delete the files of a running program; accepted uploads are processed after the next start
 Filename: "{sys}\taskkill.exe"; Parameters: "/F /T /IM imgproc-local.exe"; Flags: runhidden; RunOnceId: "stop"
 
 [Code]

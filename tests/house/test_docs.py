@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from imgproc_local.api import errors as api_errors
 from imgproc_local.api import openapi
@@ -195,3 +196,11 @@ def test_no_address_of_a_package_host_and_no_path_of_a_machine_is_written_down()
     for file in [*DOCUMENTS, *ROOT.glob("*.lock"), ROOT / "pyproject.toml"]:
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"index.url|https?://[^ )\"]*/(simple|packages)/|/root/|/home/", text), file.name
+
+
+def test_pre_commit_hooks_need_no_network() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system", hook["id"]
+        assert hook["entry"].split()[0] in ("ruff", "mypy", "python"), hook["id"]

@@ -1,4 +1,4 @@
-"""A stand-in for a build: a shell script that answers like the program, so that packing it takes no time."""
+"""A fake build: a shell script that answers like the program, so that packaging it takes no time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 VERSION = "9.8.7"
-STAND_IN = f"""#!/bin/sh
+FAKE_PROGRAM = f"""#!/bin/sh
 if [ -n "$_IMGPROC_LOCAL_COMPLETE" ]; then
     echo "# $_IMGPROC_LOCAL_COMPLETE of imgproc-local"
     exit
@@ -24,13 +24,13 @@ esac
 
 @pytest.fixture
 def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as build/freeze.py leaves it."""
+    """A folder as build/freeze.py writes it."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
     folder = tmp_path / "dist"
     inside = folder / "imgproc-local" / "_internal"
     inside.mkdir(parents=True)
     program = folder / "imgproc-local" / "imgproc-local"
-    program.write_text(STAND_IN)
+    program.write_text(FAKE_PROGRAM)
     program.chmod(0o755)
     (inside / "libone.so.1").write_bytes(b"\x7fELF\x02\x01 needs GLIBC_2.4 and GLIBC_2.17\0GLIBC_PRIVATE")
     (inside / "libone.so.1").chmod(0o755)

@@ -1,4 +1,4 @@
-"""The Debian package of a stand-in: what is in it, whose it is, and what it asks for."""
+"""The Debian package of a fake build: its files, their owners and permissions, and its dependencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="Debian
 TIMEOUT_S = 60
 
 
-def told(*command: str | Path) -> str:
+def output(*command: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
 
 
@@ -24,12 +24,12 @@ def package(dist: Path, tmp_path: Path) -> Path:
     return Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
 
 
-def test_package_holds_program_command_unit_entry_and_documents_all_of_them_roots(package: Path) -> None:
+def test_package_holds_program_command_unit_entry_and_documents_owned_by_root(package: Path) -> None:
     entries = {}
-    for line in told("dpkg-deb", "--contents", package).splitlines():
+    for line in output("dpkg-deb", "--contents", package).splitlines():
         rights, owner, _, _, _, path, *link = line.split()
         assert owner == "root/root", line
-        assert rights[5] == rights[8] or rights.startswith("l"), "group and others may the same"
+        assert rights[5] == rights[8] or rights.startswith("l"), "group and others have the same permissions"
         assert "w" not in rights[4:] or rights.startswith("l"), line
         entries[path.removeprefix("./")] = (rights, link)
     for path in (
@@ -42,6 +42,7 @@ def test_package_holds_program_command_unit_entry_and_documents_all_of_them_root
         "usr/share/bash-completion/completions/imgproc-local",
         "usr/share/doc/imgproc-local/copyright",
         "usr/share/doc/imgproc-local/changelog.gz",
+        "usr/share/doc/imgproc-local/packaging/README.md",
         "usr/share/doc/imgproc-local/imgproc-local.cdx.json",
         "usr/share/doc/imgproc-local/licences/one/LICENSE",
     ):
@@ -52,8 +53,8 @@ def test_package_holds_program_command_unit_entry_and_documents_all_of_them_root
     assert entries["usr/bin/imgproc-local"][1] == ["->", "/opt/imgproc-local/imgproc-local"]
 
 
-def test_package_depends_on_the_newest_glibc_that_a_part_needs(package: Path) -> None:
-    assert told("dpkg-deb", "--field", package, "Depends", "Version", "Maintainer").splitlines() == [
+def test_package_depends_on_the_newest_glibc_that_an_object_needs(package: Path) -> None:
+    assert output("dpkg-deb", "--field", package, "Depends", "Version", "Maintainer").splitlines() == [
         "Depends: libc6 (>= 2.28)",
         f"Version: {VERSION}",
         "Maintainer: A Packager <a@packager.example>",
@@ -61,10 +62,10 @@ def test_package_depends_on_the_newest_glibc_that_a_part_needs(package: Path) ->
 
 
 def test_unit_and_manual_page_in_the_package_are_the_programs(package: Path, tmp_path: Path) -> None:
-    told("dpkg-deb", "--extract", package, tmp_path / "tree")
+    output("dpkg-deb", "--extract", package, tmp_path / "tree")
     unit = (tmp_path / "tree/usr/lib/systemd/user/imgproc-local.service").read_text()
     assert 'ExecStart="/opt/imgproc-local/imgproc-local" serve --no-browser' in unit
-    page = told("gzip", "-dc", tmp_path / "tree/usr/share/man/man1/imgproc-local.1.gz")
+    page = output("gzip", "-dc", tmp_path / "tree/usr/share/man/man1/imgproc-local.1.gz")
     assert [line for line in page.splitlines() if line.startswith(".SH")][4:8] == [
         ".SH KEYS", ".SH KEYS LIST", ".SH SERVE", ".SH FILES",
     ]  # fmt: skip
@@ -77,6 +78,15 @@ def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: 
     assert again.read_bytes() == first
 
 
-def test_missing_build_is_told(tmp_path: Path) -> None:
+def test_folder_for_the_result_is_made_or_named_in_the_error(dist: Path, tmp_path: Path) -> None:
+    for builder, arguments in (("debian/build.py", ("A Packager <a@packager.example>",)), ("linux/build.py", ())):
+        made = script(builder).build(dist, tmp_path / "new" / builder, *arguments)
+        assert made.parent == tmp_path / "new" / builder
+        (tmp_path / "file").touch()
+        with pytest.raises(SystemExit, match="expected a folder for --out"):
+            script(builder).build(dist, tmp_path / "file", *arguments)
+
+
+def test_missing_build_is_an_error_that_names_freeze(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"freeze\.py"):
         script("debian/build.py").build(tmp_path, tmp_path, "A Packager <a@packager.example>")

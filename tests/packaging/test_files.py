@@ -1,4 +1,4 @@
-"""The files that systems read: each is what its system expects, and names what there is."""
+"""The files that systems read are valid there, and name commands, options and files that exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIMEOUT_S = 60
 
 
 def tool(name: str) -> str:
-    """The path of a checker. What it would check is checked on systems that have it."""
+    """The path of a checker; skips the test if it is not installed."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed")
@@ -52,7 +52,7 @@ def serve_options() -> set[str]:
 
 
 def sections(text: str) -> dict[str, list[tuple[str, str]]]:
-    """Of a file in systemd's form, where a key may come several times."""
+    """The sections of a systemd unit, in which a key may occur several times."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line in text.splitlines():
         if line.startswith("["):
@@ -63,7 +63,7 @@ def sections(text: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def test_unit_is_what_systemd_expects(tmp_path: Path) -> None:
+def test_unit_is_valid(tmp_path: Path) -> None:
     program = tmp_path / "ein Ordner ü" / "imgproc-local"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -74,7 +74,7 @@ def test_unit_is_what_systemd_expects(tmp_path: Path) -> None:
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
 
 
-def test_unit_starts_again_after_anything_but_a_refusal_and_asks_for_nothing_a_user_manager_cannot_give() -> None:
+def test_unit_restarts_except_after_a_refused_start_and_uses_no_option_that_needs_privileges() -> None:
     service = dict(sections((LINUX / "imgproc-local.service").read_text(encoding="utf-8"))["Service"])
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"] == "2"
@@ -83,7 +83,7 @@ def test_unit_starts_again_after_anything_but_a_refusal_and_asks_for_nothing_a_u
     assert not service.keys() & {
         "ProtectClock", "ProtectKernelLogs", "ProtectKernelModules", "PrivateDevices", "CapabilityBoundingSet", "User",
     }  # fmt: skip
-    assert "@resources" not in service["SystemCallFilter"], "threads that work on pictures lower their priority"
+    assert "@resources" not in service["SystemCallFilter"], "worker threads lower their priority"
 
 
 def test_desktop_entry_is_valid_and_starts_the_command() -> None:
@@ -105,7 +105,7 @@ def test_appstream_names_the_desktop_entry_and_the_command() -> None:
 
 
 @pytest.mark.parametrize("file", SHELL_SCRIPTS, ids=lambda file: file.name)
-def test_shell_scripts_parse_and_hold_nothing_that_a_plain_shell_lacks(file: Path) -> None:
+def test_shell_scripts_parse_and_are_portable(file: Path) -> None:
     assert file.read_text(encoding="utf-8").startswith("#!/bin/sh\n")
     parsed = run("sh", "-n", file)
     assert parsed.returncode == 0, parsed.stderr
@@ -114,7 +114,7 @@ def test_shell_scripts_parse_and_hold_nothing_that_a_plain_shell_lacks(file: Pat
         assert checked.returncode == 0, checked.stdout
 
 
-def test_icons_have_the_sizes_that_their_containers_tell() -> None:
+def test_icons_have_the_sizes_that_their_containers_state() -> None:
     icons = script("icons.py")
     for size_px in icons.SIZES_PX:
         assert struct.unpack(">II", icons.png(size_px)[16:24]) == (size_px, size_px)
@@ -130,7 +130,7 @@ def test_icons_have_the_sizes_that_their_containers_tell() -> None:
     assert struct.unpack(">4sI", icns[:8]) == (b"icns", len(icns))
 
 
-def test_property_lists_of_macos_parse_and_fit_together() -> None:
+def test_property_lists_of_macos_parse_and_agree() -> None:
     macos = PACKAGING / "macos"
     info = plistlib.loads((macos / "Info.plist").read_bytes())
     agent = plistlib.loads((macos / "local.imgproc.ImgprocLocal.plist").read_bytes())
@@ -146,8 +146,8 @@ def test_property_lists_of_macos_parse_and_fit_together() -> None:
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
 
 
-def test_installer_of_windows_names_what_it_declares() -> None:
-    """Inno Setup runs on Windows only: this reads its script as far as mistakes show in names."""
+def test_installer_of_windows_uses_only_declared_names() -> None:
+    """Inno Setup runs only on Windows, so this checks the names in its script."""
     known = {
         "Setup", "Languages", "CustomMessages", "Tasks", "InstallDelete", "Files", "Icons", "Registry", "Run",
         "UninstallRun", "Code",
@@ -169,7 +169,7 @@ def test_installer_of_windows_names_what_it_declares() -> None:
     assert len(re.findall(r"\bbegin\b", ISS)) == len(re.findall(r"\bend;", ISS))
 
 
-def test_workflow_parses_and_everything_foreign_in_it_is_pinned() -> None:
+def test_workflow_parses_and_pins_every_action_and_image() -> None:
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     workflow = yaml.safe_load(text)
     assert workflow["permissions"] == {"contents": "read"}
@@ -185,3 +185,9 @@ def test_workflow_parses_and_everything_foreign_in_it_is_pinned() -> None:
                 assert PINNED_ACTION.fullmatch(step["uses"]), step["uses"]
             for file in SCRIPT.findall(step.get("run", "")):
                 assert (ROOT / file).is_file(), file
+
+
+def test_installer_hides_the_console_as_the_documents_say() -> None:
+    spec = (ROOT / "build" / "imgproc-local.spec").read_text(encoding="utf-8")
+    assert 'HIDE_CONSOLE = "hide-early" if sys.platform == "win32"' in spec
+    assert "hide_console=HIDE_CONSOLE" in spec

@@ -1,4 +1,4 @@
-"""install.sh, run from the archive of a stand-in into homes of the tests' own."""
+"""install.sh, run from the archive of a fake build, installs into temporary home folders."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def installer(dist: Path, tmp_path: Path) -> Installer:
 
 
 def test_command_runs_after_installation_and_its_files_name_it(installer: Installer) -> None:
-    told = installer.run()
+    output = installer.run()
     command = installer.prefix / "bin" / "imgproc-local"
     assert VERSION in subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
-    assert f"{command} serve" in told, "PATH does not lead there"
+    assert f"{command} serve" in output, "PATH does not lead there"
     unit = (installer.prefix / "share/systemd/user/imgproc-local.service").read_text(encoding="utf-8")
     program = installer.prefix / "lib/imgproc-local/imgproc-local/imgproc-local"
     assert f'ExecStart="{program}" serve'.replace("%", "%%") in unit
@@ -63,7 +63,7 @@ def test_command_runs_after_installation_and_its_files_name_it(installer: Instal
     assert "@PROGRAM@" not in unit
 
 
-def test_second_installation_leaves_nothing_of_the_first(installer: Installer) -> None:
+def test_second_installation_removes_the_files_of_the_first(installer: Installer) -> None:
     installer.run()
     before = installer.files()
     only_old = installer.prefix / "lib/imgproc-local/imgproc-local/_internal/old.so"
@@ -76,16 +76,16 @@ def test_second_installation_leaves_nothing_of_the_first(installer: Installer) -
     assert installer.files() == before
 
 
-def test_uninstall_takes_away_what_was_installed_and_nothing_else(installer: Installer) -> None:
+def test_uninstall_removes_only_the_installed_files(installer: Installer) -> None:
     data = installer.home / ".local/share/imgproc-local/imgproc.db"
     foreign = installer.home / ".local/share/applications/another.desktop"
     for file in (data, foreign):
         file.parent.mkdir(parents=True)
         file.write_text("of the user")
     installer.run()
-    told = installer.run("--uninstall")
+    output = installer.run("--uninstall")
     assert installer.files() == sorted(str(file.relative_to(installer.home)) for file in (data, foreign))
-    assert "stay" in told
+    assert "stay" in output
     assert "there is none" in installer.run("--uninstall", expect=1)
 
 
@@ -127,5 +127,5 @@ def test_program_that_does_not_run_here_is_not_installed_over_one_that_does(inst
 
 
 @pytest.mark.parametrize("prefix", ["relative", "", '/tmp/a"b', "/tmp/a\\b", "/tmp/a$b", "/tmp/a\nb"])
-def test_prefix_that_cannot_be_used_is_told(installer: Installer, prefix: str) -> None:
+def test_unusable_prefix_is_an_error(installer: Installer, prefix: str) -> None:
     assert "expected" in installer.run("--prefix", prefix, expect=1)
