@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from imgproc_local.config import Config, refuse_contradictions
-from imgproc_local.domain.limits import RollingWindow
 from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
 from imgproc_local.engine import convert, optimize
@@ -22,16 +20,14 @@ from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
+from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.clock import Clock, rfc3339, utc_now
-from imgproc_local.storage.credits import Credits
-from imgproc_local.storage.database import Database, open_database
+from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.keys import Keys
 from imgproc_local.storage.migration import is_older
+from imgproc_local.storage.sessions import PageSession, page_token
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
-from imgproc_local.web.session import PageSession, page_token
 
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
@@ -60,7 +56,6 @@ class Services(Struct, frozen=True):
     jobs: Jobs
     blobs: Blobs
     engine: Engine
-    window: RollingWindow
     page: PageSession
 
 
@@ -124,8 +119,8 @@ async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[St
     """
     make_folder(config.data_dir)
     with _owned_while_older(config.data_dir, clock):
-        database = await open_database(config.data_dir / DATABASE_FILE)
-    async with _store(config, clock, database) as store:
+        database = await open_database(config.data_dir / DATABASE_FILE, clock)
+    async with _store(config, database) as store:
         yield store
 
 
@@ -147,12 +142,12 @@ def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _store(config: Config, clock: Clock, database: Database) -> AsyncIterator[Store]:
+async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
     try:
         yield Store(
             database=database,
-            keys=Keys(database, clock, config.first_balance),
-            credits=Credits(database, clock),
+            keys=Keys(database, config.first_balance),
+            credits=Credits(database),
         )
     finally:
         await database.close()
@@ -165,7 +160,6 @@ async def open_services(
     *,
     make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder, which it owns inside the block. The engine is running inside it.
 
@@ -177,9 +171,9 @@ async def open_services(
     service = compression_service(config, clock)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
-        database = await open_database(config.data_dir / DATABASE_FILE)
-        async with _store(config, clock, database) as store:
-            jobs = Jobs(store.database, clock, config.queue_limit)
+        database = await open_database(config.data_dir / DATABASE_FILE, clock)
+        async with _store(config, database) as store:
+            jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             page = PageSession(page_token(config.data_dir))
             analyzer = Analyzer(make_describer or (lambda: describer(config)))
@@ -205,7 +199,6 @@ async def open_services(
                     jobs=jobs,
                     blobs=blobs,
                     engine=engine,
-                    window=RollingWindow(monotonic),
                     page=page,
                 )
             finally:

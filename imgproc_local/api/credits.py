@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, get
+from litestar import Request
 
 from imgproc_local.api.auth import caller, require_key
-from imgproc_local.api.form import read_format
-from imgproc_local.api.query import read_integer
+from imgproc_local.api.requests import get, read_format, read_integer
 from imgproc_local.api.wire import AffordBody, Balance, BalanceBody, afford_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest

@@ -92,7 +92,7 @@ def _allowed(request: Request[Any, Any, Any]) -> list[str]:
     for route in request.app.routes:
         if isinstance(route, HTTPRoute) and _matches(route.path, request.url.path):
             methods |= set(route.methods)
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
+    return sorted(methods)
 
 
 def _matches(pattern: str, path: str) -> bool:

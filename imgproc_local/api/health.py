@@ -6,8 +6,9 @@ import asyncio
 import time
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 
+from imgproc_local.api.requests import get
 from imgproc_local.api.wire import ErrorBody, HealthBody
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed

@@ -9,24 +9,21 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from litestar import Request, Response, get, post
+from litestar import Request, Response, post
 from litestar.datastructures import ETag
 from litestar.params import FromPath
 from litestar.response import File
 
 from imgproc_local.api.auth import caller, require_key
-from imgproc_local.api.form import read_form, read_plan
-from imgproc_local.api.prefer import applied, wait_preference_s
+from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
+from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.image import TRAITS, Format
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation
 
 log = logging.getLogger(__name__)
-
-MAX_IDEMPOTENCY_KEY = 255
 
 
 @post("/images/analyze", status_code=202, guards=[require_key])
@@ -52,8 +49,8 @@ async def process(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
 async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[DispatchBody]:
     """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
     services: Services = request.app.state.services
-    idempotency_key = _idempotency_key(request)
-    wait_s = wait_preference_s(request.headers)
+    idempotency_key = read_idempotency_key(request.headers)
+    wait_s = read_wait_s(request.headers)
     if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
         await services.jobs.require_room()
     with services.blobs.incoming() as incoming:
@@ -73,18 +70,8 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     return Response(
         dispatch_body(job, status, services.config.status_set),
         status_code=202,
-        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **applied(wait_s)},
+        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
     )
-
-
-def _idempotency_key(request: Request[Any, Any, Any]) -> str | None:
-    key = request.headers.get("idempotency-key")
-    if key is None:
-        return None
-    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY or not key.isprintable():
-        problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; {len(key)} came."
-        raise InvalidRequest({"Idempotency-Key": [problem]})
-    return key
 
 
 @get("/images/{image_id:str}/optimized", guards=[require_key])

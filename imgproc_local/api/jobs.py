@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, delete, get
+from litestar import Request, Response, delete
+from litestar.enums import HttpMethod
 from litestar.params import FromPath
 from litestar.response import Stream
 
 from imgproc_local.api.auth import caller, require_key
-from imgproc_local.api.form import ULID
-from imgproc_local.api.prefer import applied, wait_preference_s
-from imgproc_local.api.query import read_integer
+from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
 from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_word, statuses_of
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
@@ -29,20 +28,22 @@ KEEP_ALIVE_S = 15.0
 async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
     services: Services = request.app.state.services
     account_id = caller(request).account_id
-    wait_s = wait_preference_s(request.headers)
+    wait_s = read_wait_s(request.headers)
     if wait_s is None:
         job = await services.jobs.get(job_id.lower(), account_id)
     else:
         job = await services.engine.wait(job_id.lower(), wait_s, account_id)
-    return Response(job_body(job, services.config.status_set), headers=applied(wait_s))
+    return Response(job_body(job, services.config.status_set), headers=preference_applied(wait_s))
 
 
 @get("/jobs/{job_id:str}/events", guards=[require_key])
 async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
     services: Services = request.app.state.services
-    await services.jobs.get(job_id.lower(), caller(request).account_id)
+    account_id = caller(request).account_id
+    await services.jobs.get(job_id.lower(), account_id)
     return Stream(
-        _events(services, job_id.lower(), caller(request).account_id),
+        # Litestar would run the events of a HEAD to their end, for nobody
+        iter(()) if request.method == HttpMethod.HEAD else _events(services, job_id.lower(), account_id),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )

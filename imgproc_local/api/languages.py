@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from litestar import get
-
+from imgproc_local.api.requests import get
 from imgproc_local.api.wire import LanguagesBody, language_body
 from imgproc_local.domain.languages import LANGUAGES
 

@@ -10,11 +10,12 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, get
+from litestar import Response
 from msgspec import Meta, Struct
 
 from imgproc_local import __version__
 from imgproc_local.api import wire
+from imgproc_local.api.requests import get
 from imgproc_local.domain.plan import ACCEPTED, MAX_LANGUAGES, Operation
 
 REF = "#/components/schemas/{name}"

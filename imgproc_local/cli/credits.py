@@ -69,7 +69,7 @@ def _print_balance(account: str, balance: int, as_json: bool) -> None:
 async def _grant(config: Config, account: str, amount: int) -> int:
     """Grant `amount`, which may be 0, and return the balance. Raises: NotFound for an account that does not exist."""
     from imgproc_local.compose import open_store
-    from imgproc_local.storage.keys import DEFAULT_ACCOUNT
+    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
     async with open_store(config) as store:
         account_id = await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)

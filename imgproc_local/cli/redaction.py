@@ -85,7 +85,7 @@ def _config_names(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, str]]:
-    from imgproc_local.web.session import TOKEN_FILE
+    from imgproc_local.storage.sessions import TOKEN_FILE
 
     if config.compression_key:
         yield config.compression_key.reveal(), "KEY"

@@ -1,7 +1,7 @@
-"""The SQLite file: one writer behind a lock, one reader beside it, every error told as `StorageFailed`.
+"""The SQLite file: one writer behind a lock, one reader beside it, every error reported as `StorageFailed`.
 
 Invariant: what is inside one `transaction()` is committed whole or not at all, also when the task that runs it is
-cancelled. The statements run on the connection's own thread in the order given, so a rollback always comes after a
+cancelled. The statements run on the connection's own thread in the order given, so a rollback always follows a
 statement that a cancelled task left behind.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from imgproc_local.storage.migration import migrate
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
+Clock = Callable[[], datetime]
 
 BUSY_TIMEOUT_MS = 5000
 
@@ -37,11 +39,32 @@ QUERIES = _load_queries()
 """Every statement of the service by its name in queries.sql."""
 
 
-class Transaction:
-    """Runs named statements on one connection."""
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+
+def rfc3339(instant: datetime) -> str:
+    """An instant as rows store it: in UTC with milliseconds, so that text order is time order."""
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """A ULID written as 26 lower-case characters."""
+    from ulid import ULID
+
+    return str(ULID()).lower()
+
+
+class Transaction:
+    """Runs named statements on one connection. `now` is the instant at which it began, `at` the same for rows."""
+
+    def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
         self._connection = connection
+        self.now = now
+
+    @property
+    def at(self) -> str:
+        return rfc3339(self.now)
 
     async def all(self, query: str, parameters: Parameters | None = None) -> list[Row]:
         rows = await self._connection.execute_fetchall(QUERIES[query], parameters or {})
@@ -61,26 +84,29 @@ class Transaction:
 
 
 class Database:
-    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection) -> None:
+    """`clock` gives the instants that rows carry."""
+
+    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection, clock: Clock) -> None:
         self._writer = writer
         self._reader = reader
+        self._clock = clock
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """One writing transaction. Raises `StorageFailed` where SQLite refuses; nothing is written then."""
+        """One writing transaction. Raises: StorageFailed, where SQLite refuses; nothing is written then."""
         async with self._lock:
-            with _told():
+            with _translated_errors():
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
-                    yield Transaction(self._writer)
+                    yield Transaction(self._writer, self._clock())
                     await _to_the_end(self._writer.execute_fetchall("COMMIT"))
                 except BaseException:
                     await _to_the_end(self._rollback())
                     raise
 
     async def _rollback(self) -> None:
-        # a cancelled task may have left a statement queued: let it run first, then look where it led
+        # a cancelled task may have left a statement queued: let it run first, then look at the result
         await self._writer.execute_fetchall("SELECT 1")
         if self._writer.in_transaction:
             await self._writer.execute_fetchall("ROLLBACK")
@@ -88,8 +114,8 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
         """Statements that only read; each sees what was committed before it began."""
-        with _told():
-            yield Transaction(self._reader)
+        with _translated_errors():
+            yield Transaction(self._reader, self._clock())
 
     async def close(self) -> None:
         await self._reader.close()
@@ -112,25 +138,28 @@ async def _to_the_end(work: Coroutine[Any, Any, Any]) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Maps sqlite3's errors at this room's border. A broken constraint or a wrong call is our fault and stays one."""
+def _translated_errors() -> Iterator[None]:
+    """Raises sqlite3's errors as `StorageFailed`.
+
+    A broken constraint or a wrong call is a programming error and is raised as it is.
+    """
     try:
         yield
     except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError):
         raise
     except sqlite3.Error as error:
-        raise StorageFailed(_phrase(error)) from error
+        raise StorageFailed(_message(error)) from error
 
 
-def _phrase(error: sqlite3.Error) -> str:
+def _message(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
-    # its shared memory is a file beside it
+    # SQLite's shared memory is a file beside the database
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
         return "The disk that holds the data folder is full; nothing was stored."
     if name.startswith("SQLITE_READONLY") or name.startswith("SQLITE_CANTOPEN"):
         return "The data folder can't be written; nothing was stored."
     if name.startswith("SQLITE_BUSY"):
-        return "The database is held by another process; nothing was stored."
+        return "The database is locked by another process; nothing was stored."
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return "The database file is damaged; run `imgproc-local doctor`."
     return f"The database refused ({name or type(error).__name__}); nothing was stored."
@@ -150,15 +179,15 @@ async def _connect(path: Path) -> aiosqlite.Connection:
     return connection
 
 
-async def open_database(path: Path) -> Database:
+async def open_database(path: Path, clock: Clock = utc_now) -> Database:
     """The database at `path`, created or migrated to the newest schema.
 
     Raises:
-        StorageFailed: the file can't be opened, is no database, was written by a newer version of the program, or can't
-            be brought to this one's schema.
+        StorageFailed: the file can't be opened, is not a database, was written by a newer version of the program, or
+            can't be migrated.
     """
-    with _told():
-        # a file that can't be opened is told here: aiosqlite's thread would outlive the refusal
+    with _translated_errors():
+        # refuse a file that can't be opened before aiosqlite starts its thread, which would outlive the error
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
         writer = await _connect(path)
         try:
@@ -172,4 +201,4 @@ async def open_database(path: Path) -> Database:
         except BaseException:
             await writer.close()
             raise
-    return Database(writer, reader)
+    return Database(writer, reader, clock)

@@ -5,7 +5,7 @@ credit release + file reference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -17,10 +17,8 @@ from imgproc_local.domain.job import Job, Stage, StageName, StageState, Status, 
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import numbered
-from imgproc_local.storage.clock import Clock, new_id, rfc3339
-from imgproc_local.storage.credits import move
-from imgproc_local.storage.database import Database, Row, Transaction
-from imgproc_local.storage.projects import project_of_plan, require_project
+from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
+from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
@@ -65,9 +63,8 @@ class ClaimedStage(Struct, frozen=True):
 
 
 class Jobs:
-    def __init__(self, database: Database, clock: Clock, queue_limit: int) -> None:
+    def __init__(self, database: Database, queue_limit: int) -> None:
         self._database = database
-        self._clock = clock
         self._queue_limit = queue_limit
 
     # ---- taking in ----
@@ -78,10 +75,8 @@ class Jobs:
         Raises:
             IdempotencyConflict, QueueFull, InsufficientCredits, InvalidRequest: nothing was taken.
         """
-        now = self._clock()
-        at = rfc3339(now)
         async with self._database.transaction() as tx:
-            earlier = await self._earlier(tx, submission, now)
+            earlier = await self._earlier(tx, submission)
             if earlier is not None:
                 return earlier, False
             if await tx.value("count_open_jobs") >= self._queue_limit:
@@ -91,7 +86,7 @@ class Jobs:
             assert account is not None
             if account["balance"] < required:
                 raise InsufficientCredits(required, account["balance"], account["name"])
-            project_id = await project_of_plan(tx, submission.account_id, submission.plan, at)
+            project_id = await project_of_plan(tx, submission.account_id, submission.plan)
             job_id = new_id()
             await tx.run(
                 "insert_job",
@@ -107,7 +102,7 @@ class Jobs:
                     "original_sha256": submission.sha256,
                     "original_size": submission.size_bytes,
                     "info": msgspec.json.encode(submission.info).decode(),
-                    "at": at,
+                    "at": tx.at,
                     "idempotency_key": submission.idempotency_key,
                     "fingerprint": submission.fingerprint,
                 },
@@ -115,10 +110,10 @@ class Jobs:
             for stage, price in submission.prices.items():
                 lane = submission.lanes[stage]
                 await tx.run("insert_stage", {"job_id": job_id, "name": stage.value, "lane": lane, "price": price})
-                await move(tx, submission.account_id, "hold", -price, at, job_id, stage.value)
+                await move_credits(tx, submission.account_id, "hold", -price, job_id, stage.value)
             return await _job(tx, job_id), True
 
-    async def _earlier(self, tx: Transaction, submission: Submission, now: datetime) -> Job | None:
+    async def _earlier(self, tx: Transaction, submission: Submission) -> Job | None:
         if submission.idempotency_key is None:
             return None
         row = await tx.one(
@@ -126,7 +121,7 @@ class Jobs:
             {
                 "account_id": submission.account_id,
                 "idempotency_key": submission.idempotency_key,
-                "since": rfc3339(now - IDEMPOTENCY_WINDOW),
+                "since": rfc3339(tx.now - IDEMPOTENCY_WINDOW),
             },
         )
         if row is None:
@@ -190,7 +185,7 @@ class Jobs:
     async def claim(self, lane: str) -> ClaimedStage | None:
         """The oldest pending stage of `lane`, now running; None where nothing waits."""
         async with self._database.transaction() as tx:
-            row = await tx.one("claim_stage", {"lane": lane, "at": rfc3339(self._clock())})
+            row = await tx.one("claim_stage", {"lane": lane, "at": tx.at})
             if row is None:
                 return None
             work = await tx.one("work_of_job", {"job_id": row["job_id"]})
@@ -218,7 +213,7 @@ class Jobs:
                 {
                     "job_id": job.id,
                     "name": stage.value,
-                    "at": rfc3339(self._clock()),
+                    "at": tx.at,
                     "sha256": file.sha256 if file else None,
                     "size": file.size_bytes if file else None,
                     "format": file.format.value if file else None,
@@ -236,11 +231,10 @@ class Jobs:
             return await self._fail(tx, job.id, stage, message)
 
     async def _fail(self, tx: Transaction, job_id: str, stage: StageName, message: str) -> Job | None:
-        at = rfc3339(self._clock())
-        row = await tx.one("fail_stage", {"job_id": job_id, "name": stage.value, "at": at, "error": message})
+        row = await tx.one("fail_stage", {"job_id": job_id, "name": stage.value, "at": tx.at, "error": message})
         if row is None:
             return None
-        await move(tx, row["account_id"], "release", row["price"], at, job_id, stage.value)
+        await move_credits(tx, row["account_id"], "release", row["price"], job_id, stage.value)
         return await _job(tx, job_id)
 
     async def requeue(self, job: Job, stage: StageName) -> None:
@@ -269,11 +263,10 @@ class Jobs:
         Raises:
             NotFound: no such job in this account.
         """
-        at = rfc3339(self._clock())
         async with self._database.transaction() as tx:
             await _job(tx, job_id, account_id)
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
-                await move(tx, account_id, "release", stage["price"], at, job_id, stage["name"])
+                await move_credits(tx, account_id, "release", stage["price"], job_id, stage["name"])
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
             await tx.run("delete_job", {"job_id": job_id})
         return files
@@ -289,7 +282,7 @@ class Jobs:
     async def beat(self) -> None:
         """Write something, to see that the store can be written. Raises `StorageFailed`."""
         async with self._database.transaction() as tx:
-            await tx.run("beat", {"at": rfc3339(self._clock())})
+            await tx.run("beat", {"at": tx.at})
 
 
 async def _insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:

@@ -7,15 +7,21 @@ other local server counts as the same site because cookies know no ports, and ev
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 from typing import Any
 
+from litestar import route
 from litestar.connection import ASGIConnection
+from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.compose import Services
 
 Connection = ASGIConnection[Any, Any, Any, Any]
+
+get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
+"""Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 

@@ -9,7 +9,7 @@ import unicodedata
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, get, post
+from litestar import Request, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
-from imgproc_local.web.guard import require_same_origin, require_session
+from imgproc_local.web.guard import get, require_same_origin, require_session
 
 MAX_BODY_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 10

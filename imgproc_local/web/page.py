@@ -12,16 +12,16 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from litestar import Request, Response, Router, get
+from litestar import Request, Response, Router
 from litestar.datastructures import Cookie, ResponseHeader
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Redirect
 
 from imgproc_local.compose import Services
+from imgproc_local.storage.sessions import COOKIE_MAX_AGE_S
 from imgproc_local.web import local
-from imgproc_local.web.guard import has_session, require_own_host
-from imgproc_local.web.session import COOKIE_MAX_AGE_S
+from imgproc_local.web.guard import get, has_session, require_own_host
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [

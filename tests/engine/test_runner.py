@@ -18,12 +18,10 @@ from imgproc_local.domain.result import Translation
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, Stage, Work
+from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.clock import utc_now
-from imgproc_local.storage.credits import Credits
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
-from imgproc_local.storage.keys import Keys
 from tests.support import pictures
 
 StageFunction = Callable[[Work, CheckStop], Output]
@@ -37,8 +35,8 @@ class Harness:
         self.database = database
         self.jobs = jobs
         self.blobs = Blobs(folder, jobs.is_referenced)
-        self.credits = Credits(database, utc_now)
-        self.keys = Keys(database, utc_now, 1000)
+        self.credits = Credits(database)
+        self.keys = Keys(database, 1000)
         self.engine = Engine(
             jobs,
             self.blobs,
@@ -88,7 +86,7 @@ async def harness(
     folder.mkdir(exist_ok=True)
     database = await open_database(folder / "jobs.db")
     try:
-        made = Harness(database, jobs_type(database, utc_now, 1000), folder, optimize, threads)
+        made = Harness(database, jobs_type(database, 1000), folder, optimize, threads)
         await made.engine.start()
         try:
             yield made

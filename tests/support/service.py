@@ -15,12 +15,12 @@ import httpx
 import uvicorn
 from litestar import Litestar
 
-from imgproc_local.api.app import answer_head, make_app
+from imgproc_local.api.app import make_app
 from imgproc_local.cli.serve.server import Server, server_config
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.result import Source, Translation
-from imgproc_local.storage.clock import utc_now
+from imgproc_local.storage.database import utc_now
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
 
@@ -128,11 +128,9 @@ def running(
     ready = threading.Event()
 
     async def serve() -> None:
-        async with open_services(
-            config, "test", make_describer=make_describer, clock=clock, monotonic=monotonic
-        ) as services:
-            app = make_app(services, page.HANDLERS)
-            server = Server(server_config(answer_head(app), 2), on_stop=services.engine.end_waits)
+        async with open_services(config, "test", make_describer=make_describer, clock=clock) as services:
+            app = make_app(services, page.HANDLERS, monotonic)
+            server = Server(server_config(app, 2), on_stop=services.engine.end_waits)
             started["app"] = app
             started.update(services=services, server=server, loop=asyncio.get_running_loop())
             ready.set()

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.sessions import TOKEN_FILE, PageSession, page_token
 from imgproc_local.web.guard import is_own_host
-from imgproc_local.web.session import TOKEN_FILE, PageSession, page_token
 from tests.support.service import Running, running
 
 

@@ -218,7 +218,7 @@ def _refuse_empty(sources: tuple[Path, ...], skipped: int) -> None:
 async def _require_credits(services: Services, account_id: str, pictures: int, plan: Plan) -> None:
     """Refuse the whole run rather than stop in its middle."""
     from imgproc_local.domain.errors import InsufficientCredits
-    from imgproc_local.storage.keys import DEFAULT_ACCOUNT
+    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
     balance = await services.store.credits.balance(account_id)
     needed = services.engine.affordability(pictures, len(plan.languages), balance)

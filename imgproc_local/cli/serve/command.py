@@ -207,7 +207,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
     from imgproc_local.compose import open_services
 
     async with open_services(config, "serve") as services:
-        from imgproc_local.api.app import answer_head, make_app
+        from imgproc_local.api.app import make_app
         from imgproc_local.cli.serve.server import Server, server_config
         from imgproc_local.web import page
 
@@ -218,7 +218,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
-        server = Server(server_config(answer_head(app), SHUTDOWN_S), on_stop=services.engine.end_waits)
+        server = Server(server_config(app, SHUTDOWN_S), on_stop=services.engine.end_waits)
         if open_browser:
             open_in_browser(f"{address}/?token={services.page.new_ticket()}")
         try:
@@ -237,7 +237,7 @@ def _url(host: str, port: int) -> str:
 
 def _publish_address(services: Services, address: str) -> None:
     """Store the address beside the lock of the data folder, for other starts and for `doctor`."""
-    from imgproc_local.storage.clock import rfc3339, utc_now
+    from imgproc_local.storage.database import rfc3339, utc_now
     from imgproc_local.system.folder_lock import Owner
 
     owner = Owner(os.getpid(), "serve", address, rfc3339(utc_now()), air_gapped=services.config.air_gapped)

@@ -62,7 +62,7 @@ def _new_ticket(address: str, folder: Path) -> str:
 
     import msgspec
 
-    from imgproc_local.web.session import PageSession, page_token
+    from imgproc_local.storage.sessions import PageSession, page_token
 
     session = PageSession(page_token(folder))
     connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_TIMEOUT_S)

@@ -23,7 +23,6 @@ from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.clock import utc_now
 from imgproc_local.storage.jobs import Jobs, Submission
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
@@ -190,7 +189,7 @@ def test_jobs_that_fill_the_queue_already_are_worked_on_first_and_stay(
 async def queue_two_jobs(data: Path) -> None:
     """Two jobs of another account that nobody works on yet."""
     async with open_store(Config(data_dir=data)) as store:
-        jobs = Jobs(store.database, utc_now, 2)
+        jobs = Jobs(store.database, 2)
         blobs = Blobs(data, jobs.is_referenced)
         plan = Plan(Operation.OPTIMIZE)
         account_id = await store.keys.account_id("other", create=True)

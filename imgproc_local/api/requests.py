@@ -1,7 +1,7 @@
-"""Reads an upload: the image streams to the disk, the few text fields to memory, and neither may grow past its bound.
+"""Reads requests: uploads, their fields, query parameters and the headers that change how a request is answered.
 
-Litestar's own forms keep a copy in a temporary file before the handler runs and tell bounds in other words; here one
-pass over the body does.
+An upload is read in one pass: the image streams to the disk, the few text fields to memory, each up to its limit.
+Litestar's own forms would store a second copy in a temporary file before the handler runs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import logging
 import re
 import time
 import unicodedata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
-from litestar import Request
+from litestar import Request, route
+from litestar.datastructures import Headers
+from litestar.enums import HttpMethod
 from litestar.exceptions import InternalServerException
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
@@ -48,7 +51,14 @@ UPLOAD_TIMEOUT_S = 600
 MAX_PROJECT_NAME = 255
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
 
+MAX_IDEMPOTENCY_KEY = 255
+MAX_WAIT_S = 60
+_WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
+
 Fields = list[tuple[str, str]]
+
+get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
+"""Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
 
 class MultipartForm(Struct):
@@ -270,3 +280,56 @@ def _split(value: str, errors: dict[str, list[str]]) -> list[str]:
 def _shown(text: str) -> str:
     """What came, short enough to be told."""
     return repr(text if len(text) <= 40 else text[:39] + "…")
+
+
+# ---- headers and query parameters ----
+
+
+def read_idempotency_key(headers: Headers) -> str | None:
+    """The `Idempotency-Key` header. Raises: InvalidRequest."""
+    key = headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY or not key.isprintable():
+        problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; {len(key)} came."
+        raise InvalidRequest({"Idempotency-Key": [problem]})
+    return key
+
+
+def read_wait_s(headers: Headers) -> int | None:
+    """Seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None without one. Other preferences are ignored.
+
+    Source: RFC 7240, section 4.3.
+    """
+    for preference in ",".join(headers.getall("prefer", [])).split(","):
+        match = _WAIT.fullmatch(preference)
+        if match:
+            return min(int(match[1]), MAX_WAIT_S)
+    return None
+
+
+def preference_applied(wait_s: int | None) -> dict[str, str]:
+    """The response header that says which wait was applied."""
+    return {} if wait_s is None else {"Preference-Applied": f"wait={wait_s}"}
+
+
+def read_integer(
+    query: Mapping[str, Any],
+    name: str,
+    errors: dict[str, list[str]],
+    *,
+    minimum: int,
+    maximum: int,
+    default: int | None = None,
+) -> int:
+    """The integer called `name`; a missing, malformed or unbounded one is noted in `errors`."""
+    text = str(query.get(name) or "").strip()
+    expected = f"{name} must be an integer from {minimum} to {maximum}"
+    if not text:
+        if default is None:
+            errors[name] = [f"{expected}; it is required and none came."]
+        return minimum if default is None else default
+    if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
+        errors[name] = [f"{expected}; {text[:40]!r} came."]
+        return minimum
+    return int(text)

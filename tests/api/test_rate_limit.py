@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imgproc_local.domain.limits import RollingWindow
+from imgproc_local.api.auth import RollingWindow
 
 
 class Clock:

@@ -1,0 +1,172 @@
+"""Accounts: their API keys, their credits and their projects.
+
+Every movement of credits is a row of the ledger; a trigger keeps the balance equal to their sum. An upload belongs to
+exactly one project, which is looked up or created in the transaction that stores the upload.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import string
+
+from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
+from imgproc_local.domain.keys import ApiKey
+from imgproc_local.domain.plan import Plan
+from imgproc_local.storage.database import Database, Row, Transaction, new_id
+
+DEFAULT_ACCOUNT = "default"
+
+_ALPHABET = string.ascii_letters + string.digits
+_SECRET_LENGTH = 32
+_PREFIX = "imgp_"
+
+
+class Keys:
+    """`first_balance` is granted to every account on its creation."""
+
+    def __init__(self, database: Database, first_balance: int) -> None:
+        self._database = database
+        self._first_balance = first_balance
+
+    async def account_id(self, name: str = DEFAULT_ACCOUNT, create: bool = False) -> str:
+        """The id of the account called `name`, which is created if `create` is set. Raises: NotFound, without it."""
+        async with self._database.reading() as read:
+            found = await read.value("account_by_name", {"name": name})
+        if found is None and create:
+            async with self._database.transaction() as tx:
+                return await self._account(tx, name)
+        if found is None:
+            raise NotFound(f"There is no account named {name!r}; `keys create --account` makes one.")
+        return str(found)
+
+    async def create(
+        self, name: str, account: str = DEFAULT_ACCOUNT, rate_limit: int | None = None
+    ) -> tuple[ApiKey, str]:
+        """A new key of `account`, which is created if it is new, and the key's secret, which can't be read again."""
+        secret = _PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
+        async with self._database.transaction() as tx:
+            account_id = await self._account(tx, account)
+            key = ApiKey(new_id(), account_id, account, name, rate_limit, tx.at)
+            await tx.run(
+                "insert_key",
+                {
+                    "id": key.id,
+                    "account_id": account_id,
+                    "name": name,
+                    "hash": _hash(secret),
+                    "rate_limit": rate_limit,
+                    "at": tx.at,
+                },
+            )
+        return key, secret
+
+    async def _account(self, tx: Transaction, name: str) -> str:
+        found = await tx.value("account_by_name", {"name": name})
+        if found is not None:
+            return str(found)
+        account_id = new_id()
+        await tx.run("insert_account", {"id": account_id, "name": name, "at": tx.at})
+        await move_credits(tx, account_id, "grant", self._first_balance)
+        return account_id
+
+    async def authenticate(self, secret: str) -> ApiKey:
+        """The key that `secret` belongs to. Raises `Unauthenticated` for an unknown or revoked one."""
+        wanted = _hash(secret)
+        async with self._database.reading() as read:
+            row = await read.one("key_by_hash", {"hash": wanted})
+        if row is None or not hmac.compare_digest(bytes(row["hash"]), wanted):
+            raise Unauthenticated
+        return _key(row)
+
+    async def all(self) -> list[ApiKey]:
+        """Every key, revoked ones too, oldest first."""
+        async with self._database.reading() as read:
+            return [_key(row) for row in await read.all("list_keys")]
+
+    async def revoke(self, key_id: str) -> None:
+        """Refuse the key from now on. Raises: NotFound, for an unknown or already revoked one."""
+        async with self._database.transaction() as tx:
+            revoked = await tx.value("revoke_key", {"id": key_id.lower(), "at": tx.at})
+        if revoked is None:
+            raise NotFound(f"There is no key with the id {key_id!r} in force; `keys list` shows the ids.")
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _key(row: Row) -> ApiKey:
+    return ApiKey(
+        id=row["id"],
+        account_id=row["account_id"],
+        account=row["account"],
+        name=row["name"],
+        rate_limit=row["rate_limit"],
+        created_at=row["created_at"],
+        revoked_at=row["revoked_at"],
+    )
+
+
+# ---- credits ----
+
+
+class Credits:
+    """The balances of accounts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def balance(self, account_id: str) -> int:
+        async with self._database.reading() as read:
+            return int(await read.value("account_balance", {"account_id": account_id}))
+
+    async def grant(self, account_id: str, amount: int) -> int:
+        """Add `amount` credits and return the new balance."""
+        async with self._database.transaction() as tx:
+            await move_credits(tx, account_id, "grant", amount)
+            return int(await tx.value("account_balance", {"account_id": account_id}))
+
+
+async def move_credits(
+    tx: Transaction, account_id: str, kind: str, amount: int, job_id: str | None = None, stage: str | None = None
+) -> None:
+    """Add `amount` credits to an account, or take them where it is negative."""
+    await tx.run(
+        "insert_movement",
+        {"account_id": account_id, "kind": kind, "amount": amount, "job_id": job_id, "stage": stage, "at": tx.at},
+    )
+
+
+# ---- projects ----
+
+
+async def project_of_plan(tx: Transaction, account_id: str, plan: Plan) -> str:
+    """The id of the project that `plan` names; an unknown name is created.
+
+    Raises:
+        InvalidRequest: the plan names a project by an id that this account does not have.
+    """
+    if plan.project_id is not None:
+        return await _project_by_id(tx, account_id, plan.project_id)
+    project_id = await tx.value("project_by_name", {"account_id": account_id, "name": plan.project_name})
+    if project_id is None:
+        project_id = new_id()
+        names = {"id": project_id, "account_id": account_id, "name": plan.project_name}
+        await tx.run("insert_project", {**names, "at": tx.at})
+    return str(project_id)
+
+
+async def require_project(database: Database, account_id: str, project_id: str) -> None:
+    """Raises: InvalidRequest, where the account has no such project."""
+    async with database.reading() as read:
+        await _project_by_id(read, account_id, project_id)
+
+
+async def _project_by_id(tx: Transaction, account_id: str, project_id: str) -> str:
+    found = await tx.value("project_by_id", {"id": project_id, "account_id": account_id})
+    if found is None:
+        message = f"project_id must name a project of this account; {project_id!r} does not."
+        raise InvalidRequest({"project_id": [message]})
+    return str(found)
