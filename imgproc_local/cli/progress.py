@@ -1,101 +1,146 @@
-"""One line on the terminal that tells how far a command is, redrawn in place."""
+"""The progress of a command: one line on the terminal, redrawn in place, with log messages printed above it."""
 
 from __future__ import annotations
 
+import logging
 import shutil
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 from imgproc_local.domain.job import Job, StageName, StageState
 
 BAR_CHARS = 10
-REDRAWN_S = 0.1
-TOLD_S = 15.0
-"""Between two lines where no terminal looks on."""
+REDRAW_S = 0.1
+"""The shortest time between two drawings of a transfer."""
+REPORT_S = 15.0
+"""The time between two lines of a transfer where the output is not a terminal."""
 
 
 class Line:
-    """What was written last on a terminal's current line, replaced by what is written next."""
+    """The last line of a terminal. Every thread may draw it and print above it."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._drawn = 0
+        self._text = ""
+        self._lock = threading.Lock()
 
     def draw(self, text: str) -> None:
+        """Replace the line by `text`, cut to the width of the terminal."""
         text = text[: shutil.get_terminal_size().columns - 1]
-        self._stream.write("\r" + text.ljust(self._drawn))
-        self._stream.flush()
-        self._drawn = len(text)
+        with self._lock:
+            self._stream.write("\r" + text.ljust(len(self._text)))
+            self._stream.flush()
+            self._text = text
 
     def clear(self) -> None:
-        """Remove the line, so that other text can follow."""
-        if self._drawn:
-            self._stream.write("\r" + " " * self._drawn + "\r")
+        """Remove the line, so that other output can follow."""
+        with self._lock:
+            self._erase()
             self._stream.flush()
-            self._drawn = 0
+            self._text = ""
+
+    def print_above(self, message: str) -> None:
+        """Print `message`, and the line again below it."""
+        with self._lock:
+            self._erase()
+            self._stream.write(f"{message}\n{self._text}")
+            self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._text:
+            self._stream.write("\r" + " " * len(self._text) + "\r")
+
+
+@contextmanager
+def log_above(line: Line | None) -> Iterator[None]:
+    """Inside the block, print log messages above `line`. Without a line, logging stays as it is."""
+    if line is None:
+        yield
+        return
+    handler = _LogAbove(line)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _LogAbove(logging.Handler):
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._line.print_above(self.format(record))
+        except Exception:  # as in `logging.StreamHandler.emit`
+            self.handleError(record)
 
 
 class Transfer:
-    """Tells how many bytes of a long work are done: on a terminal in place, elsewhere in a line now and then."""
+    """Shows how many bytes are copied or hashed: in place on a terminal, else as a line every `REPORT_S` seconds."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._line = Line(stream) if stream.isatty() else None
-        self._next = 0.0 if self._line else time.monotonic() + TOLD_S
+        self.line = Line(stream) if stream.isatty() else None
+        self._next = 0.0 if self.line else time.monotonic() + REPORT_S
 
-    def __call__(self, what: str, done_bytes: int, total_bytes: int) -> None:
+    def __call__(self, activity: str, done_bytes: int, total_bytes: int) -> None:
         now = time.monotonic()
-        if now < self._next and (self._line is None or done_bytes < total_bytes):
+        if now < self._next and (self.line is None or done_bytes < total_bytes):
             return
         from imgproc_local.cli.output import printable, size_text
 
         share = done_bytes / total_bytes if total_bytes else 1.0
-        told = f"{printable(what)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
-        if self._line is None:
-            self._stream.write(told + "\n")
-            self._next = now + TOLD_S
+        text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
+        if self.line is None:
+            self._stream.write(text + "\n")
+            self._next = now + REPORT_S
         else:
-            self._line.draw(f"{_bar(int(BAR_CHARS * share))} {told}")
-            self._next = now + REDRAWN_S
+            self.line.draw(f"{_bar(int(BAR_CHARS * share))} {text}")
+            self._next = now + REDRAW_S
 
     def clear(self) -> None:
-        if self._line is not None:
-            self._line.clear()
+        if self.line is not None:
+            self.line.clear()
 
 
-class Progress:
-    """Counts the finished stages of `pictures` pictures; silent where no terminal looks on."""
+class StageProgress:
+    """Counts the finished stages of `pictures` pictures. Shows nothing where `stream` is not a terminal."""
 
     def __init__(self, pictures: int, stream: IO[str]) -> None:
-        self._total = pictures
-        self._line = Line(stream) if stream.isatty() else None
+        self._pictures = pictures
+        self.line = Line(stream) if stream.isatty() else None
         self._done = dict.fromkeys(StageName, 0)
 
-    def moved(self, before: Job, now: Job) -> None:
-        """Take notice of the stages that ended between two states of a job."""
-        for old, new in zip(before.stages, now.stages, strict=True):
+    def job_changed(self, before: Job, after: Job) -> None:
+        """Count the stages that ended between two states of a job."""
+        for old, new in zip(before.stages, after.stages, strict=True):
             if _ended(new.state) and not _ended(old.state):
                 self._done[new.name] += 1
         self._draw()
 
-    def dropped(self) -> None:
-        """One picture less: it never became a job."""
-        self._total -= 1
+    def picture_refused(self) -> None:
+        """Count one picture less, because it did not become a job."""
+        self._pictures -= 1
         self._draw()
 
     def clear(self) -> None:
-        """Remove the line, so that other text can follow."""
-        if self._line is not None:
-            self._line.clear()
+        if self.line is not None:
+            self.line.clear()
 
     def _draw(self) -> None:
-        if self._line is None:
+        if self.line is None:
             return
-        done = self._done.items()
-        self._line.draw("  ".join(f"{stage.value} {self._bar(count)} {count}/{self._total}" for stage, count in done))
+        counts = self._done.items()
+        self.line.draw("  ".join(f"{stage.value} {self._bar(done)} {done}/{self._pictures}" for stage, done in counts))
 
     def _bar(self, done: int) -> str:
-        return _bar(BAR_CHARS * done // self._total if self._total else BAR_CHARS)
+        return _bar(BAR_CHARS * done // self._pictures if self._pictures else BAR_CHARS)
 
 
 def _bar(filled: int) -> str:

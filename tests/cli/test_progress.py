@@ -1,10 +1,11 @@
-"""The line that tells how far a run is."""
+"""The progress line on a terminal."""
 
 from __future__ import annotations
 
 import io
+import logging
 
-from imgproc_local.cli.progress import Progress, Transfer
+from imgproc_local.cli.progress import Line, StageProgress, Transfer, log_above
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 
@@ -19,27 +20,27 @@ def job(*states: StageState) -> Job:
     return Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), stages, "")
 
 
-def test_the_progress_line_has_a_bar_per_stage_and_goes_without_a_trace() -> None:
+def test_the_line_has_a_bar_per_stage_and_clear_removes_it() -> None:
     terminal = Terminal()
-    progress = Progress(2, terminal)
+    progress = StageProgress(2, terminal)
     waiting = job(StageState.PENDING, StageState.PENDING, StageState.PENDING)
-    moved = job(StageState.DONE, StageState.RUNNING, StageState.FAILED)
-    progress.moved(waiting, moved)
+    changed = job(StageState.DONE, StageState.RUNNING, StageState.FAILED)
+    progress.job_changed(waiting, changed)
     line = terminal.getvalue().split("\r")[-1]
     assert line.split("  ") == ["analyze [#####.....] 1/2", "optimize [..........] 0/2", "convert [#####.....] 1/2"]
-    progress.dropped()
+    progress.picture_refused()
     assert "analyze [##########] 1/1" in terminal.getvalue().split("\r")[-1]
     progress.clear()
     assert terminal.getvalue().split("\r")[-2].strip() == ""
 
 
-def test_no_terminal_no_progress_line() -> None:
+def test_nothing_is_written_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    Progress(2, stream).moved(job(*[StageState.PENDING] * 3), job(*[StageState.DONE] * 3))
+    StageProgress(2, stream).job_changed(job(*[StageState.PENDING] * 3), job(*[StageState.DONE] * 3))
     assert stream.getvalue() == ""
 
 
-def test_a_transfer_tells_its_share_and_its_end_in_place() -> None:
+def test_a_transfer_is_redrawn_in_place_up_to_its_end() -> None:
     terminal = Terminal()
     transfer = Transfer(terminal)
     transfer("copying a.gguf", 512, 2048)
@@ -50,9 +51,37 @@ def test_a_transfer_tells_its_share_and_its_end_in_place() -> None:
     assert terminal.getvalue().split("\r")[-2].strip() == ""
 
 
-def test_a_short_transfer_says_nothing_where_no_terminal_looks_on() -> None:
+def test_a_short_transfer_writes_nothing_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     transfer = Transfer(stream)
     transfer("copying a.gguf", 512, 2048)
     transfer("copying a.gguf", 2048, 2048)
     assert stream.getvalue() == ""
+
+
+def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -> None:
+    terminal = Terminal()
+    line = Line(terminal)
+    log = logging.getLogger("imgproc_local.test")
+    with log_above(line):
+        line.draw("a long line of progress")
+        log.warning("disk is slow")
+        line.draw("done")
+        line.clear()
+    blank = " " * len("a long line of progress")
+    shown = terminal.getvalue().split("\r")
+    assert shown[1:4] == ["a long line of progress", blank, "disk is slow\na long line of progress"]
+    assert screen(terminal) == ["disk is slow", ""]
+    log.warning("after the block")
+    assert "after the block" not in terminal.getvalue()
+
+
+def screen(terminal: Terminal) -> list[str]:
+    """The lines that a terminal shows after what was written to it."""
+    lines = []
+    for written in terminal.getvalue().split("\n"):
+        shown = ""
+        for text in written.split("\r"):
+            shown = text + shown[len(text) :]
+        lines.append(shown.rstrip())
+    return lines

@@ -1,7 +1,7 @@
-"""Pictures through the engine, a few at a time: stored, submitted, waited for, written out, and their jobs deleted.
+"""Pictures through the engine, a few at a time: submit, wait for the job, write the results, delete the job.
 
-Invariant: when `run` returns, no job that it queued is left, whether it was finished, failed or interrupted – except
-where the data folder itself refuses, and then the outcome says so.
+Invariant: when `run` returns, every job that it queued is deleted, whether it completed, failed or was interrupted. If
+the data folder can't be written, the job remains and its outcome says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.cli.process.results import Results
-from imgproc_local.cli.progress import Progress
+from imgproc_local.cli.progress import StageProgress
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.image import TRAITS, Format
@@ -27,17 +27,17 @@ from imgproc_local.domain.slug import make_slug
 from imgproc_local.storage.blobs import Incoming
 
 JOBS_PER_THREAD = 4
-"""Enough in flight that no lane runs dry, few enough that the data folder holds only some pictures at a time."""
+"""Enough jobs that no thread is idle, and few enough that the data folder holds only some pictures at a time."""
 CHECK_S = 5.0
-"""How long a job may show no change until it is asked whether the store still takes results."""
+"""After this time without a change of a job, check that the data folder can still store results."""
 COPY_BYTES = 1024 * 1024
 INTERRUPTED = "Interrupted."
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one picture. `job` is its last state, None where it never became one.
+    """The result of one picture. `job` is the last state of its job, None where the picture was refused.
 
-    `errors` are (stage or None, message) pairs; `translations` carry the names as they were given to the files.
+    `translations` have the names that the files really got. `errors` are pairs of a stage, or None, and a message.
     """
 
     picture: Path
@@ -54,85 +54,90 @@ class Outcome(Struct, frozen=True):
 
 
 class Batch:
-    """One run over some pictures for one account. `stopped` says why it ended early, None where it did not."""
+    """Processes pictures for one account. `stopped` is the reason why it ended early, None where it did not."""
 
-    def __init__(self, services: Services, account_id: str, plan: Plan, results: Results, progress: Progress) -> None:
+    def __init__(
+        self, services: Services, account_id: str, plan: Plan, results: Results, progress: StageProgress
+    ) -> None:
         self._services = services
         self._account_id = account_id
         self._plan = plan
         self._results = results
         self._progress = progress
-        self._room = asyncio.Event()
+        self._job_deleted = asyncio.Event()
         self._stopping = False
         self.stopped: str | None = None
 
     async def run(self, pictures: Sequence[Path]) -> list[Outcome]:
-        """One outcome per picture that was begun, in the order given. Ctrl+C ends it early but orderly."""
-        waiting = iter(enumerate(pictures))
+        """One outcome per picture that was started, in the order given. Ctrl+C stops the run and deletes its jobs."""
+        remaining = iter(enumerate(pictures))
         outcomes: dict[int, Outcome] = {}
 
         async def work() -> None:
-            for number, picture in waiting:
-                outcomes[number] = await self._one(picture)
+            for number, picture in remaining:
+                outcomes[number] = await self._process(picture)
                 if self._stopping:
                     return
 
         config = self._services.config
-        width = min(len(pictures), config.queue_limit, JOBS_PER_THREAD * (config.codec_threads or core_count()))
-        with _signals_to(lambda: self.stop(INTERRUPTED)):
-            await asyncio.gather(*(work() for _ in range(width)))
+        concurrency = min(len(pictures), config.queue_limit, JOBS_PER_THREAD * (config.codec_threads or core_count()))
+        with _stop_signals_call(lambda: self.stop(INTERRUPTED)):
+            await asyncio.gather(*(work() for _ in range(concurrency)))
         return [outcomes[number] for number in sorted(outcomes)]
 
     def stop(self, reason: str) -> None:
-        """Begin nothing more and let what waits come back at once."""
+        """Start no more pictures, and end all waits at once."""
         if not self._stopping:
             self._stopping = True
             self.stopped = reason
-            self._room.set()
+            self._job_deleted.set()
             self._services.engine.end_waits()
 
     # ---- one picture ----
 
-    async def _one(self, picture: Path) -> Outcome:
+    async def _process(self, picture: Path) -> Outcome:
         try:
             job = await self._submit(picture)
         except StorageFailed as error:
             self.stop(error.message)
-            return self._refused(picture, error.message)
+            return self._refuse(picture, error.message)
         except ServiceError as error:
-            return self._refused(picture, error.message)
+            return self._refuse(picture, error.message)
         except OSError as error:
-            return self._refused(picture, f"It can't be read: {error.strerror}.")
+            return self._refuse(picture, f"It can't be read: {error.strerror}.")
         if job is None:
             return Outcome(picture, errors=((None, self.stopped or INTERRUPTED),), interrupted=True)
-        stuck = None
+        storage_problem = None
         try:
-            job = await self._finish(job)
+            job = await self._wait_until_final(job)
         except StorageFailed as error:
-            stuck = error.message
-            self.stop(stuck)
-        outcome = await self._outcome(picture, job, stuck)
+            storage_problem = error.message
+            self.stop(storage_problem)
+        outcome = await self._outcome(picture, job, storage_problem)
         try:
             await self._services.engine.delete(job.id, self._account_id)
         except StorageFailed as error:
             self.stop(error.message)
-            message = f"Its job {job.id} could not be removed from the data folder: {error.message}"
+            message = f"Its job {job.id} could not be deleted from the data folder: {error.message}"
             return Outcome(
                 picture, job, outcome.translations, outcome.optimized_file, outcome.converted_file,
                 (*outcome.errors, (None, message)), outcome.interrupted,
             )  # fmt: skip
-        self._room.set()
+        self._job_deleted.set()
         return outcome
 
-    def _refused(self, picture: Path, message: str) -> Outcome:
-        self._progress.dropped()
+    def _refuse(self, picture: Path, message: str) -> Outcome:
+        self._progress.picture_refused()
         return Outcome(picture, errors=((None, message),))
 
     async def _submit(self, picture: Path) -> Job | None:
-        """The queued job, None where the run ends first. Raises `ServiceError` or `OSError`; nothing is stored then."""
+        """The queued job, None where the run stops first.
+
+        Raises: ServiceError or OSError where the picture is refused; nothing is stored then.
+        """
         services = self._services
         while not self._stopping:
-            self._room.clear()
+            self._job_deleted.clear()
             try:
                 await services.jobs.require_room()
                 with services.blobs.incoming() as incoming:
@@ -142,42 +147,41 @@ class Batch:
                     job, _ = await services.engine.accept(self._account_id, self._plan, incoming, picture.name)
                     return job
             except QueueFull as full:
-                await self._wait_for_room(full.retry_after_s)
+                await self._wait_for_queue(full.retry_after_s)
         return None
 
-    async def _wait_for_room(self, retry_after_s: int) -> None:
-        """Until a job of this run went, or as long as the queue asks: earlier jobs of others may fill it."""
+    async def _wait_for_queue(self, retry_after_s: int) -> None:
+        """Wait until a job of this run is deleted, at most `retry_after_s`: older jobs may have filled the queue."""
         with suppress(TimeoutError):
             async with asyncio.timeout(retry_after_s):
-                await self._room.wait()
+                await self._job_deleted.wait()
 
-    async def _finish(self, job: Job) -> Job:
-        """The job once it is final, or as it stands when the run ends.
+    async def _wait_until_final(self, job: Job) -> Job:
+        """The job in its final state, or in its last state where the run stops first.
 
-        Raises:
-            StorageFailed: the data folder takes no more results.
+        Raises: StorageFailed where the data folder can't store results any more.
         """
         async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=CHECK_S):
             if state is None:
-                await self._require_working(job)
+                await self._require_storage(job)
             else:
-                self._progress.moved(job, state)
+                self._progress.job_changed(job, state)
                 job = state
         return job
 
-    async def _require_working(self, job: Job) -> None:
+    async def _require_storage(self, job: Job) -> None:
         services = self._services
         await services.jobs.beat()
         if not services.engine.is_claiming:
-            raise StorageFailed("The engine has stopped taking work.")
+            raise StorageFailed("The engine no longer starts stages.")
         if services.blobs.free_bytes() < job.original.size_bytes:
-            raise StorageFailed("The disk that holds the data folder is full; the results can't be kept.")
+            raise StorageFailed("The disk of the data folder is full: the results can't be stored.")
 
-    async def _outcome(self, picture: Path, job: Job, stuck: str | None) -> Outcome:
-        """Write what the job has made and tell what it has not."""
+    async def _outcome(self, picture: Path, job: Job, storage_problem: str | None) -> Outcome:
+        """Write the results of the job, and collect the errors of its stages."""
         errors = [(stage.name.value, stage.error or "") for stage in job.stages if stage.state is StageState.FAILED]
-        if stuck is not None:
-            return Outcome(picture, job, errors=(*errors, (None, stuck)))
+        if storage_problem is not None:
+            return Outcome(picture, job, errors=(*errors, (None, storage_problem)))
         if not job.status.final:
             return Outcome(picture, job, errors=((None, self.stopped or INTERRUPTED),), interrupted=True)
         try:
@@ -190,34 +194,34 @@ class Batch:
     def _write(self, picture: Path, job: Job, errors: tuple[tuple[str | None, str], ...]) -> Outcome:
         path = self._services.blobs.path
         language = self._plan.languages[0]
-        # where analyze failed the other results still count, and go by the picture's own name
-        own_name = make_slug(picture.stem, language) or "image"
-        wanted = job.translations[0].seo_filename if job.translations else own_name
+        # if analyze failed, the other results are written under the picture's own name
+        fallback = make_slug(picture.stem, language) or "image"
+        wanted = job.translations[0].seo_filename if job.translations else fallback
         sources: list[tuple[Path, str]] = []
         ending = original_ending(picture, job.original.format)
         if job.optimized is not None:
             sources.append((path(job.optimized.sha256), ending))
         if job.converted is not None:
             new_ending = "." + TRAITS[job.converted.format].extensions[0]
-            # a WebP converted to WebP: the two results need two names
+            # a WebP converted to WebP: the two files need different names
             same = job.optimized is not None and new_ending == ending
             sources.append((path(job.converted.sha256), f"-converted{new_ending}" if same else new_ending))
         files: list[Path] = []
         name = wanted
         if sources:
             name, files = self._results.write(wanted, language, sources)
-        waiting = iter(files)
+        written = iter(files)
         return Outcome(
             picture,
             job,
             self._renamed(job.translations, name),
-            optimized_file=next(waiting) if job.optimized is not None else None,
-            converted_file=next(waiting) if job.converted is not None else None,
+            optimized_file=next(written) if job.optimized is not None else None,
+            converted_file=next(written) if job.converted is not None else None,
             errors=errors,
         )
 
     def _renamed(self, translations: Sequence[Translation], name: str) -> tuple[Translation, ...]:
-        """The translations with the names that are free: the first language's is the files', `name`."""
+        """The translations with names that are unique in this run. The first language gets `name`, as the files do."""
         return tuple(
             Translation(
                 one.language_code,
@@ -230,7 +234,7 @@ class Batch:
 
 
 def original_ending(picture: Path, file_format: Format) -> str:
-    """The file's own ending in lower case where it fits its format, else the format's."""
+    """The extension of the file in lower case if it belongs to `file_format`, else the usual one of the format."""
     ending = picture.suffix.lower()
     extensions = TRAITS[file_format].extensions
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
@@ -241,35 +245,35 @@ def _copy_in(picture: Path, incoming: Incoming, max_bytes: int) -> None:
         while chunk := file.read(COPY_BYTES):
             if incoming.size_bytes + len(chunk) > max_bytes:
                 raise UploadTooLarge(
-                    f"A picture may have {max_bytes:,} bytes (setting max_upload_bytes); this one has more."
+                    f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
                 )
             incoming.write(chunk)
 
 
 def _write_problem(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "The disk that holds the output folder is full."
-    return f"The results can't be written to the output folder: {error.strerror}."
+        return "The disk of the output folder is full."
+    return f"The results can't be written to the output folder ({error.strerror})."
 
 
 @contextmanager
-def _signals_to(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl+C and an orderly kill call `stop`, once; a second one ends the process in the system's own way."""
+def _stop_signals_call(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside the block, the first SIGINT or SIGTERM calls `stop`. A second one ends the process as by default."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if before[signal.SIGINT] is signal.SIG_IGN:
-        del before[signal.SIGINT]  # started in the background, where Ctrl+C is for others
+        del before[signal.SIGINT]  # a background job of a shell, which Ctrl+C does not concern
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
 
-    def caught(*_: object) -> None:
+    def handle(*_: object) -> None:
         restore()
         loop.call_soon_threadsafe(stop)
 
     for number in before:
-        signal.signal(number, caught)
+        signal.signal(number, handle)
     try:
         yield
     finally:

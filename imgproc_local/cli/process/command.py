@@ -1,66 +1,42 @@
-"""`process`: files and folders through the same engine as the API's, in this process, and the results written out."""
+"""`process`: files and folders through the engine of the API, in this process, with the results in a folder."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, leave
+from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
+from imgproc_local.cli.output import path_text, printable
 
 if TYPE_CHECKING:
     from imgproc_local.cli.process.batch import Outcome
-    from imgproc_local.cli.process.discovery import Found
+    from imgproc_local.cli.process.discovery import Discovery
     from imgproc_local.cli.process.results import Results
     from imgproc_local.compose import Services
     from imgproc_local.config import Config
     from imgproc_local.domain.plan import Plan
 
-EXIT_SOME_FAILED = 1
-EXIT_INTERRUPTED = 130
-"""What a shell expects of a program that Ctrl+C ended: 128 and the signal's number."""
 
-
-def _language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Codes with commas between them. Duplicates are removed, the order is kept."""
-    from imgproc_local.domain.languages import LANGUAGES
+def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """As `language_codes`, at most as many as one request to the API may have."""
     from imgproc_local.domain.plan import MAX_LANGUAGES
 
-    codes = tuple(dict.fromkeys(code.strip().lower() for code in value.split(",") if code.strip()))
-    if not codes:
-        raise click.BadParameter("expected language codes with commas between them, such as en,de; none came.")
-    for code in codes:
-        if code not in LANGUAGES:
-            hint = _nearest(code)
-            raise click.BadParameter(f"{code!r} is no language offered.{hint} All: {', '.join(LANGUAGES)}.")
+    codes = language_codes(ctx, parameter, value)
     if len(codes) > MAX_LANGUAGES:
-        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, but {len(codes)} came.")
+        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
     return codes
-
-
-def _nearest(code: str) -> str:
-    """A hint at the language that may be meant: by its name, or by a code with a region."""
-    import difflib
-
-    from imgproc_local.domain.languages import LANGUAGES
-
-    names = {name.lower(): known.code for known in LANGUAGES.values() for name in (known.name, known.native_name)}
-    names |= {known: known for known in LANGUAGES}
-    near = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None
-    if near is None:
-        close = difflib.get_close_matches(code, names, n=1)
-        near = names[close[0]] if close else None
-    return f" Did you mean {near} ({LANGUAGES[near].name})?" if near else ""
 
 
 @click.command("process")
 @click.argument(
-    "sources", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
+    "arguments", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path)
 )
 @click.option(
     "--languages",
@@ -68,7 +44,7 @@ def _nearest(code: str) -> str:
     callback=_language_codes,
     default="en",
     show_default=True,
-    help="Languages of the alt texts, such as en,de; the first one also names the files.",
+    help="Write alt texts in these languages, such as en,de. The file names are in the first one.",
 )
 @click.option(
     "--format",
@@ -76,7 +52,7 @@ def _nearest(code: str) -> str:
     type=click.Choice(("webp", "avif"), case_sensitive=False),
     default="webp",
     show_default=True,
-    help="Format to convert to.",
+    help="Convert to this format.",
 )
 @click.option(
     "--out",
@@ -84,18 +60,21 @@ def _nearest(code: str) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     default="imgproc-out",
     show_default=True,
-    help="Folder for the results; made where it is new.",
+    help="Write the results to this folder, and create it if needed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object per file, nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
-    "--project", metavar="NAME", callback=checked_name, help="Name of the project; describers may use it as context."
+    "--project",
+    metavar="NAME",
+    callback=checked_name,
+    help="Use this name as the project and as context for the alt texts.",
 )
 @air_gapped_option
 @data_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,
-    sources: tuple[Path, ...],
+    arguments: tuple[Path, ...],
     languages: tuple[str, ...],
     convert_to: str,
     out: Path,
@@ -105,45 +84,46 @@ def command(
 ) -> None:
     """Give pictures SEO file names and alt texts, and make them smaller.
 
-    Takes JPEG, PNG, GIF and WebP files, and folders with all that is in them; hidden files and links to folders are
-    passed over. Each picture is written twice to the --out folder: optimized in its own format, and converted. No file
-    is ever overwritten: where a name is taken, -2, -3 … is added. The pictures themselves stay as they are.
+    Takes JPEG, PNG, GIF and WebP files and folders, which are searched recursively; hidden files and links to folders
+    in them are skipped. Writes two files per picture to the --out folder: the optimized picture in its own format, and
+    the converted one. Existing files are never overwritten: if a name is taken, -2, -3 … is added. The pictures
+    themselves are not changed.
 
-    The work costs credits of the account "default". Once the results are written, the data folder keeps nothing of the
-    pictures. After Ctrl+C nothing stays queued either.
+    The work costs credits of the account "default". Nothing of the pictures remains in the data folder, and no job
+    remains queued, also after Ctrl+C.
 
-    Exit code: 0 all done, 1 some files failed, 2 refused before anything was done, 130 interrupted.
+    Exit code: 0 all done, 1 some files failed, 2 refused or no file can be processed, 130 interrupted.
     """
     from imgproc_local.cli.process.discovery import find_pictures
 
     config = load_config(ctx, data_dir)
-    found = find_pictures(sources, avoid=(out, config.data_dir))
-    if not found.pictures and not found.failed:
-        _refuse_empty(sources, len(found.skipped))
+    discovery = find_pictures(arguments, exclude=(out, config.data_dir))
+    if not discovery.pictures and not discovery.failed:
+        _refuse_empty(arguments, len(discovery.skipped))
+    run = _Run(config, discovery, languages, convert_to, out, project)
     try:
-        run = _Run(config, found, languages, convert_to, out, project)
-        asyncio.run(run.all())
+        asyncio.run(run.process())
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
-        _leave(ctx, EXIT_INTERRUPTED, abandoned_threads=0)
-    _tell(run, as_json)
-    _leave(ctx, run.exit_code, run.abandoned_threads)
+        leave(ctx, EXIT_INTERRUPTED, abandoned_threads=0)
+    _report(run, as_json)
+    leave(ctx, run.exit_code, run.abandoned_threads)
 
 
 class _Run:
-    """What one call does, and what came of it."""
+    """One call of the command: its arguments and, after `process`, its results."""
 
     def __init__(
         self,
         config: Config,
-        found: Found,
+        discovery: Discovery,
         languages: tuple[str, ...],
         convert_to: str,
         out: Path,
         project: str | None,
     ) -> None:
         self.config = config
-        self.found = found
+        self.discovery = discovery
         self.convert_to = convert_to
         self.out = out
         self.plan = _plan(languages, convert_to, project)
@@ -151,52 +131,56 @@ class _Run:
         self.stopped: str | None = None
         self.abandoned_threads = 0
 
-    async def all(self) -> None:
-        """Work on every picture found. Raises `ServiceError`; nothing was done then."""
-        from imgproc_local.cli.exit_codes import Refused
+    async def process(self) -> None:
+        """Process every picture. Raises: ServiceError or Refused before anything is done."""
         from imgproc_local.cli.temporary_folder import use_temporary_folder
         from imgproc_local.compose import open_services
         from imgproc_local.domain.errors import DataFolderBusy
 
-        if not self.found.pictures:
+        if not self.discovery.pictures:
             return
         try:
             async with open_services(self.config, "process") as services:
                 use_temporary_folder(self.config.data_dir)
-                await self._on(services)
+                await self._process(services)
             self.abandoned_threads = services.engine.abandoned_threads
         except DataFolderBusy as error:
-            raise Refused(error.message + _how_to_go_on(self.config)) from error
+            raise Refused(error.message + _how_to_use_server(self.config)) from error
 
-    async def _on(self, services: Services) -> None:
+    async def _process(self, services: Services) -> None:
         from imgproc_local.cli.process.batch import Batch
         from imgproc_local.cli.process.results import Results
-        from imgproc_local.cli.progress import Progress
+        from imgproc_local.cli.progress import StageProgress, log_above
 
         account_id = await services.store.keys.account_id(create=True)
-        await _require_credits(services, account_id, len(self.found.pictures), self.plan)
-        await _tell_leftovers(services)
+        await _require_credits(services, account_id, len(self.discovery.pictures), self.plan)
+        await _report_leftover_jobs(services)
         results = Results(self.out)
-        _open(results, self.out)
-        progress = Progress(len(self.found.pictures), sys.stderr)
+        _open_folder(results, self.out)
+        progress = StageProgress(len(self.discovery.pictures), sys.stderr)
         batch = Batch(services, account_id, self.plan, results, progress)
-        try:
-            self.outcomes = await batch.run(self.found.pictures)
-        finally:
-            progress.clear()
+        with log_above(progress.line):
+            try:
+                self.outcomes = await batch.run(self.discovery.pictures)
+            finally:
+                progress.clear()
         self.stopped = batch.stopped
 
     @property
     def interrupted(self) -> bool:
-        return any(outcome.interrupted for outcome in self.outcomes) or len(self.outcomes) < len(self.found.pictures)
+        return any(outcome.interrupted for outcome in self.outcomes) or len(self.outcomes) < len(
+            self.discovery.pictures
+        )
 
     @property
     def exit_code(self) -> int:
         from imgproc_local.cli.process.batch import INTERRUPTED
 
+        if not self.discovery.pictures:
+            return EXIT_REFUSED
         if self.stopped == INTERRUPTED and self.interrupted:
             return EXIT_INTERRUPTED
-        return 0 if all(outcome.done for outcome in self.outcomes) and not self.found.failed else EXIT_SOME_FAILED
+        return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
 
 
 def _plan(languages: tuple[str, ...], convert_to: str, project: str | None) -> Plan:
@@ -206,17 +190,14 @@ def _plan(languages: tuple[str, ...], convert_to: str, project: str | None) -> P
     return Plan(Operation.PROCESS, languages, Format(convert_to), project_name=project or DEFAULT_PROJECT_NAME)
 
 
-def _refuse_empty(sources: tuple[Path, ...], skipped: int) -> None:
-    from imgproc_local.cli.exit_codes import Refused
-    from imgproc_local.cli.output import path_text, printable
-
-    where = ", ".join(printable(path_text(source)) for source in sources)
-    beside = f" ({skipped:,} other file{'s' if skipped != 1 else ''} there)" if skipped else ""
-    raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there is none in {where}{beside}.")
+def _refuse_empty(folders: tuple[Path, ...], skipped: int) -> None:
+    where = ", ".join(printable(path_text(folder)) for folder in folders)
+    others = f", only {skipped:,} other file{'s' if skipped != 1 else ''}" if skipped else ""
+    raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
 
 
 async def _require_credits(services: Services, account_id: str, pictures: int, plan: Plan) -> None:
-    """Refuse the whole run rather than stop in its middle."""
+    """Raises: InsufficientCredits, before the first picture instead of after some of them."""
     from imgproc_local.domain.errors import InsufficientCredits
     from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
@@ -226,19 +207,14 @@ async def _require_credits(services: Services, account_id: str, pictures: int, p
         raise InsufficientCredits(needed.required, balance, DEFAULT_ACCOUNT)
 
 
-async def _tell_leftovers(services: Services) -> None:
+async def _report_leftover_jobs(services: Services) -> None:
     async with services.store.database.reading() as read:
         waiting = int(await read.value("count_open_jobs"))
     if waiting:
-        click.echo(
-            f"Unfinished jobs that were in the data folder before: {waiting:,}. They are worked on too.", err=True
-        )
+        click.echo(f"Unfinished jobs in the data folder: {waiting:,}. They are processed too.", err=True)
 
 
-def _open(results: Results, out: Path) -> None:
-    from imgproc_local.cli.exit_codes import Refused
-    from imgproc_local.cli.output import path_text, printable
-
+def _open_folder(results: Results, out: Path) -> None:
     try:
         results.open_folder()
     except OSError as error:
@@ -248,7 +224,8 @@ def _open(results: Results, out: Path) -> None:
         ) from error
 
 
-def _how_to_go_on(config: Config) -> str:
+def _how_to_use_server(config: Config) -> str:
+    """How to send pictures to the server that holds the data folder; empty where no server holds it."""
     from imgproc_local.system.folder_lock import current_owner
 
     owner = current_owner(config.data_dir)
@@ -257,32 +234,23 @@ def _how_to_go_on(config: Config) -> str:
     return (
         "\nTo send a picture to it:\n"
         f'  curl -H "Authorization: Bearer KEY" -F image=@FILE -F languages=en {owner.address}/api/v1/images/process\n'
-        "A KEY for it: imgproc-local keys create --name NAME"
+        "To create a KEY: imgproc-local keys create --name NAME"
     )
 
 
-def _tell(run: _Run, as_json: bool) -> None:
+def _report(run: _Run, as_json: bool) -> None:
     from imgproc_local.cli.output import echo_json
     from imgproc_local.cli.process.report import entries, problems, summary
 
-    found = run.found
+    discovery = run.discovery
     if as_json:
-        echo_json(entries(run.outcomes, found.failed, found.skipped, run.config.status_set))
+        echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set))
     else:
         for line in summary(run.outcomes, run.convert_to, run.out):
             click.echo(line)
-    for line in problems(run.outcomes, found.failed, found.skipped):
+    for line in problems(run.outcomes, discovery.failed, discovery.skipped):
         click.echo(line, err=True)
     if run.stopped is not None and run.interrupted:
         done = sum(outcome.done for outcome in run.outcomes)
-        rest = "; nothing of the others stays queued" if run.exit_code == EXIT_INTERRUPTED else ""
-        click.echo(f"{run.stopped} {done:,} of {len(found.pictures):,} pictures are done{rest}.", err=True)
-
-
-def _leave(ctx: click.Context, exit_code: int, abandoned_threads: int) -> None:
-    if abandoned_threads:
-        # a codec that reacts to nothing would hold up the interpreter's exit
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
-    ctx.exit(exit_code)
+        rest = "; no other picture remains queued" if run.exit_code == EXIT_INTERRUPTED else ""
+        click.echo(f"{run.stopped} {done:,} of {len(discovery.pictures):,} pictures are done{rest}.", err=True)

@@ -1,4 +1,4 @@
-"""Which files `process` works on: the type is decided by the first bytes, never by the name."""
+"""The pictures that the arguments of `process` name. Their first bytes decide the type, not their names."""
 
 from __future__ import annotations
 
@@ -15,63 +15,77 @@ from imgproc_local.domain.plan import ACCEPTED, Operation
 HEAD_BYTES = 512
 
 
-class Passed(Struct, frozen=True):
-    """A file that is not worked on, and why."""
+class RejectedFile(Struct, frozen=True):
+    """A file that is not processed, and why."""
 
     path: Path
     reason: str
 
 
-class Found(Struct, frozen=True):
-    """`skipped` lay in a folder beside pictures; `failed` was named, or could not be looked at."""
+class Discovery(Struct, frozen=True):
+    """The files to process, and those that are not processed.
+
+    `failed` are arguments that are missing, unreadable or no pictures, and unreadable files and folders inside folders.
+    `skipped` are other files inside folders.
+    """
 
     pictures: list[Path]
-    skipped: list[Passed]
-    failed: list[Passed]
+    skipped: list[RejectedFile]
+    failed: list[RejectedFile]
 
 
-def find_pictures(named: Sequence[Path], avoid: Collection[Path]) -> Found:
-    """The pictures among `named` files and, recursively, in `named` folders, each once, in a stable order.
+def find_pictures(arguments: Sequence[Path], exclude: Collection[Path]) -> Discovery:
+    """The pictures among `arguments` and, recursively, in the folders among them, each once, in a stable order.
 
-    Hidden files and folders inside a named folder are passed over without a word, as are the folders in `avoid`.
-    Links to folders are not followed.
+    Hidden files and folders inside a folder, links to folders, and the folders in `exclude` are left out silently.
     """
-    found = Found([], [], [])
+    discovery = Discovery([], [], [])
+    excluded = {folder.resolve() for folder in exclude}
     seen: set[Path] = set()
-    for path in sorted(named, key=Path.is_dir):  # files first: what is named must not count as found in a folder
-        inside = path.is_dir()
-        for file in _files(path, {folder.resolve() for folder in avoid}, found.failed) if inside else (path,):
+    # files first: a file that is both an argument and inside a folder counts as an argument
+    for argument in sorted(arguments, key=_is_folder):
+        is_folder = _is_folder(argument)
+        for file in _walk(argument, excluded, discovery.failed) if is_folder else (argument,):
             real = file.resolve()
             if real in seen:
                 continue
             seen.add(real)
             try:
                 problem = _problem(file)
+            except FileNotFoundError:
+                discovery.failed.append(RejectedFile(file, "No such file or folder."))
             except OSError as error:
-                found.failed.append(Passed(file, f"It can't be read: {error.strerror}."))
-                continue
-            if problem is None:
-                found.pictures.append(file)
+                discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
             else:
-                (found.skipped if inside else found.failed).append(Passed(file, problem))
-    return found
+                if problem is None:
+                    discovery.pictures.append(file)
+                else:
+                    (discovery.skipped if is_folder else discovery.failed).append(RejectedFile(file, problem))
+    return discovery
 
 
-def _files(folder: Path, avoid: Collection[Path], failed: list[Passed]) -> Iterator[Path]:
-    def refused(error: OSError) -> None:
-        failed.append(Passed(Path(error.filename), f"The folder can't be opened: {error.strerror}."))
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a parent folder can't be read; reading the file reports why
+        return False
 
-    for parent, folders, files in os.walk(folder, onerror=refused):
+
+def _walk(folder: Path, excluded: Collection[Path], failed: list[RejectedFile]) -> Iterator[Path]:
+    def report(error: OSError) -> None:
+        failed.append(RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}."))
+
+    for parent, folders, files in os.walk(folder, onerror=report):
         folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and Path(parent, name).resolve() not in avoid
+            name for name in folders if not name.startswith(".") and Path(parent, name).resolve() not in excluded
         )
         yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))
 
 
 def _problem(file: Path) -> str | None:
-    """Why the file is no picture that `process` takes; None where it looks like one. Raises `OSError`."""
+    """Why `process` can't take the file; None where its first bytes are those of a picture. Raises: OSError."""
     if not file.is_file():
-        # a pipe or a device would block or never end; a broken link has nothing to read
+        # reading a pipe or a device could block forever; stat raises an error for a broken link
         file.stat()
         return "It is neither a file nor a folder."
     with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""What `process` tells when it is through: a table for people, or the published image shape with paths for programs."""
+"""The report of `process`: a table for people, or JSON with the image fields of the API and paths for programs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from msgspec import Struct
 from imgproc_local.api.wire import StatusSet, TranslationBody, job_data, status_word, translation_body
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
-from imgproc_local.cli.process.discovery import Passed
+from imgproc_local.cli.process.discovery import RejectedFile
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 
-MAX_TOLD = 20
-"""Skipped files listed for people; the JSON lists them all."""
+MAX_SKIPPED_LISTED = 20
+"""The most skipped files that are listed for people. The JSON lists all of them."""
 
 
 class ErrorEntry(Struct, frozen=True):
-    """`stage` is None where the picture failed outside a stage."""
+    """`stage` is None for an error outside a stage."""
 
     stage: str | None
     message: str
 
 
 class ImageEntry(Struct, frozen=True):
-    """The published image shape of a job, and around it which file came and which files were written.
+    """The image fields of the API, with the path of the original and of the written files.
 
-    Fields that the API would tell are null where the picture never became a job. `status` is `skipped` for a file in a
-    folder that is no picture.
+    The fields of the API are null where the picture did not become a job. `status` is `skipped` for a file in a folder
+    that is not a picture.
     """
 
     file: str
@@ -49,14 +49,14 @@ class ImageEntry(Struct, frozen=True):
 
 
 def entries(
-    outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Sequence[Passed], status_set: StatusSet
+    outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile], status_set: StatusSet
 ) -> list[ImageEntry]:
-    """One entry per file that was looked at."""
+    """One entry per file: processed, failed, skipped."""
     failed_word = status_word(Status.FAILED, status_set)
     return [
         *(_entry(outcome, status_set) for outcome in outcomes),
-        *(_passed(one, failed_word) for one in failed),
-        *(_passed(one, "skipped") for one in skipped),
+        *(_rejected(one, failed_word) for one in failed),
+        *(_rejected(one, "skipped") for one in skipped),
     ]
 
 
@@ -64,7 +64,7 @@ def _entry(outcome: Outcome, status_set: StatusSet) -> ImageEntry:
     failed_word = status_word(Status.FAILED, status_set)
     errors = [ErrorEntry(stage, message) for stage, message in outcome.errors]
     if outcome.job is None:
-        return _unstarted(outcome.picture, failed_word, errors)
+        return _without_job(outcome.picture, failed_word, errors)
     data = job_data(outcome.job, status_set)
     image = data.image
     return ImageEntry(
@@ -84,11 +84,11 @@ def _entry(outcome: Outcome, status_set: StatusSet) -> ImageEntry:
     )
 
 
-def _passed(one: Passed, status: str) -> ImageEntry:
-    return _unstarted(one.path, status, [ErrorEntry(None, one.reason)])
+def _rejected(one: RejectedFile, status: str) -> ImageEntry:
+    return _without_job(one.path, status, [ErrorEntry(None, one.reason)])
 
 
-def _unstarted(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
+def _without_job(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
     return ImageEntry(
         file=path_text(picture),
         id=None,
@@ -114,7 +114,7 @@ def _path(path: Path | None) -> str | None:
 
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
-    """The lines of the table: one row per written picture, its alt texts below it, and the sum."""
+    """The lines of the table: one row per written picture with its alt texts below, and the totals."""
     written = [outcome for outcome in outcomes if outcome.optimized_file or outcome.converted_file]
     if not written:
         return
@@ -134,13 +134,13 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         f"{_counted(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
         f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
     )
-    grown = [
+    larger = [
         job
         for job in optimized
         if job.converted and job.optimized and job.converted.size_bytes > job.optimized.size_bytes
     ]
-    if grown:
-        yield f"{_counted(len(grown))} larger as {converted_to.upper()} than optimised: serve the optimised file there."
+    if larger:
+        yield f"{_counted(len(larger))} larger as {converted_to.upper()} than optimized: use the optimized file for it."
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
@@ -159,8 +159,10 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def problems(outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Sequence[Passed]) -> Iterator[str]:
-    """What did not go well, each with its reason; then what was skipped."""
+def problems(
+    outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
+) -> Iterator[str]:
+    """The lines for failed files with the reason of each, then those for skipped files."""
     for outcome in outcomes:
         if outcome.interrupted:
             continue
@@ -169,10 +171,10 @@ def problems(outcomes: Sequence[Outcome], failed: Sequence[Passed], skipped: Seq
             yield f"Failed: {printable(path_text(outcome.picture))}: {where}{printable(message)}"
     for one in failed:
         yield f"Failed: {printable(path_text(one.path))}: {printable(one.reason)}"
-    for one in skipped[:MAX_TOLD]:
+    for one in skipped[:MAX_SKIPPED_LISTED]:
         yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
-    if len(skipped) > MAX_TOLD:
-        yield f"Skipped: {len(skipped) - MAX_TOLD} more; --json lists them all."
+    if len(skipped) > MAX_SKIPPED_LISTED:
+        yield f"Skipped: {len(skipped) - MAX_SKIPPED_LISTED} more; --json lists them all."
 
 
 def _counted(pictures: int) -> str:

@@ -1,7 +1,7 @@
-"""Results in the user's own folder. Invariant: no file that was there is ever overwritten, and none is half written.
+"""Writes results to the user's folder. Invariant: no existing file is overwritten, and no file is partly written.
 
-A result is copied under a hidden temporary name, brought to the disk, and only then given its name, by a step that
-fails where the name is taken. Then the next number is tried: `-2`, `-3` …
+A result is copied under a hidden temporary name and fsynced. Then it gets its name in one step, which fails if the name
+is taken; in that case the next number is tried: `-2`, `-3` …
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 from imgproc_local.domain.slug import numbered
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems without hard links answer, exFAT for one."""
+"""Errors of file systems without hard links, such as exFAT."""
 
 
 class Results:
-    """Writes into `folder`. Names are unique per language within one run and, for the files, within the folder."""
+    """Writes to `folder`. Names are unique per language in one run; names of files also in the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,21 +33,21 @@ class Results:
         self._lock = threading.Lock()
 
     def open_folder(self) -> None:
-        """Make the folder where it is new and see that it can be written. Raises `OSError`."""
+        """Create the folder if needed, and check that it can be written. Raises: OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self._folder):
             pass
 
     def name(self, wanted: str, language_code: str) -> str:
-        """`wanted` as a name that no other picture of this run has in this language."""
+        """`wanted`, with a number if another picture of this run has that name in this language."""
         with self._lock:
             return next(self._free_names(wanted, language_code))
 
     def write(self, wanted: str, language_code: str, sources: Sequence[tuple[Path, str]]) -> tuple[str, list[Path]]:
-        """Copy each (source, ending) under one name plus its ending; return that name and the files. Blocks.
+        """Copy each source under the same name with its ending, and return the name and the files. Blocks.
 
-        Raises:
-            OSError: a source can't be read or the folder not written; no file is left then.
+        `sources` are pairs of a file and an ending such as `.webp`. Raises: OSError where a source can't be read or the
+        folder can't be written; then no file is left behind.
         """
         staged: list[tuple[Path, str]] = []
         try:
@@ -59,20 +59,20 @@ class Results:
                     targets = [(part, self._folder / f"{name}{ending}") for part, ending in staged]
                     if _publish_all(targets):
                         return name, [target for _, target in targets]
-            raise AssertionError("numbers don't end")
+            raise AssertionError("there is always another number")
         finally:
             for part, _ in staged:
                 part.unlink(missing_ok=True)
 
     def _free_names(self, wanted: str, language_code: str) -> Iterator[str]:
-        """Names that this run has not given yet; each one counts as given."""
-        given = self._names.setdefault(language_code, set())
+        """Names that this run has not used yet. Each name that is yielded counts as used."""
+        used = self._names.setdefault(language_code, set())
         base = wanted
-        if (match := re.fullmatch(r"(.+)-\d+", wanted)) and match[1] in given:
-            base = match[1]  # it was numbered against a picture of this same run: -3 follows -2, not -2-2
+        if (match := re.fullmatch(r"(.+)-\d+", wanted)) and match[1] in used:
+            base = match[1]  # the engine numbered it because of another picture of this run: -3 follows -2, not -2-2
         for name in itertools.chain((wanted,), (numbered(base, number) for number in itertools.count(2))):
-            if name not in given:
-                given.add(name)
+            if name not in used:
+                used.add(name)
                 yield name
 
 
@@ -84,7 +84,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
-    """Give every part its name; False, and none is given, where one of the names is taken."""
+    """Give every part its name. Returns False, without naming any, if one of the names is taken."""
     done: list[tuple[Path, Path]] = []
     try:
         if any(os.path.lexists(target) for _, target in targets):
@@ -94,7 +94,7 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
             done.append((part, target))
     except BaseException as error:
         for part, target in done:
-            # a rename between two names of one file does nothing, so the second name is removed
+            # renaming between two hard links of one file does nothing, so the second link is removed instead
             target.unlink() if part.exists() else target.replace(part)
         if isinstance(error, FileExistsError):
             return False
@@ -103,9 +103,9 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
 
 
 def _publish(part: Path, target: Path) -> None:
-    """Give `part` the name `target`. Raises `FileExistsError` where there is one of that name."""
+    """Give `part` the name `target`. Raises: FileExistsError if the name is taken."""
     if sys.platform == "win32":
-        part.rename(target)  # refuses to overwrite here
+        part.rename(target)  # Windows does not overwrite
         return
     try:
         target.hardlink_to(part)

@@ -1,4 +1,4 @@
-"""`process`: what users get, what they are told, and what stays behind."""
+"""`process`: the results, the messages, and that nothing remains in the data folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIELDS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Pictures of four formats, some deeper, beside other files and hidden ones."""
+    """Pictures of four formats, two in a subfolder, with another file and hidden files."""
     root = tmp_path / "pictures"
     (root / "deeper").mkdir(parents=True)
     (root / ".hidden").mkdir()
@@ -50,8 +50,8 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def nothing_left(program: Program) -> None:
-    """The data folder holds no job and no file, and the ledger adds up."""
+def assert_empty(program: Program) -> None:
+    """The data folder has no job and no file, and each balance equals its ledger."""
     found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
     assert found["jobs"]["detail"] == "none"
     assert found["files"]["detail"].startswith("0 stored")
@@ -63,15 +63,15 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_conversion_larger_than_the_optimised_file_is_told(program: Program, tmp_path: Path) -> None:
+def test_a_conversion_larger_than_the_optimized_file_is_reported(program: Program, tmp_path: Path) -> None:
     coarse = tmp_path / "coarse.jpg"
     noise = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
     Image.fromarray(noise).save(coarse, quality=20)
     result = program("process", coarse, "--out", tmp_path / "out")
-    assert "1 picture larger as WEBP than optimised" in result.stdout
+    assert "1 picture larger as WEBP than optimized" in result.stdout
 
 
-def test_a_folder_is_processed_whole(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = program("process", folder, "--languages", "en,de", "--out", out)
     assert result.returncode == 0, result.stderr
@@ -89,11 +89,11 @@ def test_a_folder_is_processed_whole(program: Program, folder: Path, tmp_path: P
     assert "4 pictures written" in result.stdout
     assert f"Skipped: {folder / 'notes.txt'}: " in result.stderr
     assert "secret" not in result.stdout + result.stderr
-    assert "[" not in result.stderr, "no progress bar where no terminal looks on"
-    nothing_left(program)
+    assert "[" not in result.stderr, "there is no progress line without a terminal"
+    assert_empty(program)
 
 
-def test_json_is_one_document_in_the_published_shape(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_json_is_one_document_with_the_fields_of_the_api(program: Program, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     images = program.json("process", folder, "--languages", "en,de", "--out", out, "--format", "avif")
     assert all(list(image) == FIELDS for image in images)
@@ -131,7 +131,7 @@ def test_the_same_picture_under_two_names_gets_two_results(program: Program, tmp
     for language in (0, 1):
         assert len({image["translations"][language]["seo_filename"] for image in images}) == 6
     assert len(names(tmp_path / "out")) == 12
-    nothing_left(program)
+    assert_empty(program)
 
 
 def test_a_file_named_twice_is_processed_once(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_file_named_twice_is_processed_once(program: Program, folder: Path, tm
     )
 
 
-def test_the_results_are_not_taken_up_again_as_pictures(program: Program, tmp_path: Path) -> None:
+def test_the_output_folder_is_not_searched_for_pictures(program: Program, tmp_path: Path) -> None:
     source = tmp_path / "pictures"
     source.mkdir()
     (source / "red bicycle.jpg").write_bytes(pictures.jpeg())
@@ -160,13 +160,13 @@ def test_a_webp_converted_to_webp_gives_two_files(program: Program, folder: Path
     assert len(names(tmp_path / "out")) == 2
 
 
-def test_the_ending_follows_the_bytes_where_the_name_is_wrong(program: Program, tmp_path: Path) -> None:
+def test_the_extension_follows_the_content_where_the_name_is_wrong(program: Program, tmp_path: Path) -> None:
     (tmp_path / "wrong name.png").write_bytes(pictures.jpeg())
     [image] = program.json("process", tmp_path / "wrong name.png", "--out", tmp_path / "out")
     assert Path(image["optimized_file"]).suffix == ".jpg"
 
 
-def test_more_pictures_than_the_queue_takes_are_fed_as_room_appears(
+def test_more_pictures_than_the_queue_holds_are_submitted_as_jobs_end(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     result = program("process", folder, "--out", tmp_path / "out", queue_limit=1)
@@ -174,20 +174,20 @@ def test_more_pictures_than_the_queue_takes_are_fed_as_room_appears(
     assert len(names(tmp_path / "out")) == 8
 
 
-def test_jobs_that_fill_the_queue_already_are_worked_on_first_and_stay(
+def test_jobs_that_were_in_the_queue_are_processed_first_and_are_not_deleted(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     asyncio.run(queue_two_jobs(program.data))
     result = program("process", folder, "--out", tmp_path / "out", queue_limit=2)
     assert result.returncode == 0, result.stderr
-    assert "before: 2." in result.stderr
+    assert "Unfinished jobs in the data folder: 2." in result.stderr
     assert len(names(tmp_path / "out")) == 8
     found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
     assert found["jobs"]["detail"] == "2 completed"
 
 
 async def queue_two_jobs(data: Path) -> None:
-    """Two jobs of another account that nobody works on yet."""
+    """Queue two jobs of another account."""
     async with open_store(Config(data_dir=data)) as store:
         jobs = Jobs(store.database, 2)
         blobs = Blobs(data, jobs.is_referenced)
@@ -204,7 +204,7 @@ async def queue_two_jobs(data: Path) -> None:
                 )  # fmt: skip
 
 
-# ---- what does not go well ----
+# ---- failures and refusals ----
 
 
 def test_a_broken_picture_fails_and_the_others_are_done(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_broken_picture_fails_and_the_others_are_done(program: Program, folder
     assert f"Failed: {folder / 'cut.png'}: " in result.stderr
     assert "Traceback" not in result.stderr
     assert "4 pictures written" in result.stdout
-    nothing_left(program)
+    assert_empty(program)
 
 
 def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -230,34 +230,51 @@ def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("missing.jpg",), "missing.jpg"),
         ((), "FILE"),
         (("{}", "--languages", "german"), "Did you mean de (German)?"),
         (("{}", "--languages", "en-US"), "Did you mean en (English)?"),
         (("{}", "--languages", "qq"), "en, de, fr"),
-        (("{}", "--languages", ","), "none came"),
+        (("{}", "--languages", ","), "expected language codes"),
         (("{}", "--languages", "en,de,fr,es,it,pt,nl,da,sv,nb,fi"), "at most 10"),
         (("{}", "--format", "png"), "'webp', 'avif'"),
         (("{}", "--out", "{}/notes.txt"), "notes.txt"),
         (("{}", "--out", "{}/notes.txt/below"), "--out"),
-        (("{}/empty",), "there is none in"),
+        (("{}/empty",), "there are none in"),
+        (("{}/notes.txt", "missing.jpg"), "Failed: missing.jpg: No such file or folder."),
     ],
 )
-def test_what_can_not_be_done_is_refused_before_anything_is(
-    program: Program, folder: Path, arguments: tuple[str, ...], told: str
+def test_a_call_that_can_not_work_is_refused_before_anything_is_done(
+    program: Program, folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (folder / "empty").mkdir()
     result = program.here("process", *(argument.format(folder) for argument in arguments))
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert result.stdout == ""
     assert not program.data.exists() or program.here_json("credits", "balance")["balance"] == 1_000_000
 
 
+def test_an_argument_that_can_not_be_read_fails_and_the_others_are_processed(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    picture, missing = folder / "red bicycle.JPG", folder / "red bicylce.JPG"
+    result = program("process", missing, picture, "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert f"Failed: {missing}: No such file or folder." in result.stderr
+    assert "1 picture written" in result.stdout
+    images = json.loads(program("process", missing, picture, "--json", "--out", tmp_path / "out").stdout)
+    assert {image["file"]: image["status"] for image in images} == {str(missing): "failed", str(picture): "completed"}
+    none = program("process", missing, "--json", "--out", tmp_path / "none")
+    assert none.returncode == 2
+    assert [image["status"] for image in json.loads(none.stdout)] == ["failed"]
+    assert not (tmp_path / "none").exists()
+
+
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read and write everything")
-def test_files_and_folders_without_rights_are_told(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_files_and_folders_without_permission_are_reported(program: Program, folder: Path, tmp_path: Path) -> None:
     (folder / "old harbour.png").chmod(0)
     (folder / "deeper").chmod(0)
     result = program("process", folder, "--out", tmp_path / "out")
@@ -268,7 +285,7 @@ def test_files_and_folders_without_rights_are_told(program: Program, folder: Pat
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_not_waited_for(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_skipped_and_a_broken_link_fails(program: Program, folder: Path, tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.jpg")
     (folder / "dangling.jpg").symlink_to(folder / "nowhere")
     result = program("process", folder, "--out", tmp_path / "out")
@@ -277,16 +294,16 @@ def test_a_pipe_is_not_waited_for(program: Program, folder: Path, tmp_path: Path
     assert "4 pictures written" in result.stdout
 
 
-def test_limits_of_the_settings_hold(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_pictures_above_the_limits_of_the_settings_fail(program: Program, folder: Path, tmp_path: Path) -> None:
     picture = folder / "red bicycle.JPG"
     for setting, bound in (("max_upload_bytes", 2000), ("max_pixels", 100)):
         result = program("process", picture, "--out", tmp_path / "out", **{setting: bound})
         assert result.returncode == 1
         assert f"Failed: {picture}: " in result.stderr
-        nothing_left(program)
+        assert_empty(program)
 
 
-def test_too_few_credits_refuse_the_whole_run_and_say_how_many_to_grant(
+def test_too_few_credits_refuse_the_run_and_the_message_says_how_many_to_grant(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     # 4 pictures at 2 languages + 1 + 1
@@ -299,7 +316,7 @@ def test_too_few_credits_refuse_the_whole_run_and_say_how_many_to_grant(
     assert program.here_json("credits", "balance")["balance"] == 0
 
 
-def test_a_failed_stage_gives_its_credits_back_and_the_others_results_are_written(
+def test_credits_of_a_failed_stage_are_returned_and_the_other_results_are_written(
     program: Program, tmp_path: Path
 ) -> None:
     picture = tmp_path / "some stone.jpg"
@@ -314,7 +331,7 @@ def test_a_failed_stage_gives_its_credits_back_and_the_others_results_are_writte
     assert (image["converted_file"] is None) == ("convert" in failed)
 
 
-def test_a_server_that_owns_the_folder_is_named_with_how_to_go_on(
+def test_while_a_server_uses_the_folder_the_message_says_how_to_send_pictures_to_it(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     with serving(program.data) as server:
@@ -328,9 +345,7 @@ def test_a_server_that_owns_the_folder_is_named_with_how_to_go_on(
         assert other.returncode == 0, other.stderr
 
 
-def test_a_full_output_disk_is_told_in_one_phrase_and_nothing_stays_queued(
-    program: Program, folder: Path, tmp_path: Path
-) -> None:
+def test_a_full_output_disk_ends_the_run_and_no_job_remains(program: Program, folder: Path, tmp_path: Path) -> None:
     script = (
         "import errno, sys\nfrom imgproc_local.cli import main\nfrom imgproc_local.cli.process import results\n"
         "def full(source, target):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
@@ -342,14 +357,14 @@ def test_a_full_output_disk_is_told_in_one_phrase_and_nothing_stays_queued(
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert result.returncode == 1
-    assert "The disk that holds the output folder is full." in result.stderr
+    assert "The disk of the output folder is full." in result.stderr
     assert "0 of 4 pictures are done" in result.stderr
     assert "Traceback" not in result.stderr
     assert names(tmp_path / "out") == []
-    nothing_left(program)
+    assert_empty(program)
 
 
-# ---- being interrupted ----
+# ---- interruption ----
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -362,7 +377,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_keeps_what_is_done_and_leaves_nothing_queued(
+def test_an_interrupted_run_writes_finished_pictures_and_no_job_remains(
     program: Program, tmp_path: Path, number: signal.Signals
 ) -> None:
     source, out = tmp_path / "pictures", tmp_path / "out"
@@ -378,16 +393,16 @@ def test_an_interrupted_run_keeps_what_is_done_and_leaves_nothing_queued(
     images = json.loads(stdout)
     done = [image for image in images if image["status"] == "completed"]
     assert 0 < len(done) < 40
-    assert f"Interrupted. {len(done)} of 40 pictures are done; nothing of the others stays queued." in stderr
+    assert f"Interrupted. {len(done)} of 40 pictures are done; no other picture remains queued." in stderr
     assert "Traceback" not in stderr
     assert names(out) == sorted(
         Path(image[f"{kind}_file"]).name for image in done for kind in ("optimized", "converted")
     )
-    nothing_left(program)
+    assert_empty(program)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kill is SIGKILL only on POSIX")
-def test_after_a_hard_end_no_half_file_is_in_the_folder_and_the_next_run_works(
+def test_after_a_kill_no_partial_file_is_left_and_the_next_run_works(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

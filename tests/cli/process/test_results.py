@@ -1,4 +1,4 @@
-"""Results are written whole, under one name, and never over a file that was there."""
+"""Results are written completely, under one name, and never over an existing file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_both_files_of_a_picture_share_its_name(out: Path, sources: list[tuple[P
 
 
 @pytest.mark.parametrize("taken", ["a-dog.jpg", "a-dog.webp"])
-def test_a_file_that_was_there_keeps_its_content_and_both_get_the_next_number(
+def test_an_existing_file_is_not_changed_and_both_results_get_the_next_number(
     out: Path, sources: list[tuple[Path, str]], taken: str
 ) -> None:
     (out / taken).write_bytes(b"mine")
@@ -58,7 +58,7 @@ def test_a_file_that_was_there_keeps_its_content_and_both_get_the_next_number(
     assert len(names(out)) == 3
 
 
-def test_a_file_that_appears_between_look_and_step_is_not_overwritten(
+def test_a_file_that_another_program_creates_meanwhile_is_not_overwritten(
     out: Path, sources: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = results._publish
@@ -75,13 +75,13 @@ def test_a_file_that_appears_between_look_and_step_is_not_overwritten(
     assert names(out) == ["a-dog-2.jpg", "a-dog-2.webp", "a-dog.webp"]
 
 
-def test_a_dangling_link_is_a_name_that_is_taken(out: Path, sources: list[tuple[Path, str]], tmp_path: Path) -> None:
+def test_the_name_of_a_broken_link_is_taken(out: Path, sources: list[tuple[Path, str]], tmp_path: Path) -> None:
     (out / "a-dog.jpg").symlink_to(tmp_path / "elsewhere")
     assert Results(out).write("a-dog", "en", sources)[0] == "a-dog-2"
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_two_runs_at_once_never_take_each_other_s_files(out: Path, sources: list[tuple[Path, str]]) -> None:
+def test_concurrent_runs_never_overwrite_each_other(out: Path, sources: list[tuple[Path, str]]) -> None:
     runs = [Results(out), Results(out)]
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(lambda number: runs[number % 2].write("a-dog", "en", sources), range(40)))
@@ -91,7 +91,9 @@ def test_two_runs_at_once_never_take_each_other_s_files(out: Path, sources: list
         assert [file.read_bytes() for file in files] == [b"one", b"two"]
 
 
-def test_a_failure_leaves_no_file(out: Path, sources: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_no_file_behind(
+    out: Path, sources: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(part: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -104,12 +106,12 @@ def test_a_failure_leaves_no_file(out: Path, sources: list[tuple[Path, str]], mo
     assert names(out) == []
 
 
-def test_names_of_one_run_are_unique_per_language_and_counted_on(tmp_path: Path) -> None:
+def test_names_of_one_run_are_unique_per_language(tmp_path: Path) -> None:
     given = Results(tmp_path)
     assert [given.name("a-dog", "en") for _ in range(3)] == ["a-dog", "a-dog-2", "a-dog-3"]
-    # numbered by the store against a picture of this same run
+    # numbered by the engine because of another picture of this run
     assert given.name("a-dog-2", "en") == "a-dog-4"
     assert given.name("a-dog", "de") == "a-dog"
-    # a number that belongs to the name
+    # a number that is part of the name
     assert given.name("boeing-747", "en") == "boeing-747"
     assert given.name("boeing-747", "en") == "boeing-747-2"
