@@ -12,13 +12,17 @@ in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl's rule, z
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from functools import cache
 from typing import Literal, Protocol
 
 try:
     from imgproc_local.codecs.quality import _ssimulacra2 as _compiled
 except ImportError:  # no compiler was there when the package was installed
     _compiled = None  # type: ignore[assignment]
+
+log = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 Backend = Literal["c", "libvips"]
@@ -154,12 +158,23 @@ def _check(pixels: Buffer, shape: tuple[int, int, int]) -> None:
 def _open(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _Norms:
     _check(pixels, shape)
     if using == "libvips":
+        if _compiled is None:
+            _log_fallback()
         from imgproc_local.codecs.quality import ssimulacra2_vips
 
         return ssimulacra2_vips.Reference(pixels, *shape, background)
     if _compiled is None:
         raise ValueError('expected the backend "libvips", for the C extension was not built; got "c"')
     return _compiled.Reference(pixels, *shape, background)
+
+
+@cache
+def _log_fallback() -> None:
+    """Logs once that the C extensions are missing."""
+    log.warning(
+        "Scores are computed by libvips, over ten times slower: the C extensions were not compiled when imgproc-local "
+        "was installed. Install a C compiler and Python's headers, then install imgproc-local again."
+    )
 
 
 def score_of(norms: tuple[float, ...]) -> float:

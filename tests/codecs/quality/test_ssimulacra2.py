@@ -75,6 +75,18 @@ def test_very_wide_and_very_tall_pictures_are_scored_like_others(width: int, hei
     assert score(picture, other, "c") == pytest.approx(score(picture, other, "libvips"), abs=0.01)
 
 
+def test_without_the_c_extension_libvips_scores_and_one_warning_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pixels = bytes(16 * 16 * 3)
+    quality._log_fallback.cache_clear()
+    monkeypatch.setattr(quality, "_compiled", None)
+    monkeypatch.setattr(quality, "BACKENDS", ("libvips",))
+    for _ in range(2):
+        assert quality.Reference(pixels, 16, 16).score(pixels) == 100
+    assert ["Install a C compiler" in record.message for record in caplog.records] == [True]
+
+
 @pytest.mark.parametrize("using", quality.BACKENDS)
 def test_mirrored_pictures_score_the_same(using: quality.Backend) -> None:
     picture = pictures.scene(256, 256)
@@ -127,7 +139,7 @@ def test_the_extension_checks_sizes_itself() -> None:
 def test_too_little_memory_is_a_memory_error() -> None:
     code = """
 import resource
-from imgproc_local.codecs import quality
+from imgproc_local.codecs.quality import ssimulacra2 as quality
 pixels = bytes(3 * 4000 * 4000)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))
