@@ -181,7 +181,11 @@ async def open_services(
                 jobs,
                 blobs,
                 (analyzer.stage, optimize.stage(service, fallback=config.compression_fallback), convert.STAGE),
-                Options(target_score=target_score(config.quality_target), may_use_gps=config.use_gps),
+                Options(
+                    target_score=target_score(config.quality_target),
+                    may_use_gps=config.use_gps,
+                    keep_location=config.keep_location,
+                ),
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(
                     max_pixels=config.max_pixels,

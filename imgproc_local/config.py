@@ -16,6 +16,7 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.domain.privacy import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TargetName
 from imgproc_local.vision.models.catalogue import Entry, check_name
 from imgproc_local.vision.models.model import RunOptions
@@ -103,6 +104,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
     first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
     use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
+    keep_location: Annotated[
+        KeepLocation,
+        Meta(description="place names that results preserve: none, city, or all with street and sublocation"),
+    ] = KeepLocation.CITY
     compression_service: Annotated[
         Literal["local", "tinify"],
         Meta(description="who optimizes: local codecs, or an outside service that speaks Tinify's API"),

@@ -33,6 +33,7 @@ from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
 from imgproc_local.codecs.quality.search import Form, quality_for, settled, smaller, smallest
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
 """The lowest of libvips's 100 qualities for each of the encoder's 64: the search counts in these."""
@@ -67,7 +68,13 @@ MAX_SIDE_PX = 16384
 
 
 @at_border("The AVIF can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
+def optimize(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes | None:
     """A smaller AVIF, None where nothing smaller came out.
 
     A still picture of 8 bits is encoded anew where it is finer than what is written here and that saves much. All
@@ -78,14 +85,16 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.AVIF)
-        clean = metadata.cleaned(data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new))
+        clean = metadata.cleaned(
+            data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new), keep_location
+        )
         best = clean
         image = open_upright(path, info)
         too_long = max(info.width_px, info.height_px) > MAX_SIDE_PX
         if container.has_own_colours(data) or too_long or info.frames > 1 or image.format != "uchar":
             finish(image, check_stop, "avg")
         else:
-            kept, profile = metadata.kept(blocks, info.format, Format.AVIF), kept_profile(blocks.icc)
+            kept, profile = metadata.kept(blocks, info.format, Format.AVIF, keep_location), kept_profile(blocks.icc)
             image = _with_blocks(finish(image, check_stop, "copy_memory"), kept, profile)
             sample = Sample(image, profile=profile)
             bare = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
@@ -97,7 +106,13 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
 
 
 @at_border("The picture can't be converted to AVIF")
-def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
+def convert(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes:
     """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
 
     `target` is the score that the picture, or its frames, are aimed at.
@@ -114,10 +129,13 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
     if info.frames > 1:
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
-        kept, info = metadata.kept(blocks, info.format, Format.AVIF), animation.as_shown(path, info, check_stop)
+        kept, info = (
+            metadata.kept(blocks, info.format, Format.AVIF, keep_location),
+            animation.as_shown(path, info, check_stop),
+        )
         return container.with_blocks(_animated(path, info, kept, target, check_stop), kept)
 
-    kept = metadata.kept(blocks, info.format, Format.AVIF)
+    kept = metadata.kept(blocks, info.format, Format.AVIF, keep_location)
 
     def encode(fail_on: str) -> bytes:
         def shown() -> tuple[pyvips.Image, bytes | None]:

@@ -23,6 +23,7 @@ from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
 from imgproc_local.domain.image import TRAITS, Format, ImageInfo, Pixels
+from imgproc_local.domain.privacy import KeepLocation
 
 SAMPLE_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0
@@ -64,13 +65,15 @@ def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
         # an AVIF without metadata items has no place to put any
-        kept = metadata.kept(blocks, Format.AVIF, Format.AVIF)
+        kept = metadata.kept(blocks, Format.AVIF, Format.AVIF, KeepLocation.ALL)
         return avif.has_own_colours(data) or info.orientation != 1 or any((kept.exif, kept.xmp, profile))
     return False
 
 
 @at_border("The compression service's result can't be taken")
-def adopt(path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop) -> bytes | None:
+def adopt(
+    path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
+) -> bytes | None:
     """The result with the original's kept metadata; None where that is not smaller than the original.
 
     The orientation stays as a tag: the pixels went out as stored. A wide-gamut profile is put back where the result
@@ -104,7 +107,7 @@ def adopt(path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop) -> 
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
         raise OutsideServiceFailed("The compression service sent a picture that looks different.")
-    kept = metadata.kept(blocks, info.format, info.format, orientation=info.orientation)
+    kept = metadata.kept(blocks, info.format, info.format, keep_location, orientation=info.orientation)
     adopted = with_blocks(result, Blocks(kept.exif, kept.xmp, kept.iptc, profiles[best]))
     return adopted if len(adopted) < size_bytes else None
 

@@ -19,6 +19,7 @@ from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5
@@ -38,7 +39,9 @@ _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "
 
 
 @at_border("The GIF can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def optimize(
+    path: Path, info: ImageInfo, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
+) -> bytes | None:
     """A smaller GIF with the same frames, delays and loop count, None where nothing smaller came out.
 
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
@@ -46,8 +49,10 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes | None
     check_stop()
     with opened(path) as data:
         blocks = metadata.read_blocks(data, Format.GIF)
-        kept = metadata.kept(blocks, Format.GIF, Format.GIF)
-        clean = metadata.cleaned(data, blocks, Format.GIF, lambda new, _: container.with_blocks(data, new))
+        kept = metadata.kept(blocks, Format.GIF, Format.GIF, keep_location)
+        clean = metadata.cleaned(
+            data, blocks, Format.GIF, lambda new, _: container.with_blocks(data, new), keep_location
+        )
         best = clean
         if info.pixels >= LONG_FROM_PIXELS and len(data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
             finish(open_upright(path, info, all_frames=True), check_stop, "avg")

@@ -22,6 +22,7 @@ from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample, score
 from imgproc_local.codecs.quality.search import Converted, Form, Found, glimpse, quality_for, settled, smaller, smallest
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
 
 LOWEST, HIGHEST = 20, 98
 USUAL = 88
@@ -61,7 +62,13 @@ LARGE_FROM_PIXELS = 24_000_000
 
 
 @at_border("The WebP can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
+def optimize(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes | None:
     """A smaller WebP, None where nothing smaller came out. Lossless stays lossless, animated stays animated.
 
     A lossy file is encoded anew only where it is finer than what is written here and that saves much: each time costs
@@ -77,6 +84,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             blocks,
             Format.WEBP,
             lambda new, _: container.with_blocks(data, new),
+            keep_location,
             orientation=info.orientation,
         )
         image = open_upright(path, info, all_frames=info.frames > 1)
@@ -96,13 +104,19 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         if encoded:
             # the frames of an animation are not turned
             orientation = info.orientation if info.frames > 1 else 1
-            kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, orientation=orientation)
+            kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, keep_location, orientation=orientation)
             best = min(clean, container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile)), key=len)
         return best if len(best) < len(data) else None
 
 
 @at_border("The picture can't be converted to WebP")
-def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes:
+def convert(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes:
     """The picture as WebP; an animation keeps its frames, delays and loop count.
 
     `target` is the score that the picture, or its frames, are aimed at.
@@ -155,7 +169,7 @@ def convert(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = 
         encoded, profile = whole_or_error(path, info, encode)
     # an animated WebP's frames are not turned here
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
-    kept = metadata.kept(blocks, info.format, Format.WEBP, orientation=orientation)
+    kept = metadata.kept(blocks, info.format, Format.WEBP, keep_location, orientation=orientation)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 
 

@@ -30,11 +30,11 @@ class Content(Struct, frozen=True):
 def read(work: Work, check_stop: CheckStop) -> Content:
     """Decode the picture, scaled down, and read its metadata."""
     from imgproc_local.codecs import decode
-    from imgproc_local.codecs.metadata import strip as metadata
+    from imgproc_local.codecs.metadata.read import read_embedded
 
     pixels = decode.sample(work.original, work.info, SAMPLE_SIDE_PX, check_stop)
     check_stop()
-    return Content(pixels, metadata.read_embedded(work.original, work.info))
+    return Content(pixels, read_embedded(work.original, work.info, work.options.keep_location))
 
 
 class Analyzer:

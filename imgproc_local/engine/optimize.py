@@ -66,7 +66,11 @@ def _optimized_by(service: Tinify, picture: bytes, work: Work, check_stop: Check
     from imgproc_local.codecs import external
 
     result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), check_stop)
-    return None if result is None else external.adopt(work.original, work.info, result, check_stop)
+    return (
+        None
+        if result is None
+        else external.adopt(work.original, work.info, result, check_stop, work.options.keep_location)
+    )
 
 
 def _optimized_locally(work: Work, check_stop: CheckStop) -> bytes | None:
@@ -75,11 +79,12 @@ def _optimized_locally(work: Work, check_stop: CheckStop) -> bytes | None:
     from imgproc_local.codecs.png import optimize as png
 
     if work.info.format is Format.GIF:
-        return gif.optimize(work.original, work.info, check_stop)
+        return gif.optimize(work.original, work.info, check_stop, work.options.keep_location)
     by_score = {
         Format.JPEG: jpeg.optimize,
         Format.PNG: png.optimize,
         Format.WEBP: webp.optimize,
         Format.AVIF: avif.optimize,
     }
-    return by_score[work.info.format](work.original, work.info, check_stop, work.options.target_score)
+    optimize = by_score[work.info.format]
+    return optimize(work.original, work.info, check_stop, work.options.target_score, work.options.keep_location)

@@ -21,6 +21,7 @@ SECRETS = {
     "GPS position inside an IPTC location": b"48,11.9999N",
     "camera serial number in EXIF": b"SERIAL-EXIF-4711",
     "camera serial number in XMP": b"SERIAL-XMP-4712",
+    "sublocation": b"SUBLOCATION-PRIVATE",
     "maker note": b"MAKERNOTE-PRIVATE",
     "thumbnail in EXIF": b"THUMBNAIL-EXIF-PRIVATE",
     "thumbnail in a Photoshop resource": b"THUMBNAIL-PHOTOSHOP-PRIVATE",
@@ -176,7 +177,7 @@ def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, b
 
 def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]]) -> tuple[dict[int, int], int]:
     """Appends an IFD; returns where each inline value stands, and where the next IFD's offset does."""
-    sizes = {2: 1, 3: 2, 4: 4, 5: 8, 7: 1}
+    sizes = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1}
     start = len(out)
     values_at = start + 2 + 12 * len(fields) + 4
     out += struct.pack("<H", len(fields))
@@ -244,7 +245,8 @@ def xmp_packet() -> bytes:
 http://cv.iptc.org/newscodes/digitalsourcetype/{KEPT["source type"]}
 </Iptc4xmpExt:DigitalSourceType>
 <Iptc4xmpExt:LocationShown><rdf:Bag><rdf:li rdf:parseType="Resource">
-<Iptc4xmpExt:Sublocation>{KEPT["place shown"]}</Iptc4xmpExt:Sublocation><exif:GPSLatitude>48,11.9999N</exif:GPSLatitude>
+<Iptc4xmpExt:City>{KEPT["place shown"]}</Iptc4xmpExt:City>
+<Iptc4xmpExt:Sublocation>SUBLOCATION-PRIVATE</Iptc4xmpExt:Sublocation><exif:GPSLatitude>48,11.9999N</exif:GPSLatitude>
 </rdf:li></rdf:Bag></Iptc4xmpExt:LocationShown>
 <xmpMM:History><rdf:Seq><rdf:li>HISTORY-PRIVATE</rdf:li></rdf:Seq></xmpMM:History>
 </rdf:Description></rdf:RDF></x:xmpmeta><?xpacket end="w"?>""".encode()

@@ -14,7 +14,7 @@ from PIL import Image, UnidentifiedImageError
 from imgproc_local.codecs import avif, decode, gif, webp
 from imgproc_local.codecs.errors import at_border, translate
 from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
@@ -94,7 +94,7 @@ def test_damaged_files_give_a_result_or_a_domain_error_from_every_door(tmp_path:
             continue
         for call in (
             lambda path=path, info=info: decode.sample(path, info, 64, never_stop),
-            lambda path=path, info=info: metadata.read_embedded(path, info),
+            lambda path=path, info=info: read_embedded(path, info),
             lambda path=path, info=info: OPTIMIZERS[info.format](path, info, never_stop),
             lambda path=path, info=info: webp.convert(path, info, never_stop),
         ):

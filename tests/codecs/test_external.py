@@ -12,7 +12,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from imgproc_local.codecs import external
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import OutsideServiceFailed, StageTimedOut
 from imgproc_local.domain.image import Format
@@ -64,7 +64,7 @@ def test_what_must_stay_is_in_the_result_and_what_must_go_is_not(tmp_path: Path,
         assert text.encode() in out, name
     for name, secret in pictures.SECRETS.items():
         assert secret not in out, name
-    embedded = metadata.read_embedded(pictures.write(tmp_path, out), probe(pictures.write(tmp_path, out), MANY))
+    embedded = read_embedded(pictures.write(tmp_path, out), probe(pictures.write(tmp_path, out), MANY))
     assert embedded.copyright == pictures.COPYRIGHT
     assert {entry.text for entry in embedded.alt_text} == set(pictures.ALT_TEXT.values())
 

@@ -32,13 +32,14 @@ class Text(Struct, frozen=True):
     """A PNG text chunk or a GIF comment.
 
     `keyword` is PNG's in lower case and `comment` in a GIF; `language` is a BCP 47 tag where the file says one.
-    `raw` is how it is written into a file of the same format again: never longer than it was.
+    `raw` is how it is written into a file of the same format again, never longer than it was; None for a text that
+    has to be encoded.
     """
 
     keyword: str
     text: str
     language: str | None
-    raw: bytes
+    raw: bytes | None
 
 
 class Blocks(Struct, frozen=True):

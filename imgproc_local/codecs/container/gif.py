@@ -154,6 +154,12 @@ def _joined(sub_blocks: bytes) -> bytes:
     return bytes(out)
 
 
+def _comment(text: str) -> bytes:
+    raw = text.encode()
+    pieces = [raw[at : at + 255] for at in range(0, len(raw), 255)]
+    return b"\x21\xfe" + b"".join(bytes((len(piece),)) + piece for piece in pieces) + b"\0"
+
+
 def _first_sub_block(data: Data, start: int, at: int) -> bytes:
     """An extension with no more than the sub-block that programs read."""
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
@@ -165,7 +171,8 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
     GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only the XMP packet and comments are written.
     """
     out = [data[: _first_block(data)]]
-    comments, control = [text.raw for text in new.texts], b""
+    comments = [_comment(text.text) if text.raw is None else text.raw for text in new.texts]
+    control = b""
     if new.xmp or comments:
         out[0] = b"GIF89a" + out[0][6:]
     for block in blocks(data):

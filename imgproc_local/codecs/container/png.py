@@ -324,5 +324,22 @@ def _block_chunks(blocks: Blocks, packed_profile: bytes, compress: bool) -> list
         block = blocks.iptc if compress else iptc.to_photoshop(blocks.iptc)
         packed = zlib.compress(f"\niptc\n{len(block):8}\n{block.hex()}\n".encode(), 9)
         out.append(chunk_bytes(b"zTXt", b"Raw profile type iptc\0\0" + packed))
-    out += [text.raw for text in blocks.texts]
+    out += [_text_chunk(text) if text.raw is None else text.raw for text in blocks.texts]
     return out
+
+
+def _text_chunk(text: Text) -> bytes:
+    """The shortest chunk of a text: in Latin-1 where that has all its characters and no language is said."""
+    keyword = text.keyword.capitalize().encode("latin-1") + b"\0"
+    try:
+        plain = text.text.encode("latin-1") if text.language is None else None
+    except UnicodeEncodeError:
+        plain = None
+    if plain is not None:
+        packed = zlib.compress(plain, 9)
+        whole, compressed = (b"tEXt", keyword + plain), (b"zTXt", keyword + b"\0" + packed)
+    else:
+        utf8, tag = text.text.encode(), (text.language or "").encode() + b"\0\0"
+        whole = b"iTXt", keyword + b"\0\0" + tag + utf8
+        compressed = b"iTXt", keyword + b"\1\0" + tag + zlib.compress(utf8, 9)
+    return chunk_bytes(*min(whole, compressed, key=lambda each: len(each[1])))

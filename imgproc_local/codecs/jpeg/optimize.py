@@ -31,6 +31,7 @@ from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
 
 WORTH_IT = 0.95
 LARGE_FROM_PIXELS = 24_000_000
@@ -44,7 +45,13 @@ SMALL_ENOUGH = 1.02
 
 
 @at_border("The JPEG can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
+def optimize(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes | None:
     """A smaller JPEG, None where nothing smaller came out.
 
     Pixels are turned upright; where they stay untouched the orientation stays as a tag. A gain map (Ultra HDR) stays,
@@ -62,6 +69,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
                 blocks,
                 Format.JPEG,
                 lambda new, _: container.with_blocks_and_gain_map(data, new, marks, tail),
+                keep_location,
                 orientation=info.orientation,
                 gain_map_bytes=len(tail),
             )
@@ -71,7 +79,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             if packed is not None:
                 best = container.with_blocks_and_gain_map(packed, container.read_blocks(packed), marks, tail)
             return best if len(best) < len(data) else None
-        clean = _cleaned(data, blocks, info)
+        clean = _cleaned(data, blocks, info, keep_location)
         size_bytes, clean_bytes = len(data), len(clean)
         ours = is_ours(clean) and container.components(data) < 4
     if ours:
@@ -81,10 +89,12 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
     if large:
         clean = b""  # it would be held beside what the encoder takes; made again where it is wanted
     most = int(WORTH_IT * clean_bytes)
-    encoded = whole_or_error(path, info, lambda it: _encoded(path, info, clean, blocks, target, most, check_stop, it))
+    encoded = whole_or_error(
+        path, info, lambda it: _encoded(path, info, clean, blocks, target, keep_location, most, check_stop, it)
+    )
     if large and encoded is None:
         with opened(path) as data:
-            clean = _cleaned(data, blocks, info)
+            clean = _cleaned(data, blocks, info, keep_location)
     best = encoded or clean
     if not large and (encoded is None or _may_be_packed_as_small(clean, info, encoded)):
         packed = _rescanned(clean, info, check_stop) or clean
@@ -92,12 +102,13 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
     return best if len(best) < size_bytes else None
 
 
-def _cleaned(data: Data, blocks: Blocks, info: ImageInfo) -> bytes:
+def _cleaned(data: Data, blocks: Blocks, info: ImageInfo, keep_location: KeepLocation) -> bytes:
     return metadata.cleaned(
         data,
         blocks,
         Format.JPEG,
         lambda new, _: container.with_blocks(data, new),
+        keep_location,
         orientation=info.orientation,
     )
 
@@ -119,14 +130,14 @@ def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | 
 
 def _tells_of_gain_map(blocks: Blocks) -> bool:
     """Whether programs will still learn of the gain map from the words that stay: XMP may be broken."""
-    packet = metadata.kept(blocks, Format.JPEG, Format.JPEG, gain_map_bytes=0).xmp or b""
+    packet = metadata.kept(blocks, Format.JPEG, Format.JPEG, KeepLocation.NONE, gain_map_bytes=0).xmp or b""
     return any(mark in packet for mark in container.GAIN_MAP_MARKS)
 
 
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
     """The gain map without metadata of its own but what says how it is applied."""
     blocks = container.read_blocks(gain_map)
-    kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, gain_map_bytes=0)
+    kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, KeepLocation.NONE, gain_map_bytes=0)
     clean = container.with_blocks(gain_map, Blocks(xmp=kept.xmp, icc=blocks.icc))
     return clean[:2] + container.gain_map_marks(gain_map) + clean[2:]
 
@@ -137,6 +148,7 @@ def _encoded(
     stored: bytes,
     blocks: Blocks,
     target: float,
+    keep_location: KeepLocation,
     most_bytes: int,
     check_stop: CheckStop,
     fail_on: str,
@@ -161,7 +173,7 @@ def _encoded(
         encoded = found.encoder.packed(image, found.quality, b"", check_stop)
     if encoded is None:
         return None
-    kept = metadata.kept(blocks, Format.JPEG, Format.JPEG)
+    kept = metadata.kept(blocks, Format.JPEG, Format.JPEG, keep_location)
     encoded = container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, kept.iptc, profile))
     return encoded if len(encoded) <= most_bytes else None
 

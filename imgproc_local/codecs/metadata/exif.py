@@ -7,7 +7,7 @@ Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 IMAGE_DESCRIPTION = 0x010E
@@ -125,6 +125,26 @@ def copyright_text(value: Value | None) -> str:
 def wide_text(value: Value | None) -> str:
     """The text of one of Windows' XP fields: UTF-16, little-endian, whatever the order of the structure."""
     return value.decode("utf-16-le", "ignore").split("\0", 1)[0].strip() if isinstance(value, bytes) else ""
+
+
+def with_clean_text(tag: int, raw: bytes, clean: Callable[[str], str]) -> bytes:
+    """A text field of IFD0 with `clean` applied: the same bytes where that changes nothing, else encoded as before."""
+    if tag in XP_FIELDS:
+        text = wide_text(raw)
+        cleaned = clean(text)
+        return raw if cleaned == text else cleaned.encode("utf-16-le", "ignore")
+    parts = raw.split(b"\0")[: 2 if tag == COPYRIGHT else 1]
+    cleaned_parts = [_clean_part(part, clean) for part in parts]
+    return raw if cleaned_parts == parts else b"\0".join(cleaned_parts)
+
+
+def _clean_part(part: bytes, clean: Callable[[str], str]) -> bytes:
+    """Bytes that are not UTF-8 are cleaned as Latin-1, which returns every byte as it was."""
+    try:
+        text, encoding = part.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = part.decode("latin-1"), "latin-1"
+    return clean(text).encode(encoding, "replace")
 
 
 def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:

@@ -7,23 +7,18 @@ Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
 BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
 COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
-COPYRIGHT, CONTACT, CAPTION, CAPTION_WRITER = 116, 118, 120, 122
-
-KEPT = (
-    OBJECT_NAME, KEYWORDS, INSTRUCTIONS, BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE, COUNTRY_CODE, COUNTRY,
-    HEADLINE, CREDIT, SOURCE, COPYRIGHT, CONTACT, CAPTION, CAPTION_WRITER,
-)  # fmt: skip
-"""Record 2 datasets that stay in an output; dates, identifiers and software history don't."""
+COPYRIGHT, CAPTION, CAPTION_WRITER = 116, 120, 122
 
 _UTF8_MARK = b"\x1b%G"
 _RESOURCE = 0x0404
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_DATASETS = 4096
+_MAX_SHORT_BYTES = 0x7FFF
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
@@ -63,17 +58,22 @@ def read(block: bytes | None) -> dict[int, list[str]]:
     return found
 
 
-def cut(block: bytes | None, numbers: Collection[int]) -> bytes | None:
-    """The run with only these datasets of record 2, each byte for byte, and what says their encoding and version.
+def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
+    """The run with only these datasets of record 2, and those that give their encoding and version.
 
-    None where none of them is left.
+    A text that `clean` leaves unchanged stays byte for byte; one that it empties is removed. None where none is left.
     """
     head, out = b"", b""
     for record, number, value, whole in _datasets(block or b""):
         if (record, number, value) == (1, 90, _UTF8_MARK) or (record, number, len(value)) == (2, 0, 2):
             head += whole
-        elif record == 2 and number in numbers and _decode(value):
-            out += whole
+        elif record == 2 and number in numbers and (text := _decode(value)):
+            cleaned = clean(text) if clean else text
+            if cleaned == text:
+                out += whole
+            elif cleaned:
+                raw = _encode(cleaned, value)
+                out += struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw
     return head + out if out else None
 
 
@@ -94,6 +94,15 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
             return
         yield record, number, block[at : at + size], block[start : at + size]
         at += size
+
+
+def _encode(text: str, like: bytes) -> bytes:
+    """A text in the encoding of the value that it replaces, at most as long as a short dataset."""
+    try:
+        like.decode("utf-8")
+        return text.encode("utf-8", "ignore")[:_MAX_SHORT_BYTES]
+    except UnicodeDecodeError:
+        return text.encode("cp1252", "replace")[:_MAX_SHORT_BYTES]
 
 
 def _decode(value: bytes) -> str:

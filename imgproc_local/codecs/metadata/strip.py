@@ -1,33 +1,31 @@
-"""What a picture carries besides its pixels: read into one shape, and what of it is written again.
+"""What remains of a picture's metadata in a published file.
 
-Kept: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
-description, title, headline, caption, keywords, persons, event, places by name), how it came to be
-(DigitalSourceType), a panorama's projection. Everything else goes: GPS, serial numbers, thumbnails, maker notes,
-dates, software and its history, identifiers, content credentials (their signature would no longer
-hold). What is kept is chosen by name, so a field nobody thought of is gone.
+Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
+description, title, headline, caption, keywords, persons, event), place names down to the city, how it was made
+(DigitalSourceType), a panorama's projection. Removed: GPS, serial numbers, addresses, thumbnails, maker notes, dates,
+software and its history, identifiers, content credentials (their signature would no longer hold), and texts that are
+data. What is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
 
-A block that can't be read counts as absent; nothing here raises because of one.
+A block that can't be parsed counts as absent; nothing here raises because of one.
 
-What must go goes whatever the file's size: within a format each block stays in its own kind, and where the cleaned file
-would still not be smaller than the one that came, which then would be served as it is, kept fields are given up, the
-least important first, as `cleaned` says.
+What must be removed is removed whatever the file's size: within a format each block stays in its own kind, and where
+the cleaned file would not be smaller than the original, which would then be served unchanged, preserved fields are
+given up, the least important first, as `cleaned` says.
 """
 
 from __future__ import annotations
 
-import datetime
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from msgspec import Struct, structs
+
 from imgproc_local.codecs.container import Blocks, Data, Text, avif, gif, jpeg, png, webp
-from imgproc_local.codecs.errors import at_border
-from imgproc_local.codecs.metadata import exif, iptc, xmp
+from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
-from imgproc_local.codecs.probe import opened
-from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo
+from imgproc_local.domain.image import EmbeddedText, Format
+from imgproc_local.domain.privacy import KeepLocation, Removed, clean_text
 
 _READERS = {
     Format.JPEG: jpeg.read_blocks,
@@ -36,13 +34,6 @@ _READERS = {
     Format.WEBP: webp.read_blocks,
     Format.AVIF: avif.read_blocks,
 }
-
-_CAMERA_PHRASES = re.compile(
-    r"(olympus|minolta|kodak|konica|samsung|sony|nikon|ricoh|pentax|casio|vivitar)?[ <]*"
-    r"(digital (still )?camera|dsc|digimax.*|kenox.*|dcim|exif_jpeg_picture|jpeg|untitled|default|charset=.*)>?",
-    re.IGNORECASE,
-)
-"""What cameras put into the caption by themselves."""
 
 _TO_IPTC = {
     iptc.OBJECT_NAME: xmp.DC + "title",
@@ -62,7 +53,10 @@ _TO_IPTC = {
     iptc.COUNTRY_CODE: xmp.CORE + "CountryCode",
     iptc.SUBLOCATION: xmp.CORE + "Location",
 }
-"""IIM datasets and the XMP properties of the same meaning. Source: IPTC Photo Metadata Standard, mapping guidelines."""
+"""The IIM datasets that are preserved, and the XMP properties of the same meaning.
+
+Source: IPTC Photo Metadata Standard, mapping guidelines.
+"""
 
 _EXIF_NAMES = {
     exif.IMAGE_DESCRIPTION: xmp.DC + "description",
@@ -74,9 +68,9 @@ _EXIF_NAMES = {
     exif.XP_KEYWORDS: xmp.DC + "subject",
     exif.XP_SUBJECT: xmp.DC + "subject",
 }
-"""The fields of EXIF that stay, and the XMP properties of the same meaning."""
+"""The fields of EXIF that are preserved, and the XMP properties of the same meaning."""
 
-_TEXT_NAMES = {
+TEXT_NAMES = {
     "title": xmp.DC + "title",
     "author": xmp.DC + "creator",
     "description": xmp.DC + "description",
@@ -86,23 +80,24 @@ _TEXT_NAMES = {
 }
 """PNG's keywords and a GIF's comments likewise. Source: W3C PNG specification, third edition, 11.3.3.1."""
 
-_NO_CAPTION = re.compile(
-    r"\b(created|made|generated|edited|optimi[sz]ed|compressed|converted|encoded|exported|processed|resized|saved"
-    r"|produced|built|written|animated) (with|by|using|in|from|on)\b"
-    r"|\b(gimp|photoshop|adobe|imagemagick|ezgif|giphy|tenor|imgur|ulead|paint|software|converter|encoder|optimizer"
-    r"|shareware|unregistered|trial|version|gif|jpe?g|png|webp|lead technologies|gps|latitude|longitude"
-    r"|serial|camera)\b"
-    r"|https?:|www\.|\.(com|net|org|io|app)\b|@|\bver\.?\s?\d|\bv?\d+\.\d|[={}<>|\\_~^°]",
-    re.IGNORECASE,
-)
-_WORD_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2}")
-"""In Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
-
-_MAX_COMMENT_CHARACTERS = 2000
-
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
 _MAX_XMP_BYTES = 1024 * 1024
+_MAX_COMPARISONS = 16
+
+
+class Remaining(Struct, frozen=True):
+    """What remains of a file's blocks, cleaned, and the kinds of what was removed from its texts.
+
+    `exif` holds the fields of IFD0 by tag, `xmp` the properties by name.
+    """
+
+    exif: dict[int, bytes]
+    xmp: xmp.Properties
+    iptc: bytes | None
+    icc: bytes | None
+    texts: tuple[Text, ...]
+    removed: frozenset[Removed]
 
 
 def read_blocks(data: Data, form: Format) -> Blocks:
@@ -110,134 +105,79 @@ def read_blocks(data: Data, form: Format) -> Blocks:
     return _READERS[form](data)
 
 
-@at_border("The picture's metadata can't be read")
-def read_embedded(path: Path, info: ImageInfo) -> Embedded:
-    """The words and facts in the file; XMP, which knows languages, before IPTC-IIM, texts and EXIF.
+def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Remaining:
+    """The metadata that may be published; with `gain_map` also the properties that describe one."""
+    removed: set[Removed] = set()
 
-    Raises: BrokenImage where the file itself, not only a block of it, is damaged.
-    """
-    with opened(path) as data:
-        blocks = read_blocks(data, info.format)
-    words, datasets = xmp.parse(blocks.xmp, blocks.more_xmp), iptc.read(blocks.iptc)
-    main, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
+    def clean(text: str) -> str:
+        cleaned = clean_text(text)
+        removed.update(cleaned.removed)
+        return cleaned.text
 
-    notes = _by_name(blocks.texts)
-
-    def told(name: str, dataset: int | None = None, *more: str) -> tuple[EmbeddedText, ...]:
-        found = xmp.alternatives(words, name)
-        found += [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
-        return _once([*found, *notes.get(name, []), *(EmbeddedText(text) for text in more)])
-
-    def one(name: str, dataset: int | None, *more: str | None) -> str | None:
-        plain = [entry.text for entry in xmp.alternatives(words, name)] + (datasets.get(dataset, []) if dataset else [])
-        plain += [entry.text for entry in notes.get(name, [])]
-        return next((text for text in [*plain, *more] if text), None)
-
-    creators = xmp.texts(words, xmp.DC + "creator") + datasets.get(iptc.BYLINE, [])
-    creators += [entry.text for entry in notes.get(xmp.DC + "creator", [])]
-    artist = exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))
-    creators += [name.strip() for name in artist.split(";") if name.strip()]
-    xp_keywords = [word.strip() for word in exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";") if word.strip()]
-    return Embedded(
-        alt_text=told(xmp.ALT_TEXT),
-        extended_description=told(xmp.EXTENDED_DESCRIPTION),
-        description=told(
-            xmp.DC + "description",
-            iptc.CAPTION,
-            exif.text(main.get(exif.IMAGE_DESCRIPTION)),
-            exif.wide_text(main.get(exif.XP_COMMENT)),
-        ),
-        headline=told(xmp.PHOTOSHOP + "Headline", iptc.HEADLINE),
-        title=told(xmp.DC + "title", iptc.OBJECT_NAME, exif.wide_text(main.get(exif.XP_TITLE))),
-        keywords=told(xmp.DC + "subject", iptc.KEYWORDS, *xp_keywords),
-        event=told(xmp.EXT + "Event"),
-        persons=tuple(dict.fromkeys(xmp.texts(words, xmp.EXT + "PersonInImage"))),
-        sublocation=one(xmp.CORE + "Location", iptc.SUBLOCATION, _place(words, "Sublocation")),
-        city=one(xmp.PHOTOSHOP + "City", iptc.CITY, _place(words, "City")),
-        province=one(xmp.PHOTOSHOP + "State", iptc.PROVINCE, _place(words, "ProvinceState")),
-        country=one(xmp.PHOTOSHOP + "Country", iptc.COUNTRY, _place(words, "CountryName")),
-        creator=tuple(dict.fromkeys(creators)),
-        copyright=one(xmp.DC + "rights", iptc.COPYRIGHT, exif.copyright_text(main.get(exif.COPYRIGHT))),
-        created=_date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
-        camera=_camera(exif.text(main.get(exif.MAKE)), exif.text(main.get(exif.MODEL))),
-        gps=exif.degrees(exif.read_ifd(blocks.exif or b"", exif.GPS_IFD)),
+    fields = {}
+    for tag, value in exif.read_ifd(blocks.exif or b"").items():
+        if tag in _EXIF_NAMES and isinstance(value, bytes):
+            raw = exif.with_clean_text(tag, value, clean)
+            if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_phrase(exif.text(raw))):
+                fields[tag] = raw
+    properties = xmp.parse(blocks.xmp, blocks.more_xmp)
+    elements = xmp_fields.published(properties, clean, keep_location, gain_map=gain_map)
+    datasets = [number for number, name in _TO_IPTC.items() if xmp_fields.may_stay(name, keep_location)]
+    return Remaining(
+        fields,
+        {element.tag: element for element in elements},
+        iptc.cut(blocks.iptc, datasets, clean),
+        kept_profile(blocks.icc),
+        _clean_texts(blocks.texts, clean),
+        frozenset(removed),
     )
 
 
-def _once(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
-    """Each text once, the first time it comes; blank ones and cameras' own phrases dropped."""
-    found: dict[str, EmbeddedText] = {}
-    for entry in texts:
-        key = " ".join(entry.text.split())
-        if key and not _CAMERA_PHRASES.fullmatch(key):
-            found.setdefault(key, EmbeddedText(entry.text.strip(), entry.language))
-    return tuple(found.values())
-
-
-def _place(words: xmp.Properties, field: str) -> str | None:
-    return xmp.place(words, "LocationShown", field) or xmp.place(words, "LocationCreated", field)
-
-
-def _date(stamp: str) -> str | None:
-    """`YYYY-MM-DD` of EXIF's `YYYY:MM:DD HH:MM:SS`; cameras with an empty clock write zeros or their factory's year."""
-    try:
-        return datetime.date(int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])).isoformat()
-    except ValueError:
-        return None
-
-
-def _camera(make: str, model: str) -> str | None:
-    """Make and model, the make not said twice."""
-    if not model:
-        return make or None
-    return model if not make or model.lower().startswith(make.partition(" ")[0].lower()) else f"{make} {model}"
-
-
 def kept(
-    blocks: Blocks, source: Format, target: Format, *, orientation: int = 1, gain_map_bytes: int | None = None
+    blocks: Blocks,
+    source: Format,
+    target: Format,
+    keep_location: KeepLocation,
+    *,
+    orientation: int = 1,
+    gain_map_bytes: int | None = None,
 ) -> Blocks:
-    """The blocks that an output of format `target` carries; the profile stays as it is where it means more than sRGB.
+    """The blocks that an output of format `target` carries; the profile unless it means no more than sRGB.
 
     Within a format each block stays what it is. Another format gets one XMP packet into which IPTC, EXIF and texts are
     merged, and EXIF's copyright, artist and caption.
-    `orientation` is what EXIF says of unturned pixels, `gain_map_bytes` how long the gain map behind them is.
+    `orientation` is what EXIF says of unturned pixels, `gain_map_bytes` the length of the gain map behind them.
     """
-    return _kept(blocks, source, target, orientation, gain_map_bytes)
+    remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
+    return _blocks(remains, source, target, orientation, gain_map_bytes)
 
 
-def _kept(
-    blocks: Blocks,
+def _blocks(
+    remains: Remaining,
     source: Format,
     target: Format,
     orientation: int,
     gain_map_bytes: int | None,
     form: xmp.Form = xmp.Form.PLAIN,
-    most: int = xmp.WEIGHTS,
+    most: int = xmp_fields.WEIGHTS,
 ) -> Blocks:
+    """The blocks of `target`, with only the fields of a weight below `most`."""
+
     def stays(name: str) -> bool:
-        weight = xmp.weight(name)
+        weight = xmp_fields.weight(name)
         return weight is not None and weight < most
 
-    main = exif.read_ifd(blocks.exif or b"")
-    fields = _EXIF_NAMES if source is target else {tag: _EXIF_NAMES[tag] for tag in _EXIF_NAMES if tag < exif.XP_TITLE}
-    raw = {tag: value for tag, name in fields.items() if isinstance(value := main.get(tag), bytes) and stays(name)}
-    if _CAMERA_PHRASES.fullmatch(exif.text(raw.get(exif.IMAGE_DESCRIPTION))):
-        del raw[exif.IMAGE_DESCRIPTION]
-    written, profile, words = (
-        exif.write(raw, orientation),
-        kept_profile(blocks.icc),
-        xmp.parse(blocks.xmp, blocks.more_xmp),
-    )
+    tags = _EXIF_NAMES if source is target else {tag: _EXIF_NAMES[tag] for tag in _EXIF_NAMES if tag < exif.XP_TITLE}
+    fields = {tag: raw for tag, raw in remains.exif.items() if tag in tags and stays(tags[tag])}
     limit = jpeg.MAX_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
-    datasets: bytes | None = None
-    texts: tuple[Text, ...] = ()
+    words, datasets, texts = remains.xmp, remains.iptc, remains.texts
     if source is not target:
-        words = _merged(words, blocks)
-    else:
-        datasets = iptc.cut(blocks.iptc, [number for number in iptc.KEPT if stays(_name_of_dataset(number))])
-        texts = tuple(text for text in _told(blocks.texts) if stays(_TEXT_NAMES[text.keyword]))
-    packet = xmp.write(xmp.kept(words, gain_map_bytes=gain_map_bytes, most=most), limit, form)
-    return Blocks(written, packet, datasets, profile, texts)
+        words, datasets, texts = _merged(remains), None, ()
+    elif most < xmp_fields.WEIGHTS:
+        datasets = iptc.cut(datasets, [number for number, name in _TO_IPTC.items() if stays(name)])
+        texts = tuple(text for text in texts if stays(TEXT_NAMES[text.keyword]))
+    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, most=most), limit, form)
+    return Blocks(exif.write(fields, orientation), packet, datasets, remains.icc, texts)
 
 
 def cleaned(
@@ -245,102 +185,100 @@ def cleaned(
     blocks: Blocks,
     form: Format,
     write: Callable[[Blocks, bool], bytes],
+    keep_location: KeepLocation,
     *,
     orientation: int = 1,
     gain_map_bytes: int | None = None,
 ) -> bytes:
-    """The file with the same picture data and only the metadata that may stay: smaller wherever something had to go.
+    """The file with the same picture data and only the metadata that may remain; smaller if anything was removed.
 
     `write` makes it of the blocks; its second argument asks for the shortest form. Where the usual form is not smaller
-    and something must go, XMP is written shorter. Where that isn't either, kept fields go too until it is: from the
-    last of `xmp`'s weights up, in all blocks at once, so that places and persons go first, then caption and title, then
-    licences, then alt text, and the creator and the copyright last. That is so only where blocks were stored in ways
-    that can't be written again: fields that share their bytes, a text packed together with much else.
+    and something must be removed, XMP is written shorter. Where that isn't smaller either, preserved fields are removed
+    until it is: from the last of `xmp`'s weights up, in all blocks at once, so that places and persons are given up
+    first, then caption and title, then licences, then alt text, and the creator and the copyright last. That is so only
+    where blocks were stored in ways that can't be written again: fields that share their bytes, a text compressed
+    together with much else.
     """
-    clean = write(_kept(blocks, form, form, orientation, gain_map_bytes), False)
-    if len(clean) < len(data) or not _something_goes(data, blocks, form, write, orientation, gain_map_bytes):
+    remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
+
+    def written(form_of_xmp: xmp.Form, most: int) -> bytes:
+        new = _blocks(remains, form, form, orientation, gain_map_bytes, form_of_xmp, most)
+        return write(new, form_of_xmp is not xmp.Form.PLAIN)
+
+    clean = written(xmp.Form.PLAIN, xmp_fields.WEIGHTS)
+    if len(clean) < len(data):
         return clean
-    forms = [(xmp.Form.BARE, xmp.WEIGHTS), *((xmp.Form.SHORT, most) for most in range(xmp.WEIGHTS, -1, -1))]
+    preserved = _blocks(remains, form, form, orientation, gain_map_bytes)
+    if not _is_more(blocks, remains, preserved) and not _has_bytes_outside(data, blocks, write):
+        return clean
+    forms = [
+        (xmp.Form.BARE, xmp_fields.WEIGHTS),
+        *((xmp.Form.SHORT, most) for most in range(xmp_fields.WEIGHTS, -1, -1)),
+    ]
     for short, most in forms:
-        shorter = write(_kept(blocks, form, form, orientation, gain_map_bytes, short, most), True)
+        shorter = written(short, most)
         if len(shorter) < len(data):
             return shorter
     return clean
 
 
-def _something_goes(
-    data: Data,
-    blocks: Blocks,
-    form: Format,
-    write: Callable[[Blocks, bool], bytes],
-    orientation: int,
-    gain_map_bytes: int | None,
-) -> bool:
-    """Whether the file holds more than it may keep."""
-    all_stays = _kept(blocks, form, form, orientation, gain_map_bytes)
+def _is_more(blocks: Blocks, remains: Remaining, preserved: Blocks) -> bool:
+    """Whether a file's blocks hold more than may remain."""
     main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp, blocks.more_xmp)
-    if set(main) - {*_EXIF_NAMES, exif.ORIENTATION}:
+    if set(main) - {*_EXIF_NAMES, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in remains.exif.items()):
         return True
     # other IFDs, and what no field points to
-    if blocks.exif not in (None, avif.NO_EXIF) and len(blocks.exif or b"") > len(all_stays.exif or b""):
+    if blocks.exif not in (None, avif.NO_EXIF) and len(blocks.exif or b"") > len(preserved.exif or b""):
         return True
-    if xmp.parts(words.values()) != xmp.parts(xmp.kept(words, gain_map_bytes=gain_map_bytes)):
+    if xmp_fields.content(words.values()) != xmp_fields.content(remains.xmp.values()):
         return True
     if not words and blocks.xmp not in (None, avif.NO_XMP):
         return True
-    if all_stays.texts != blocks.texts or iptc.cut(blocks.iptc, iptc.KEPT) != blocks.iptc:
-        return True
-    # with the blocks as they are only what lies outside of them is missing
-    packed = blocks.xmp is not None and data.find(blocks.xmp) < 0
-    return len(write(blocks, packed)) < len(data)
+    return remains.texts != blocks.texts or remains.iptc != blocks.iptc
 
 
-def _told(texts: Iterable[Text]) -> list[Text]:
-    """The PNG texts and GIF comments that a person wrote, as far as that can be told."""
-    return [
-        text
-        for text in texts
-        if not _CAMERA_PHRASES.fullmatch(text.text) and (text.keyword != "comment" or reads_as_a_caption(text.text))
-    ]
+def _has_bytes_outside(data: Data, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
+    """Whether a file holds bytes beside its picture and its blocks: with these unchanged, only those are missing."""
+    compressed = blocks.xmp is not None and data.find(blocks.xmp) < 0
+    return len(write(blocks, compressed)) < len(data)
 
 
-def reads_as_a_caption(comment: str) -> bool:
-    """Whether a comment is words about the picture, not a program's advertisement, settings or a position."""
-    comment = " ".join(comment.split())
-    several_words = sum(_letters(word) >= 2 for word in comment.split()) >= 2
-    return (
-        0 < len(comment) <= _MAX_COMMENT_CHARACTERS
-        and _letters(comment) + sum(comment.count(sign) for sign in " ,.;:!?'’-–") >= 0.85 * len(comment)
-        and (several_words or bool(_WORD_WITHOUT_SPACES.search(comment)))
-        and not _NO_CAPTION.search(comment)
-    )
+def _clean_texts(texts: Iterable[Text], clean: Callable[[str], str]) -> tuple[Text, ...]:
+    """The PNG texts and GIF comments that a person wrote; one that changes is encoded again by its container."""
+    found = []
+    for text in texts:
+        words = clean(text.text)
+        is_comment = text.keyword == "comment"
+        if words and not is_camera_phrase(words) and (not is_comment or reads_as_a_caption(words)):
+            found.append(text if words == text.text else structs.replace(text, text=words, raw=None))
+    return tuple(found)
 
 
-def _letters(text: str) -> int:
-    """How many letters there are, and marks that belong to letters."""
-    return sum(unicodedata.category(character)[0] in "LM" for character in text)
-
-
-def _name_of_dataset(number: int) -> str:
-    """The XMP property that a dataset weighs as."""
-    return _TO_IPTC.get(number, xmp.CORE + "CreatorContactInfo")
-
-
-def _by_name(texts: Iterable[Text]) -> dict[str, list[EmbeddedText]]:
-    """What the PNG texts and GIF comments that stay say, by the XMP property of the same meaning."""
+def by_name(texts: Iterable[Text]) -> dict[str, list[EmbeddedText]]:
+    """PNG texts and GIF comments by the XMP property of the same meaning."""
     found: dict[str, list[EmbeddedText]] = {}
-    for text in _told(texts):
-        found.setdefault(_TEXT_NAMES[text.keyword], []).append(EmbeddedText(text.text, text.language))
+    for text in texts:
+        found.setdefault(TEXT_NAMES[text.keyword], []).append(EmbeddedText(text.text, text.language))
     return found
 
 
-def _merged(words: xmp.Properties, blocks: Blocks) -> xmp.Properties:
-    """The XMP properties, those that it lacks filled from IPTC, then from texts, then from EXIF.
+def unique(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
+    """Each text once, in the order of first occurrence, without blank ones and cameras' default captions."""
+    found: dict[str, EmbeddedText] = {}
+    for entry in texts:
+        key = " ".join(entry.text.split())
+        if key and not is_camera_phrase(key):
+            found.setdefault(key, EmbeddedText(entry.text.strip(), entry.language))
+    return tuple(found.values())
 
-    Where IPTC or a text names other creators or rights than XMP does, both stay; EXIF's stay where they are.
+
+def _merged(remains: Remaining) -> xmp.Properties:
+    """The XMP properties, missing ones filled from IPTC, then from texts, then from EXIF.
+
+    Where IPTC or a text names other creators or rights than XMP does, both are preserved; EXIF's stay where they are.
     """
-    found = dict(words)
-    datasets, main, notes = iptc.read(blocks.iptc), exif.read_ifd(blocks.exif or b""), _by_name(blocks.texts)
+    found = dict(remains.xmp)
+    datasets, main, notes = iptc.read(remains.iptc), remains.exif, by_name(remains.texts)
     fallback = {
         xmp.DC + "rights": [exif.copyright_text(main.get(exif.COPYRIGHT))],
         xmp.DC + "creator": [exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))],
@@ -351,27 +289,36 @@ def _merged(words: xmp.Properties, blocks: Blocks) -> xmp.Properties:
         xmp.DC + "subject": exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";"),
     }
     for dataset, name in [*_TO_IPTC.items(), (None, xmp.RIGHTS + "UsageTerms")]:
-        told = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
-        values = _once(told or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
+        of_iptc = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
+        values = unique(of_iptc or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
         if values and not xmp.texts(found, name):
             found[name] = _property(name, values)
     author = exif.wide_text(main.get(exif.XP_AUTHOR))
-    told_elsewhere = {
+    elsewhere = {
         xmp.DC + "rights": datasets.get(iptc.COPYRIGHT, []),
         xmp.DC + "creator": [*datasets.get(iptc.BYLINE, []), *author.split(";")],
         xmp.PHOTOSHOP + "Credit": datasets.get(iptc.CREDIT, []),
     }
-    for name, others in told_elsewhere.items():
+    for name, others in elsewhere.items():
         for other in (text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]):
-            if other and not any(_is_told_in(text, other) for text in xmp.texts(found, name)):
-                found[name] = xmp.told_more(found[name], [other])
+            if other and not any(_holds(text, other) for text in xmp.texts(found, name)):
+                found[name] = xmp.with_more_texts(found[name], [other])
     return found
 
 
-def _is_told_in(told: str, other: str) -> bool:
-    """Whether a text holds another, of which IPTC may have lost the end, and letters that became question marks."""
-    spelling = "".join("." if letter in "?\ufffd" else re.escape(letter) for letter in " ".join(other.split()))
-    return re.search(spelling, " ".join(told.split()), re.IGNORECASE) is not None
+def _holds(text: str, other: str) -> bool:
+    """Whether a text contains another, of which IPTC may have lost the end, and letters that became question marks."""
+    text, other = (" ".join(each.replace("\ufffd", "?").split()).casefold() for each in (text, other))
+    longest = max(other.split("?"), key=len)
+    offset, at = other.index(longest), -1
+    for _ in range(_MAX_COMPARISONS):
+        at = text.find(longest, at + 1)
+        if at < 0:
+            return False
+        part = text[at - offset : at - offset + len(other)] if at >= offset else ""
+        if len(part) == len(other) and all(one in ("?", two) for one, two in zip(other, part, strict=True)):
+            return True
+    return False
 
 
 def _property(name: str, values: Sequence[EmbeddedText]) -> ET.Element:

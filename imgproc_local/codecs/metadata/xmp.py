@@ -1,4 +1,4 @@
-"""XMP packets: the properties that are words, rights or places, read and written; all others are left behind.
+"""XMP packets, parsed into properties and written.
 
 Hostile packets are harmless: no DOCTYPE, hence no entities; bounded size and depth. A packet that is no XML reads as
 empty. Source: ISO 16684-1; IPTC Photo Metadata Standard 2025.1; PLUS 2.0.
@@ -42,22 +42,6 @@ _PREFIXES = {
 _NAMES = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
-
-_KEPT_PROPERTIES = (
-    DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,
-    TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
-    DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
-    PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
-    PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
-    CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
-    EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
-)  # fmt: skip
-"""In the order of their weight: where room is short the first ones win. A namespace stands for all its properties."""
-
-WEIGHTS = len(_KEPT_PROPERTIES)
-_GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER)
-_INNER_NAMESPACES = tuple(_PREFIXES.values())
-"""Inside a kept property only these may stand: EXIF's GPS fields can hide in IPTC's location structures."""
 
 _HEAD = '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
 _TAIL = '<?xpacket end="w"?>'
@@ -173,30 +157,8 @@ def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
     return element
 
 
-def _hold_one_gain_map(directory: ET.Element, size_bytes: int) -> None:
-    """Sets the length of the gain map in a container's directory, and takes out all but it and the picture itself.
-
-    Source: Ultra HDR image format 1.1, GContainer: items lie behind the picture one after the other.
-    """
-    for entries in directory.iter(RDF + "Seq"):
-        for entry in list(entries):
-            item = next((part for part in entry.iter() if _field(part, "Semantic")), None)
-            semantic = None if item is None else _field(item, "Semantic")
-            if item is None or semantic not in ("Primary", "GainMap"):
-                entries.remove(entry)
-            elif semantic == "GainMap":
-                for part in item.findall(CONTAINER_ITEM + "Length"):
-                    item.remove(part)
-                item.set(CONTAINER_ITEM + "Length", str(size_bytes))
-
-
-def _field(item: ET.Element, name: str) -> str | None:
-    """A field of a container's item, written as an attribute or as an element."""
-    return item.get(CONTAINER_ITEM + name) or item.findtext(CONTAINER_ITEM + name)
-
-
-def told_more(element: ET.Element, texts: Sequence[str]) -> ET.Element:
-    """A copy of a property holding texts that says these, too: as further entries, or in the text for all languages."""
+def with_more_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
+    """A copy of a property with further texts: as entries of an array, or appended to the text for all languages."""
     items = _items(element)
     if element.tag == DC + "creator":
         return array(element.tag, "Seq", [*((item.text or "").strip() for item in items), *texts])
@@ -211,58 +173,6 @@ def single(name: str, text: str) -> ET.Element:
     element = ET.Element(name)
     element.text = text
     return element
-
-
-def weight(name: str, *, gain_map: bool = False) -> int | None:
-    """0 for the property that stays longest where room is short, up to `WEIGHTS` - 1; None for one that must go.
-
-    What a gain map needs weighs -1: it never falls to a size limit.
-    """
-    if gain_map and name.startswith(_GAIN_MAP_NAMESPACES):
-        return -1
-    return next(
-        (
-            number
-            for number, entry in enumerate(_KEPT_PROPERTIES)
-            if name == entry or (entry.endswith("}") and name.startswith(entry))
-        ),
-        None,
-    )
-
-
-def kept(properties: Properties, *, gain_map_bytes: int | None = None, most: int = WEIGHTS) -> list[ET.Element]:
-    """The properties that may stay, without what may not stand inside them, the weightiest first.
-
-    Only those of a `weight` under `most`. `gain_map_bytes` is how long the gain map is that follows the picture.
-    """
-    weights = {name: weight(name, gain_map=gain_map_bytes is not None) for name in properties}
-    named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
-    copies = [_copy(properties[name], MAX_DEPTH) for number, _, name in named if number < most]
-    found = [copy for copy in copies if copy is not None]
-    for element in found:
-        if gain_map_bytes and element.tag == CONTAINER + "Directory":
-            _hold_one_gain_map(element, gain_map_bytes)
-    return found
-
-
-def parts(elements: Iterable[ET.Element]) -> int:
-    """How many elements and attributes these are, all levels counted."""
-    return sum(1 + len(inner.attrib) for element in elements for inner in element.iter())
-
-
-def _copy(element: ET.Element, depth: int) -> ET.Element | None:
-    if depth == 0 or not element.tag.startswith(_INNER_NAMESPACES):
-        return None
-    attributes = {
-        name: value for name, value in element.attrib.items() if name == LANG or name.startswith(_INNER_NAMESPACES)
-    }
-    copy = ET.Element(element.tag, attributes)
-    copy.text = (element.text or "").strip() or None
-    for child in element:
-        inner = _copy(child, depth - 1)
-        if inner is not None:
-            copy.append(inner)
-    return copy
 
 
 class Form(StrEnum):

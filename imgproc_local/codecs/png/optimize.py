@@ -27,6 +27,7 @@ from imgproc_local.codecs.png import palette, posterize
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
 
 WORTH_A_LOSS = 0.8
 MAX_PIXELS_IN_MEMORY = 40_000_000
@@ -36,7 +37,13 @@ _SRGB_GAMMA = 45455
 
 
 @at_border("The PNG can't be optimised")
-def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float = TARGET_SCORE) -> bytes | None:
+def optimize(
+    path: Path,
+    info: ImageInfo,
+    check_stop: CheckStop,
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> bytes | None:
     """A smaller PNG, None where nothing smaller came out. An APNG stays an animation, frame by frame as it was.
 
     `target` is the score that fewer colours must reach. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
@@ -49,6 +56,7 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
             blocks,
             Format.PNG,
             lambda new, tight: container.with_blocks(data, new, compress=tight),
+            keep_location,
             orientation=info.orientation,
         )
         indexed = container.colour_type(data) == png_packing.PALETTE
@@ -58,13 +66,13 @@ def optimize(path: Path, info: ImageInfo, check_stop: CheckStop, target: float =
         elif indexed:
             _decode_through(path, info, check_stop)
             packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
-            kept = metadata.kept(blocks, Format.PNG, Format.PNG, orientation=info.orientation)
+            kept = metadata.kept(blocks, Format.PNG, Format.PNG, keep_location, orientation=info.orientation)
             packed = container.with_blocks(_with_density(packed, data, 1), kept)
             best = min(packed, _deflated_again(clean, info, check_stop), key=len)
         else:
             marked = png_packing.is_marked(data)
             packed, profile = _encoded(path, info, blocks, None if marked else target, check_stop)
-            kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG), icc=profile)
+            kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG, keep_location), icc=profile)
             best = min(clean, container.with_blocks(_with_density(packed, data, info.orientation), kept), key=len)
         return best if len(best) < len(data) else None
 

@@ -7,6 +7,8 @@ import unicodedata
 from functools import cache
 from urllib.parse import unquote
 
+from imgproc_local.domain.privacy import clean_text
+
 NORMAL_CHARS = 125
 MAX_CHARS = 250
 
@@ -60,7 +62,8 @@ hero background bg icon logo avatar at am pm um à the a an of and und et de la 
 
 def human_text(text: str) -> str:
     """`text` as a person wrote it: NFC, one line, no mark-up; "" where a camera or a program wrote it."""
-    text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text[:MAX_READ_CHARS]))
+    text = clean_text(text[:MAX_READ_CHARS]).text
+    text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text))
     text = "".join(char for char in text if char.isspace() or not _unprintable(char))
     text = " ".join(text.split())
     rest = re.sub(r"[\W\d_]+", " ", _MACHINE_TEXTS.sub(" ", re.sub(r"[_\d]+", " ", text))).strip()
@@ -109,6 +112,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
         if not rest or not rest[0].isalpha():
             return ()
         stem = rest
+    stem = clean_text(stem).text
     tokens = [token for token in re.split(r"[\s_\-+.,;()\[\]{}&@#~=–—!]+", stem) if token.lower() not in _not_words()]
     # parts of CamelCase are words; the inner capital of a name (McDonald, iPhone) is no border
     tokens = re.sub(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})", " ", " ".join(tokens)).split()

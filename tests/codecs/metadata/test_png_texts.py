@@ -12,7 +12,8 @@ from imgproc_local.codecs import avif, gif, webp
 from imgproc_local.codecs.container import MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.metadata.strip import read_embedded, reads_as_a_caption
+from imgproc_local.codecs.metadata.captions import reads_as_a_caption
+from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format

@@ -1,0 +1,48 @@
+"""Which texts in a file a person wrote, and which a camera or a program put there on its own."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_CAMERA_PHRASES = re.compile(
+    r"(olympus|minolta|kodak|konica|samsung|sony|nikon|ricoh|pentax|casio|vivitar)?[ <]*"
+    r"(digital (still )?camera|dsc|digimax.*|kenox.*|dcim|exif_jpeg_picture|jpeg|untitled|default|charset=.*)>?",
+    re.IGNORECASE,
+)
+_NO_CAPTION = re.compile(
+    r"\b(created|made|generated|edited|optimi[sz]ed|compressed|converted|encoded|exported|processed|resized|saved"
+    r"|produced|built|written|animated) (with|by|using|in|from|on)\b"
+    r"|\b(gimp|photoshop|adobe|imagemagick|ezgif|giphy|tenor|imgur|ulead|paint|software|converter|encoder|optimizer"
+    r"|shareware|unregistered|trial|version|gif|jpe?g|png|webp|lead technologies|gps|latitude|longitude"
+    r"|serial|camera)\b"
+    r"|https?:|www\.|\.(com|net|org|io|app)\b|@|\bver\.?\s?\d|\bv?\d+\.\d|[={}<>|\\_~^°]",
+    re.IGNORECASE,
+)
+_WORD_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2}")
+"""In Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+
+_MAX_COMMENT_CHARACTERS = 2000
+_MAX_PHRASE_CHARACTERS = 200
+
+
+def is_camera_phrase(text: str) -> bool:
+    """Whether a caption is a camera's default, such as "OLYMPUS DIGITAL CAMERA"."""
+    return len(text) <= _MAX_PHRASE_CHARACTERS and _CAMERA_PHRASES.fullmatch(text) is not None
+
+
+def reads_as_a_caption(comment: str) -> bool:
+    """Whether a comment is words about the picture, not a program's advertisement, settings or a position."""
+    comment = " ".join(comment.split())
+    several_words = sum(_letters(word) >= 2 for word in comment.split()) >= 2
+    return (
+        0 < len(comment) <= _MAX_COMMENT_CHARACTERS
+        and _letters(comment) + sum(comment.count(sign) for sign in " ,.;:!?'’-–") >= 0.85 * len(comment)
+        and (several_words or bool(_WORD_WITHOUT_SPACES.search(comment)))
+        and not _NO_CAPTION.search(comment)
+    )
+
+
+def _letters(text: str) -> int:
+    """The number of letters, and of marks that belong to letters."""
+    return sum(unicodedata.category(character)[0] in "LM" for character in text)

@@ -1,0 +1,228 @@
+"""Which XMP properties may be published, which fields inside them, and in which order they are given up.
+
+What is published is chosen by name, down to the fields inside a structure, so an unknown field is removed.
+Source: IPTC Photo Metadata Standard 2025.1; PLUS 2.0; Ultra HDR image format 1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from xml.etree import ElementTree as ET
+
+from imgproc_local.codecs.metadata.xmp import (
+    ALT_TEXT,
+    CC,
+    CONTAINER,
+    CONTAINER_ITEM,
+    CORE,
+    DC,
+    EXT,
+    EXTENDED_DESCRIPTION,
+    GAIN_MAP,
+    LANG,
+    MAX_DEPTH,
+    PANORAMA,
+    PHOTOSHOP,
+    PLUS,
+    RDF,
+    RIGHTS,
+    TIFF,
+    Properties,
+)
+from imgproc_local.domain.privacy import KeepLocation
+
+_PUBLISHED = (
+    DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,
+    TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
+    DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
+    PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
+    PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
+    CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
+    EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
+)  # fmt: skip
+"""In the order of their weight: where room is short the first ones win. A namespace stands for all its properties."""
+
+WEIGHTS = len(_PUBLISHED)
+_MARKS = {LANG, RDF + "parseType"}
+"""Attributes that say nothing without content."""
+
+_GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER)
+_WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
+_VALUE_NAMESPACES = (PANORAMA, GAIN_MAP, CONTAINER_ITEM)
+"""Their values are numbers and single words."""
+
+_SIMPLE_VALUE = re.compile(
+    r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|image/[a-z0-9.+-]{1,20}|\s*"
+)
+_MEDIA_SUMMARY_CODE = re.compile(r"\|PLUS\|[A-Z0-9|]{1,400}")
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,6}")
+
+
+def _names(namespace: str, *names: str) -> frozenset[str]:
+    return frozenset(namespace + name for name in names)
+
+
+_STREETS = (
+    _names(CORE, "Location", "CiAdrExtadr", "CiAdrPcode")
+    | _names(EXT, "Sublocation", "LocationName")
+    | _names(PLUS, "LicensorStreetAddress", "LicensorExtendedAddress", "LicensorPostalCode")
+)
+"""Written only where `KeepLocation.ALL` asks for them."""
+
+_PLACES = (
+    _names(PHOTOSHOP, "City", "State", "Country")
+    | _names(CORE, "CountryCode", "CiAdrCity", "CiAdrRegion", "CiAdrCtry")
+    | _names(EXT, "LocationShown", "LocationCreated", "City", "ProvinceState", "CountryName", "CountryCode")
+    | _names(EXT, "WorldRegion")
+    | _names(PLUS, "LicensorCity", "LicensorRegion", "LicensorCountry")
+)
+"""Not written with `KeepLocation.NONE`."""
+
+_REMOVED = (
+    _names(PLUS, "LicensorEmail", "LicensorTelephone1", "LicensorTelephone2", "LicensorTelephoneType1")
+    | _names(PLUS, "LicensorTelephoneType2", "FileNameAsDelivered", "LicensorNotes", "LicenseeImageNotes")
+    | _names(PLUS, "LicensorTransactionID", "LicenseeTransactionID", "LicenseeProjectReference")
+    | _names(PANORAMA, "CaptureSoftware", "StitchingSoftware", "FirstPhotoDate", "LastPhotoDate", "SourcePhotosCount")
+)
+"""Parts of namespaces that are otherwise preserved as a whole."""
+
+_INNER_NAMES = (
+    _names(RDF, "li", "Alt", "Bag", "Seq", "Description", "value", "resource", "parseType")
+    | _names(CORE, "CiUrlWork")
+    | _names(EXT, "AOTitle", "AOCreator", "AOCopyrightNotice", "AOSource", "AOContentDescription")
+    | _names(EXT, "AOContributionDescription", "AOPhysicalDescription", "AOStylePeriod")
+    | _names(EXT, "AOCurrentCopyrightOwnerName", "AOCurrentLicensorName")
+    | _names(CONTAINER, "Directory", "Item")
+    | _names(CONTAINER_ITEM, "Mime", "Semantic", "Length", "Padding")
+)
+"""Inside a preserved property only known fields are: EXIF's GPS fields can hide in IPTC's location structures."""
+
+
+def weight(name: str, *, gain_map: bool = False) -> int | None:
+    """0 for the property that stays longest where room is short, up to `WEIGHTS` - 1; None for one that must go.
+
+    What a gain map needs weighs -1: it never falls to a size limit.
+    """
+    if gain_map and name.startswith(_GAIN_MAP_NAMESPACES):
+        return -1
+    return next(
+        (
+            number
+            for number, entry in enumerate(_PUBLISHED)
+            if name == entry or (entry.endswith("}") and name.startswith(entry))
+        ),
+        None,
+    )
+
+
+def may_stay(name: str, keep_location: KeepLocation) -> bool:
+    """Whether a property or a field in one may be published as far as its place is concerned."""
+    if name in _STREETS:
+        return keep_location is KeepLocation.ALL
+    return name not in _PLACES or keep_location is not KeepLocation.NONE
+
+
+def published(
+    properties: Properties, clean: Callable[[str], str], keep_location: KeepLocation, *, gain_map: bool = False
+) -> list[ET.Element]:
+    """Copies of the properties that may be published, without fields that may not, in the packet's order.
+
+    `clean` is applied to every text; what it empties is removed.
+    """
+    found = []
+    for name, element in properties.items():
+        if weight(name, gain_map=gain_map) is not None:
+            copy = _copy(element, MAX_DEPTH, clean, keep_location)
+            if copy is not None:
+                found.append(copy)
+    return found
+
+
+def ordered(properties: Properties, *, gain_map_bytes: int | None = None, most: int = WEIGHTS) -> list[ET.Element]:
+    """The properties of a `weight` below `most`, the weightiest first.
+
+    `gain_map_bytes` is the length of the gain map that follows the picture, written into the directory.
+    """
+    weights = {name: weight(name, gain_map=gain_map_bytes is not None) for name in properties}
+    named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
+    found = [properties[name] for number, _, name in named if number < most]
+    if gain_map_bytes:
+        found = [deepcopy(each) if each.tag == CONTAINER + "Directory" else each for each in found]
+        for element in found:
+            if element.tag == CONTAINER + "Directory":
+                _hold_one_gain_map(element, gain_map_bytes)
+    return found
+
+
+def content(elements: Iterable[ET.Element]) -> list[tuple[str, str, dict[str, str]]]:
+    """All elements, texts and attributes in a comparable form."""
+    return [
+        (inner.tag, (inner.text or "").strip(), dict(inner.attrib)) for element in elements for inner in element.iter()
+    ]
+
+
+def _copy(
+    element: ET.Element, depth: int, clean: Callable[[str], str], keep_location: KeepLocation
+) -> ET.Element | None:
+    """A copy of only what may be published; None where nothing of the content is left."""
+    if depth == 0 or not _is_known(element.tag) or not may_stay(element.tag, keep_location):
+        return None
+    copy = ET.Element(element.tag)
+    for name, value in element.attrib.items():
+        if name == LANG:
+            if _LANGUAGE_TAG.fullmatch(value):
+                copy.set(LANG, value)
+        elif _is_known(name) and may_stay(name, keep_location) and (cleaned := _clean_value(name, value, clean)):
+            copy.set(name, cleaned)
+    text = (element.text or "").strip()
+    copy.text = _clean_value(element.tag, text, clean) or None
+    for child in element:
+        inner = _copy(child, depth - 1, clean, keep_location)
+        if inner is not None:
+            copy.append(inner)
+    emptied = (text or len(element) or element.attrib) and not copy.text and not len(copy)
+    return None if emptied and set(copy.attrib) <= _MARKS and not _is_empty(element) else copy
+
+
+def _is_empty(element: ET.Element) -> bool:
+    """Whether an element had no content that could be removed, like a blank entry of a list."""
+    return not (element.text or "").strip() and not len(element) and set(element.attrib) <= _MARKS
+
+
+def _is_known(name: str) -> bool:
+    if name in _REMOVED:
+        return False
+    in_namespace = name.startswith((*_WHOLE_NAMESPACES, GAIN_MAP))
+    return in_namespace or name in _PUBLISHED or name in _INNER_NAMES or name in _PLACES or name in _STREETS
+
+
+def _clean_value(name: str, value: str, clean: Callable[[str], str]) -> str:
+    if name.startswith(_VALUE_NAMESPACES):
+        return value if _SIMPLE_VALUE.fullmatch(value) else ""
+    if name == PLUS + "MediaSummaryCode":
+        return value if _MEDIA_SUMMARY_CODE.fullmatch(value) else ""
+    return clean(value)
+
+
+def _hold_one_gain_map(directory: ET.Element, size_bytes: int) -> None:
+    """Sets the length of the gain map in a container's directory, and takes out all but it and the picture itself.
+
+    Source: Ultra HDR image format 1.1, GContainer: items lie behind the picture one after the other.
+    """
+    for entries in directory.iter(RDF + "Seq"):
+        for entry in list(entries):
+            item = next((part for part in entry.iter() if _field(part, "Semantic")), None)
+            semantic = None if item is None else _field(item, "Semantic")
+            if item is None or semantic not in ("Primary", "GainMap"):
+                entries.remove(entry)
+            elif semantic == "GainMap":
+                for part in item.findall(CONTAINER_ITEM + "Length"):
+                    item.remove(part)
+                item.set(CONTAINER_ITEM + "Length", str(size_bytes))
+
+
+def _field(item: ET.Element, name: str) -> str | None:
+    """A field of a container's item, written as an attribute or as an element."""
+    return item.get(CONTAINER_ITEM + name) or item.findtext(CONTAINER_ITEM + name)

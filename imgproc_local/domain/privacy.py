@@ -1,0 +1,311 @@
+"""What a published picture and its texts may not say, and how a text is cleaned of it.
+
+Descriptions in files hold words, but also data: a phone's JSON with its position, a program's settings, coordinates,
+e-mail addresses. `clean_text` is the one place that decides which is which, for metadata, alt texts and file names.
+Every pattern takes linear time: quantifiers are bounded or possessive.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+from msgspec import Struct
+
+
+class KeepLocation(StrEnum):
+    """How exact the place names are that results carry. No value preserves coordinates."""
+
+    NONE = "none"
+    CITY = "city"
+    ALL = "all"
+
+
+class Removed(StrEnum):
+    """The kinds of private data that are removed from a picture."""
+
+    GPS = "gps"
+    SERIAL_NUMBER = "serial_number"
+    EMAIL = "email"
+    CONTACT = "contact"
+    LOCATION = "location"
+    THUMBNAIL = "thumbnail"
+    MAKER_NOTE = "maker_note"
+    SOFTWARE = "software"
+    DATA_TEXT = "data_text"
+    HISTORY = "history"
+
+
+MAX_TEXT_CHARACTERS = 32 * 1024
+
+
+class CleanText(Struct, frozen=True):
+    """`text` is "" where nothing publishable is left, and the text unchanged where `removed` is empty."""
+
+    text: str
+    removed: frozenset[Removed] = frozenset()
+
+
+_LATIN = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
+"""Letters of alphabets that separate words by spaces, digits and the underscore."""
+_SYLLABIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_AT = r"(?:[@＠﹫]|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
+_DOT = r"(?:\.|\s{0,2}[\[({<]\s{0,2}(?:dot|\.|punkt|point|punto)\s{0,2}[\])}>]\s{0,2}|\sdot\s)"
+_LABEL = rf"(?:[{_LATIN}-]{{1,63}}+|[{_SYLLABIC}]{{1,63}}+)"
+_EMAIL = re.compile(
+    r"(?:\b(?:e-?mail|mailto)\s{0,2}[:=]?\s{0,2})?"
+    rf"(?:(?<![{_LATIN}.+'-])[{_LATIN}.+'-]++|(?<![{_SYLLABIC}])[{_SYLLABIC}]++)"
+    rf"(?:{_AT}{_LABEL}|\s(?:at|@)\s{_LABEL}(?=\sdot\s))(?:{_DOT}{_LABEL}){{1,8}}",
+    re.IGNORECASE,
+)
+"""RFC 5322 addresses of host names, also with the signs written out or escaped. Source: RFC 5321, 4.5.3.1."""
+
+_DEGREE = r"(?:[°º˚]|\s?deg(?:rees?)?\b|&deg;)"
+_NUMBER = r"[+\-−]?\d{1,3}(?:[.,]\d{1,15})?"
+_SIDE = r"(?:[NSEWO]|north|south|east|west)"
+_END = r"(?![\w'’-])"
+_START = r"(?<![0-9A-Za-z_.,])"
+_AXIS = (
+    r"(?:gps\s?)?(?:lat(?:itude|itud|itudine)?|lon(?:g|gitude|gitud|gitudine)?|lng|breite|länge|breitengrad|längengrad"
+    r"|широта|долгота|緯度|経度|纬度|经度|easting|northing)"
+)
+_SEPARATORS = r"[\s,;/|]{1,3}"
+_COORDINATES = re.compile(
+    "|".join(
+        (
+            r"\bgeo:\s?[+-]?\d[^\s\"'<>]{0,200}+",
+            r"\bpoint\s?z?\s?\([^)]{1,80}\)",
+            # a value after the name of its axis
+            rf"(?:\b|(?<=_)){_AXIS}(?:ref)?[\"']?\s{{0,2}}(?:[:=]\s{{0,2}}[\"'(\[]?|is\s){_NUMBER}(?:{_DEGREE})?\s?(?:{_SIDE}{_END})?",
+            rf"\b(?!long\s|lon\s){_AXIS}\s{{1,2}}[+\-−]?\d{{1,3}}[.,]\d{{1,15}}",
+            rf"\bgps\b[\w ]{{0,12}}?[:=]?\s{{0,2}}[(\[]?{_NUMBER}{_SEPARATORS}{_NUMBER}",
+            # degrees, minutes and seconds
+            rf"(?:\b{_SIDE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
+            rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_SIDE}{_END})?",
+            rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_SIDE}{_END}",
+            rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_SIDE}{_END}",
+            rf"\b[NSEWO]\s?\d{{1,3}}\s?(?:\s|{_DEGREE}\s?)\d{{1,2}}(?:\s\d{{1,2}})?[.,]\d{{1,10}}",
+            rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_SIDE}{_END}",
+            # fractions, as Exif stores them
+            r"\b\d{1,4}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}\b",
+            # decimal degrees
+            rf"{_START}[+\-−]?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}\s?{_SIDE}{_END}",
+            rf"\b[NSEWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}",
+            rf"\b[NS]\s?\d{{1,2}}[.,]\d{{1,15}}{_SEPARATORS}[EWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?",
+            rf"{_START}\d{{1,2}}[.,]\d{{1,15}}\s?(?:[NS]|north|south){_END}"
+            rf"(?:{_SEPARATORS}\d{{1,3}}(?:[.,]\d{{1,15}})?\s?(?:[EWO]|east|west){_END})?",
+            rf"{_START}\d{{1,3}}[.,]\d{{3,15}}\s?(?:[EWO]|east|west){_END}",
+            r"\b[NS]\s?\d{1,2}[.,]\d{2,15}",
+            r"\b[EWO]\s?\d{1,3}[.,]\d{3,15}",
+            rf"{_START}[+\-−]?\d{{1,3}}[.,]\d{{3,15}}\s?{_DEGREE}",
+            rf"{_START}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}}){_SEPARATORS}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}})(?!\d)",
+            rf"{_START}[+\-−]?\d{{1,3}}\.\d{{3,15}}\s?[,;]\s?[+\-−]?\d{{1,3}}\.\d{{3,15}}(?![.\d])",
+            # ISO 6709
+            r"[+-]\d{2,6}(?:\.\d{1,10})?[+-]\d{3,7}(?:\.\d{1,10})?(?:[+-]\d{1,6}(?:\.\d{1,6})?)?/",
+            # three words of a grid
+            r"(?<![:/\w])///[^\s./]{1,40}\.[^\s./]{1,40}\.[^\s./]{1,40}",
+        )
+    ),
+    re.IGNORECASE,
+)
+_GRID_REFERENCES = re.compile(
+    "|".join(
+        (
+            # Open Location Code
+            r"\b(?=[\d+]{0,10}[CFGHJMPQRVWX])[23456789CFGHJMPQRVWX]{4,8}\+[23456789CFGHJMPQRVWX]{2,3}\b",
+            # MGRS, UTM, national grid
+            r"\b\d{1,2}[C-HJ-NP-X]\s?[A-HJ-NP-Z]{2}\s?\d{2,5}\s?\d{2,5}\b",
+            r"\b\d{1,2}\s?[C-HJ-NP-X]\s?\d{6}\s?(?:m?E)?,?\s?\d{6,7}(?:\s?m?N)?\b",
+            r"\b[HNSTO][A-HJ-Z]\s?\d{4,5}\s?\d{4,5}\b",
+        )
+    )
+)
+_MAY_BE_PRIVATE = re.compile(r"[\d@＠﹫%&\[{(<=/]|\sat\s", re.IGNORECASE)
+"""What every text has in which there is anything to remove."""
+
+_URL = re.compile(r"(?:\b[a-z]{2,10}://|\bwww\.)[^\s<>\"']{1,4096}+", re.IGNORECASE)
+_MAP_LINK = re.compile(
+    r"(?:\b[a-z]{2,10}://)?(?<![\w.-])(?:[\w-]{1,63}\.){0,4}"
+    r"(?:google\.[a-z.]{2,6}/maps|maps\.google\.[a-z.]{2,6}|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.[a-z]{2,3}"
+    r"|osm\.org|maps\.apple\.com|bing\.com/maps|waze\.com|what3words\.com|w3w\.co|yandex\.[a-z]{2,3}/maps|here\.com"
+    r"|mapillary\.com|amap\.com|map\.baidu\.com|wikimapia\.org|mapcarta\.com|plus\.codes|geohash\.org|geonames\.org)"
+    r"(?![\w.-])[^\s<>\"']{0,4096}+",
+    re.IGNORECASE,
+)
+_POSITION_IN_URL = re.compile(
+    r"[@=/,!](?:loc:)?[+-]?\d{1,3}\.\d{1,15}(?:,|%2C|/|!|&)[^\s/]{0,12}?[+-]?\d{1,3}\.\d{1,15}|[?&#](?:lat|lon|lng)",
+    re.IGNORECASE,
+)
+_SERIAL = re.compile(
+    r"\b(?:(?:body|lens|camera|device|flash)?[ _-]?serial[ _-]?(?:number|num|no|nr|#)?|s/n|sn(?=\s?[:=#])"
+    r"|seriennummer|seriennr|imei|num[eé]ro de s[eé]rie|n[uú]mero de serie|numero di serie)"
+    r"\.?\s{0,2}[:=#]?\s{0,2}(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}",
+    re.IGNORECASE,
+)
+_BLOB = re.compile(
+    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
+    r"|(?<![\w+/.:@])(?=[A-Za-z+/]{0,4096}\d[A-Za-z+/]{0,4096}\d)(?=[\d+/]{0,4096}[A-Za-z])[A-Za-z0-9+/]{24,}+={0,2}(?![\w.])",
+    re.IGNORECASE,
+)
+"""A UUID, a hash or Base64."""
+
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})((?:\s[^<>]{0,2000})?)>")
+_HTML_NAMES = """
+a abbr acronym address b big blockquote br center cite code dd del div dl dt em figcaption figure font h1 h2 h3 h4 h5 h6
+hr i img ins kbd li mark ol p pre q s small span strike strong sub sup table tbody td th time tr tt u ul var
+"""
+_HTML = frozenset(_HTML_NAMES.split())
+_PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
+_NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
+_WORD = re.compile(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
+_SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
+_LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
+
+_REST = re.compile(
+    r"\(\s{0,4}[,;:/|-]?\s{0,4}\)|\[\s{0,4}[,;:/|-]?\s{0,4}\]|<\s{0,4}>|\{\s{0,4}\}|\"\s{0,4}\""
+    r"|\b(?:e-?mail|mail|mailto|gps|coordinates?|position|koordinaten|coordonnées|coordenadas)\s{0,2}[:=]\s{0,2}(?=$|[\s,;.)\]])",
+    re.IGNORECASE,
+)
+_SPACES = re.compile(r"[^\S\r\n]{2,}+")
+_SPACE_BEFORE_MARK = re.compile(r"[^\S\r\n]+(?=[,.;:!?)\]](?:\s|$))")
+_MARK_ALONE = re.compile(r"(?<=\s)[,;](?=\s)")
+_REPEATED_MARKS = re.compile(r"([,;:|/])(?:\s{0,4}[,;:|/]){1,8}+(?=\s|$)")
+_MARK_BEFORE_STOP = re.compile(r"[,;:]\s{0,4}(?=[.!?](?:\s|$))")
+_EDGES = " \t\r\n,;:|/–—-&"
+
+
+@lru_cache(maxsize=64)
+def clean_text(text: str) -> CleanText:
+    """The words of a text from a file without e-mail addresses, positions, serial numbers and data.
+
+    Mark-up that browsers know is no data. A text that holds nothing but data, or that is longer than
+    `MAX_TEXT_CHARACTERS`, becomes empty.
+    """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        return CleanText("", frozenset((Removed.DATA_TEXT,)))
+    if not _MAY_BE_PRIVATE.search(text):
+        return CleanText(text)
+    removed: set[Removed] = set()
+    if _is_data(text):
+        return CleanText("", frozenset((Removed.DATA_TEXT, *_kinds_in(text))))
+    cleaned = _without_objects(_without_elements(text))
+    if cleaned != text:
+        removed |= {Removed.DATA_TEXT, *_kinds_in(text)}
+    shorter = _URL.sub(lambda found: " " if _POSITION_IN_URL.search(found[0]) else found[0], cleaned)
+    if shorter != cleaned:
+        removed.add(Removed.GPS)
+        cleaned = shorter
+    for kind, pattern in _PRIVATE:
+        shorter = pattern.sub(" ", cleaned)
+        if shorter != cleaned:
+            removed.add(kind)
+            cleaned = shorter
+    if not removed:
+        return CleanText(text)
+    cleaned = _tidied(cleaned)
+    return CleanText(cleaned if _WORD.search(cleaned) and not _is_data(cleaned) else "", frozenset(removed))
+
+
+_PRIVATE = (
+    (Removed.GPS, _MAP_LINK),
+    (Removed.EMAIL, _EMAIL),
+    (Removed.SERIAL_NUMBER, _SERIAL),
+    (Removed.GPS, _GRID_REFERENCES),
+    (Removed.GPS, _COORDINATES),
+    (Removed.DATA_TEXT, _BLOB),
+)
+
+
+def _kinds_in(data: str) -> set[Removed]:
+    return {kind for kind, pattern in _PRIVATE if pattern.search(data)}
+
+
+def _is_data(text: str) -> bool:
+    """Whether a text is JSON, XML, a list of settings or numbers, or a hash, but no words."""
+    text = text.strip()
+    if not text:
+        return False
+    if text[0] in "{[" and _without_objects(text).strip(" \t\r\n,;") == "":
+        return True
+    if text.startswith(("<?xml", "<!", "bplist", "%PDF", "data:")):
+        return True
+    if text[0] == "<" and _without_elements(text).strip() == "":
+        return True
+    if not _WORD.search(text):
+        return len(_LIST_OF_NUMBERS.findall(text)) > 1 or bool(re.search(r"\d[.,]\d", text))
+    text = _URL.sub(" ", text)
+    pairs = len(_PAIR.findall(text))
+    tokens = re.split(r"[\s,;&|]+", text)
+    others = sum(1 for token in tokens if "=" not in token and _WORD.search(token))
+    if pairs and pairs >= max(1, others):
+        return True
+    entries = len(_NUMERIC_ENTRY.findall(text))
+    lines = len(re.split(r"[\n,;|]+", text))
+    if entries >= 2 and 2 * entries > lines:
+        return True
+    numbers = len(_SEPARATED_NUMBERS.findall(text))
+    return numbers >= 3 and sum(map(str.isalpha, text)) < 0.3 * len(text)
+
+
+def _without_objects(text: str) -> str:
+    """The text without what stands in braces or brackets and holds keys or numbers; an open end counts as closed."""
+    if "{" not in text and "[" not in text:
+        return text
+    out: list[str] = []
+    depth = start = end = 0
+    for found in re.finditer(r"[{}\[\]]", text):
+        if found[0] in "{[":
+            if depth == 0:
+                start = found.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                inside = text[start : found.end()]
+                out += [text[end:start], " " if _is_object(inside) else inside]
+                end = found.end()
+    if depth:
+        inside = text[start:]
+        out += [text[end:start], " " if _is_object(inside) else inside]
+        end = len(text)
+    out.append(text[end:])
+    return "".join(out)
+
+
+def _is_object(text: str) -> bool:
+    """Whether a text in brackets is an object or an array of JSON or of a programming language, whole or cut off."""
+    inside = text[1:].lstrip()
+    if text[0] == "{":
+        return not inside[:1].strip("}") or bool(re.search(r"[:=,]", inside))
+    return inside[:1] in ("{", '"', "'", "[") or bool(re.match(r"[+-]?\d[\d.]{0,20}\s{0,4},", inside))
+
+
+def _without_elements(text: str) -> str:
+    """The text without elements that are no mark-up of browsers, such as those of GPX or KML."""
+    if "<" not in text:
+        return text
+    out, end = [], 0
+    unclosed: set[str] = set()
+    for tag in _TAG.finditer(text):
+        name = tag[2]
+        if tag.start() < end or tag[1] or name in unclosed or name.lower() in _HTML:
+            continue
+        if tag[3].endswith("/") or tag[0].endswith("/>"):
+            stop = tag.end()
+        else:
+            closing = text.find(f"</{name}", tag.end())
+            if closing < 0:
+                unclosed.add(name)
+                continue
+            stop = text.find(">", closing) + 1 or len(text)
+        out += [text[end : tag.start()], " "]
+        end = stop
+    return "".join([*out, text[end:]])
+
+
+def _tidied(text: str) -> str:
+    """The text without empty brackets, labels of what was removed, doubled spaces and marks."""
+    text = _MARK_ALONE.sub(" ", _REST.sub(" ", _REST.sub(" ", text)))
+    text = _REPEATED_MARKS.sub(r"\1", _SPACES.sub(" ", text))
+    return _MARK_BEFORE_STOP.sub("", _SPACE_BEFORE_MARK.sub("", _SPACES.sub(" ", text))).strip(_EDGES)

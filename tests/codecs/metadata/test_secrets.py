@@ -1,0 +1,172 @@
+"""No planted secret is found in any output, text or file name, while people's words and rights are preserved.
+
+Each source carries every secret that its format can hold; the outputs are searched in every encoding of a text.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs.container import avif as avif_container
+from imgproc_local.codecs.container import png as png_container
+from imgproc_local.codecs.decode import sample
+from imgproc_local.codecs.metadata.read import read_embedded
+from imgproc_local.codecs.metadata.strip import read_blocks
+from imgproc_local.codecs.probe import probe
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.facts.describer import FactsDescriber
+from tests.codecs import pictures
+from tests.codecs.doors import OPTIMIZE
+from tests.codecs.metadata.planted import (
+    ALT_TEXT,
+    CAPTION,
+    CITY,
+    COPYRIGHT,
+    CREATOR,
+    DATA_TEXTS,
+    FORMATS,
+    NEEDLES,
+    TITLE,
+    secret,
+    source,
+)
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+
+
+def searchable(data: bytes, name: str) -> bytes:
+    """The file and everything compressed or written in hexadecimal in it."""
+    form = Format[name]
+    blocks = read_blocks(data, form)
+    parts = [data, *(block for block in (blocks.exif, blocks.xmp, blocks.iptc, blocks.icc) if block)]
+    parts += [text.text.encode() for text in blocks.texts]
+    if form is Format.PNG:
+        for chunk in png_container.chunks(data):
+            if chunk.kind in (b"zTXt", b"iTXt"):
+                payload = data[chunk.payload : chunk.end]
+                for at in range(len(payload)):
+                    if payload[at : at + 1] == b"x":
+                        stream = zlib.decompressobj()
+                        try:
+                            parts.append(stream.decompress(payload[at:], 10**6))
+                        except zlib.error:
+                            continue
+    if form is Format.AVIF:
+        parts += [data[box.body : box.end] for box in avif_container.boxes(data, 0, len(data))]
+    if form is Format.GIF:
+        parts += [text.text.encode() for text in blocks.texts]
+    return b"\n".join(parts)
+
+
+def encodings(needle: str) -> Iterator[bytes]:
+    for encoding in ("utf-8", "utf-16-le", "utf-16-be", "latin-1"):
+        yield needle.encode(encoding)
+    yield needle.encode().hex().encode()
+    for shift in range(3):
+        # the first and the last digits depend on the bytes beside the needle
+        yield base64.b64encode(b"\0" * shift + needle.encode())[4:-4] or b"\0\0\0\0never\0"
+
+
+def found_in(haystack: bytes) -> list[str]:
+    plain = haystack.lower()
+    return [needle for needle in NEEDLES if any(raw.lower() in plain for raw in encodings(needle) if len(raw) > 3)]
+
+
+def texts_of(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> str:
+    """The alt texts and file names that the describer without a model writes."""
+    path = pictures.write(folder, data, "described")
+    info = probe(path, MANY)
+    embedded = read_embedded(path, info, keep_location)
+    hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
+    pixels = sample(path, info, 256, never_stop)
+    translations = FactsDescriber().describe(pixels, ("en", "de", "fr", "zh"), hints, never_stop)
+    return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in translations)
+
+
+def test_enough_secrets_are_planted_and_the_search_finds_them() -> None:
+    assert len(set(NEEDLES)) == len(NEEDLES) >= 150
+    for name in FORMATS:
+        assert len(found_in(searchable(source(name), name))) >= 60, name
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> None:
+    path = pictures.write(tmp_path, source(name))
+    out = OPTIMIZE[name](path, probe(path, MANY), never_stop)
+    assert out is not None
+    assert found_in(searchable(out, name)) == []
+    assert pictures.GPS_RATIONAL not in out
+    words = searchable(out, name)
+    for preserved in (CREATOR, COPYRIGHT, TITLE, ALT_TEXT, CAPTION, CITY, "from the pier"):
+        assert preserved.encode() in words, preserved
+
+
+@pytest.mark.parametrize("target", ["WEBP", "AVIF"])
+@pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "WEBP"])
+def test_no_secret_is_found_in_a_converted_file(tmp_path: Path, name: str, target: str) -> None:
+    path = pictures.write(tmp_path, source(name))
+    out = {"WEBP": webp.convert, "AVIF": avif.convert}[target](path, probe(path, MANY), never_stop)
+    assert found_in(searchable(out, target)) == []
+    assert pictures.GPS_RATIONAL not in out
+    for preserved in (CREATOR, COPYRIGHT, TITLE, ALT_TEXT, CAPTION, CITY, "from the pier"):
+        assert preserved.encode() in out, preserved
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_secret_is_found_in_texts_and_file_names(tmp_path: Path, name: str) -> None:
+    texts = texts_of(tmp_path, source(name))
+    found = found_in(texts.encode())
+    # a file name holds the letters of a secret without its marks
+    letters = "".join(filter(str.isalnum, texts.casefold()))
+    found += [
+        needle for needle in NEEDLES if len(needle) > 6 and "".join(filter(str.isalnum, needle.casefold())) in letters
+    ]
+    assert found == []
+    assert ALT_TEXT in texts
+
+
+@pytest.mark.parametrize("text", [text for text, *_ in DATA_TEXTS.values()])
+def test_a_description_that_is_data_is_in_no_text_and_no_file_name(tmp_path: Path, text: str) -> None:
+    plain = pictures.saved(pictures.scene(64, 48), "JPEG")
+    fields = pictures.compact_tiff({0x010E: text.encode()}, 1, {})
+    data = plain[:2] + pictures.segment(0xE1, b"Exif\0\0" + fields) + plain[2:]
+    path = pictures.write(tmp_path, data)
+    assert read_embedded(path, probe(path, MANY)).description == ()
+    assert found_in(texts_of(tmp_path, data).encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("keep_location", "city", "street"),
+    [(KeepLocation.NONE, False, False), (KeepLocation.CITY, True, False), (KeepLocation.ALL, True, True)],
+)
+def test_the_setting_decides_which_place_names_are_preserved(
+    tmp_path: Path, keep_location: KeepLocation, city: bool, street: bool
+) -> None:
+    streets = {secret("Iptc4xmpCoreLocation"), secret("Sublocation"), secret("LocationName"), secret("CiAdrExtadr")}
+    path = pictures.write(tmp_path, source("JPEG"))
+    info = probe(path, MANY)
+    for data, name in (
+        (OPTIMIZE["JPEG"](path, info, never_stop, keep_location=keep_location), "JPEG"),
+        (webp.convert(path, info, never_stop, keep_location=keep_location), "WEBP"),
+    ):
+        assert data is not None
+        found = set(found_in(searchable(data, name)))
+        assert (streets <= found) is street
+        assert (
+            not found
+            - streets
+            - {secret(each) for each in ("CiAdrPcode", "LicensorStreetAddress", "Iptc92")}
+            - {secret("LicensorPostalCode")}
+        )
+        assert (CITY.encode() in data) is city
+    embedded = read_embedded(path, info, keep_location)
+    assert (embedded.city is not None, embedded.sublocation is not None) == (city, street)
