@@ -1,4 +1,4 @@
-"""Peak memory of one picture of 50 megapixels, each codec in a child of its own.
+"""Peak memory of each codec on one picture of 50 megapixels, in a child process each.
 
 `python -m tests.bench.codecs_memory [--megapixels 50]`. Linux and macOS.
 """
@@ -16,20 +16,21 @@ from tests.bench.load import print_table, verdict
 CHILD = """
 import sys, time
 from pathlib import Path
-from imgproc_local.codecs import avif, jpeg, webp
+from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.probe import probe
 from tests.bench.peers_worker import peak_bytes
-does = {"optimize": jpeg.optimize, "to webp": webp.convert, "to avif": avif.convert}[sys.argv[1]]
+codec = {"optimize": jpeg.optimize, "to webp": webp.convert, "to avif": avif.convert}[sys.argv[1]]
 source = Path(sys.argv[2])
-out = does(source, probe(source, 10**9), lambda: None)
+out = codec(source, probe(source, 10**9), lambda: None)
 print(len(out) if out else source.stat().st_size, peak_bytes(), time.process_time())
 """
-BARS_MB = {"optimize": 400.0, "to webp": None, "to avif": 900.0}
+LIMITS_MB = {"optimize": 400.0, "to webp": None, "to avif": 900.0}
 TIMEOUT_S = 600
 
 
 def photo(path: Path, megapixels: float, quality: int) -> None:
-    """Writes a JPEG of the size of a camera's: shapes, gradients and grain."""
+    """Write a JPEG of that size with shapes, gradients and grain."""
     import pyvips
 
     height = int((megapixels * 1e6 / 1.5) ** 0.5)
@@ -53,14 +54,14 @@ def main() -> None:
         for quality in (95, 75):
             source = Path(folder) / f"q{quality}.jpg"
             photo(source, arguments.megapixels, quality)
-            for name, bar in BARS_MB.items():
+            for name, limit in LIMITS_MB.items():
                 command = [sys.executable, "-c", CHILD, name, str(source)]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
                 size, peak, cpu_s = done.stdout.split()
-                stored = f"{source.stat().st_size:,} → {int(size):,} bytes"
-                what = f"quality {quality}, {name}: {stored}, {float(cpu_s):.1f} CPU s"
+                sizes = f"{source.stat().st_size:,} → {int(size):,} bytes"
+                what = f"quality {quality}, {name}: {sizes}, {float(cpu_s):.1f} CPU s"
                 peak_mb = int(peak) / 1e6
-                rows.append((what, f"{peak_mb:.0f} MB", verdict(peak_mb, bar, "MB") if bar else ""))
+                rows.append((what, f"{peak_mb:.0f} MB", verdict(peak_mb, limit, "MB") if limit else ""))
     print_table(f"peak memory, {arguments.megapixels:g} megapixels", rows)
 
 

@@ -1,8 +1,8 @@
-"""A frozen program beside the source it was made from: size, start, memory, requests and pictures. Linux only.
+"""Compares a frozen program with its source: size, start, memory, requests and pictures. Linux only.
 
-Both take turns, several rounds of each, and the medians are compared, so that a machine that slows down slows both.
-Whether one is slower is told by the processor time of the server, which other work on the machine changes least.
-`cold` is after the kernel has dropped its caches, which takes root.
+Both run in turn for several rounds, and the medians are compared, so that other load on the machine affects both. The
+server's CPU time shows best which one is slower, because other load affects it least. A cold start follows after the
+kernel's caches have been dropped, which needs root.
 
 `python -m tests.bench.frozen BINARY [--rounds 5] [--seconds 4] [--pictures 24]`
 """
@@ -32,7 +32,7 @@ Values = dict[str, tuple[list[float], list[float]]]
 
 
 def size_bytes(binary: Path) -> int:
-    """Of the single file, or of the folder around the program."""
+    """Size of the one-file program, or of the one-folder program's folder."""
     if not (binary.parent / "_internal").is_dir():
         return binary.stat().st_size
     files = (path for path in binary.parent.rglob("*") if path.is_file() and not path.is_symlink())
@@ -45,14 +45,14 @@ def cold_start_seconds(folder: Path, program: Program) -> float:
     return start_seconds(folder, program)
 
 
-def processor_seconds(pid: int) -> float:
-    """What the process has used since its start. Source: proc_pid_stat(5)."""
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of the process since its start. Source: proc_pid_stat(5)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
-    """`GET /jobs/{id}`, `CONNECTIONS` at a time, with nothing else to do."""
+    """Number of answered `GET /jobs/{id}`, over `CONNECTIONS` connections at once, on an idle server."""
     count = 0
     ends_at = time.perf_counter() + seconds
 
@@ -62,7 +62,7 @@ async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
         while time.perf_counter() < ends_at:
             status, _ = await connection.get(f"/api/v1/jobs/{job_id}")
             if status != 200:
-                raise SystemExit(f"a poll got {status}")
+                raise SystemExit(f"a poll was answered with {status}")
             count += 1
         connection.close()
 
@@ -70,42 +70,54 @@ async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
     return count
 
 
+async def first_post_milliseconds(root: str, key: str, picture: bytes) -> float:
+    """Time from the first byte of the first upload since the server's start to its 202."""
+    connection = await Connection.open(root, key)
+    started_at = time.perf_counter()
+    job_id = await dispatch(connection, "process", picture)
+    first_ms = (time.perf_counter() - started_at) * 1000
+    await wait_final(connection, job_id)
+    connection.close()
+    return first_ms
+
+
 async def post_milliseconds(root: str, key: str) -> float:
-    """The median from the first byte of a 3 MB upload to its 202."""
+    """Median time from the first byte of a 3 MB upload to its 202."""
     picture = jpeg_of_bytes(3 * MIB)
     connection = await Connection.open(root, key)
     times_ms = []
     for number in range(POSTS):
         another = with_comment(picture, f"{number} of {time.time_ns()}")
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         job_id = await dispatch(connection, "analyze", another)
-        times_ms.append((time.perf_counter() - began) * 1000)
+        times_ms.append((time.perf_counter() - started_at) * 1000)
         await wait_final(connection, job_id)
     connection.close()
     return statistics.median(times_ms)
 
 
 async def picture_milliseconds(root: str, key: str, pictures: list[bytes]) -> float:
-    """The time of one picture of many that wait together for `process`."""
+    """Time per picture of a batch that is queued at once for `process`."""
     connection = await Connection.open(root, key)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     ids = [await dispatch(connection, "process", with_comment(each, f"{time.time_ns()}")) for each in pictures]
     for job_id in ids:
         if await wait_final(connection, job_id) != "completed":
             raise SystemExit(json.dumps(await connection.get(f"/api/v1/jobs/{job_id}")))
     connection.close()
-    return (time.perf_counter() - began) * 1000 / len(pictures)
+    return (time.perf_counter() - started_at) * 1000 / len(pictures)
 
 
 def measure_serving(program: Program, place: Path, pictures: list[bytes], seconds: float) -> dict[str, float]:
-    """What one server does in its life: idle, then asked, then at work."""
+    """Measures one server: idle, then polled, then processing pictures."""
     folder = place / "data"
     key = make_key(folder)
     with serving(folder, program=program) as server:
         root = server.wait_ready()
         time.sleep(1)
         idle_mb = server.rss_bytes() / 1e6
-        asyncio.run(picture_milliseconds(root, key, pictures[:2]))  # libraries are loaded
+        first_ms = asyncio.run(first_post_milliseconds(root, key, pictures[0]))
+        asyncio.run(picture_milliseconds(root, key, pictures[:2]))  # loads the libraries
 
         async def first() -> str:
             connection = await Connection.open(root, key)
@@ -115,21 +127,22 @@ def measure_serving(program: Program, place: Path, pictures: list[bytes], second
             return job_id
 
         job_id = asyncio.run(first())
-        used = [processor_seconds(server.pid)]
+        used = [cpu_seconds(server.pid)]
         polls = asyncio.run(count_polls(root, key, job_id, seconds))
-        used.append(processor_seconds(server.pid))
+        used.append(cpu_seconds(server.pid))
         post_ms = asyncio.run(post_milliseconds(root, key))
-        used.append(processor_seconds(server.pid))
+        used.append(cpu_seconds(server.pid))
         picture_ms = asyncio.run(picture_milliseconds(root, key, pictures))
-        used.append(processor_seconds(server.pid))
+        used.append(cpu_seconds(server.pid))
     return {
         "idle memory, MB": idle_mb,
+        "first POST after the start to its 202, ms": first_ms,
         "GET /jobs/{id}, per second": polls / seconds,
-        "  processor time of one, ms": (used[1] - used[0]) * 1000 / polls,
+        "  CPU time of one, ms": (used[1] - used[0]) * 1000 / polls,
         "POST of 3 MB to its 202, ms": post_ms,
-        "  with its analysis, processor time, ms": (used[2] - used[1]) * 1000 / POSTS,
+        "  with its analysis, CPU time, ms": (used[2] - used[1]) * 1000 / POSTS,
         "process of a 1.4-megapixel JPEG, ms": picture_ms,
-        "  processor time of one picture, ms": (used[3] - used[2]) * 1000 / len(pictures),
+        "  CPU time of one picture, ms": (used[3] - used[2]) * 1000 / len(pictures),
     }
 
 
@@ -162,13 +175,13 @@ def measure(binary: Path, rounds: int, seconds: float, picture_count: int) -> Va
     return values
 
 
-BARS = {
+LIMITS = {
     "start to the first 200, warm, s": 0.6,
     "start to the first 200, cold, s": 1.5,
     "idle memory, MB": 60.0,
 }
 ALLOWED = 0.05
-"""By how much the frozen program may be slower than the source."""
+"""Share of CPU time that the frozen program may use more than the source."""
 
 
 def main() -> None:
@@ -179,32 +192,36 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=24)
     arguments = parser.parse_args()
     values = measure(arguments.binary, arguments.rounds, arguments.seconds, arguments.pictures)
-    folder_form = (arguments.binary.parent / "_internal").is_dir()
-    bar_mb = 75 if folder_form else 35
+    one_folder = (arguments.binary.parent / "_internal").is_dir()
+    limit_mb = 75 if one_folder else 35
     size_mb = size_bytes(arguments.binary) / 1e6
-    rows = [("size, MB", "", f"{size_mb:.1f}", "", f"≤ {bar_mb}: {_held(size_mb <= bar_mb)}")]
+    rows = [("size, MB", "", f"{size_mb:.1f}", "", f"≤ {limit_mb}: {_verdict(size_mb <= limit_mb)}")]
     for name, (source, frozen) in values.items():
         before, after = statistics.median(source), statistics.median(frozen)
-        if name in BARS:
-            bar = f"≤ {BARS[name]}: {_held(after <= BARS[name])}" if folder_form else ""
+        if name in LIMITS:
+            limit = f"≤ {LIMITS[name]}: {_verdict(after <= LIMITS[name])}" if one_folder else ""
         else:
-            bar = f"at most {ALLOWED:.0%} more: {_held(after / before <= 1 + ALLOWED)}" if name.startswith(" ") else ""
-        rows.append((name, _text(source), _text(frozen), f"{after / before:.3f}", bar))
-    print(f"\n{arguments.binary}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}); median (least to most)\n")
-    heads = ("what", "source", "frozen", "ratio", "bar")
+            limit = f"≤ {ALLOWED:.0%} more: {_verdict(after / before <= 1 + ALLOWED)}" if name.startswith(" ") else ""
+        rows.append((name, _text(source), _text(frozen), f"{after / before:.3f}", limit))
+    print(
+        f"\n{arguments.binary}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}); median (minimum to maximum)\n"
+    )
+    heads = ("what", "source", "frozen", "ratio", "limit")
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     for row in (heads, tuple("-" * width for width in widths), *rows):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def _held(held: bool) -> str:
-    return "held" if held else "MISSED"
+def _verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
 
 
 def _text(values: list[float]) -> str:
     digits = 3 if max(values) < 10 else 1
-    middle, least, most = (f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values)))
-    return f"{middle} ({least} to {most})"
+    median, minimum, maximum = (
+        f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values))
+    )
+    return f"{median} ({minimum} to {maximum})"
 
 
 if __name__ == "__main__":

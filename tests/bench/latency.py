@@ -1,6 +1,6 @@
-"""How long a poll takes while the queue is busy, and an upload while nothing else happens.
+"""Latency of a poll while the queue is busy, and of an upload while the server is idle.
 
-The server, the client and an empty server that shows the client's own share are three processes.
+The server, the client, and an empty server that shows the client's own share run in three processes.
 
 `python -m tests.bench.latency [--seconds 10] [--posts 30]`
 """
@@ -37,7 +37,7 @@ QUEUED = 400
 
 
 async def poll(root: str, key: str, job_ids: list[str], seconds: float) -> list[float]:
-    """Milliseconds of each `GET /jobs/{id}`, `CONNECTIONS` of them at a time."""
+    """Milliseconds of each `GET /jobs/{id}`, over `CONNECTIONS` connections at once."""
     times_ms: list[float] = []
     ends_at = time.perf_counter() + seconds
 
@@ -45,11 +45,11 @@ async def poll(root: str, key: str, job_ids: list[str], seconds: float) -> list[
         connection = await Connection.open(root, key)
         turn = number
         while time.perf_counter() < ends_at:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             status, body = await connection.get(f"/api/v1/jobs/{job_ids[turn % len(job_ids)]}")
-            times_ms.append((time.perf_counter() - began) * 1000)
+            times_ms.append((time.perf_counter() - started_at) * 1000)
             if status != 200:
-                raise SystemExit(f"a poll got {status}: {body.decode()}")
+                raise SystemExit(f"a poll was answered with {status}: {body.decode()}")
             turn += CONNECTIONS
         connection.close()
 
@@ -58,22 +58,22 @@ async def poll(root: str, key: str, job_ids: list[str], seconds: float) -> list[
 
 
 async def post(root: str, key: str, count: int) -> list[float]:
-    """Milliseconds from the first byte of a 3 MB upload to its 202, each after the job before has ended."""
+    """Milliseconds from the first byte of a 3 MB upload to its 202, each on an idle server."""
     picture = jpeg_of_bytes(3 * MIB)
     connection = await Connection.open(root, key)
     times_ms: list[float] = []
     for number in range(count + 2):
         another = with_comment(picture, f"picture {number} of {time.time_ns()}")
         await asyncio.sleep(0.2)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         job_id = await dispatch(connection, "analyze", another)
-        times_ms.append((time.perf_counter() - began) * 1000)
+        times_ms.append((time.perf_counter() - started_at) * 1000)
         await wait_final(connection, job_id)
     connection.close()
     return times_ms[2:]  # the first ones load libraries
 
 
-async def answer_nothing() -> None:
+async def serve_empty_answers() -> None:
     """An empty server: reads a request's head and answers at once."""
     body = b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + b" " * 600
 
@@ -105,11 +105,11 @@ def empty_server() -> Iterator[str]:
 
 
 def client(role: str, root: str, key: str, job_ids: list[str], amount: float) -> list[float]:
-    """Run one role of this file in a process of its own; the milliseconds it measured."""
-    told = json.dumps([root, key, job_ids, amount])
+    """The milliseconds that one role of this file measured in a separate process."""
+    task = json.dumps([root, key, job_ids, amount])
     arguments = [sys.executable, "-m", "tests.bench.latency", "--role", role]
-    ended = subprocess.run(arguments, cwd=ROOT, input=told, stdout=subprocess.PIPE, text=True, check=True)
-    times_ms: list[float] = json.loads(ended.stdout)
+    done = subprocess.run(arguments, cwd=ROOT, input=task, stdout=subprocess.PIPE, text=True, check=True)
+    times_ms: list[float] = json.loads(done.stdout)
     return times_ms
 
 
@@ -142,7 +142,7 @@ def measure(seconds: float, posts: int) -> None:
             busy_ms = client("poll", root, key, job_ids, seconds)
             waiting = asyncio.run(count_waiting(root, key, job_ids))
     if waiting < 10:
-        raise SystemExit("The queue ran empty while it was measured: fewer --seconds, please.")
+        raise SystemExit("The queue ran empty during the measurement; use fewer --seconds.")
     rows = [
         (f"GET /jobs/{{id}} busy, {CONNECTIONS} connections: polls", f"{len(busy_ms) / seconds:.0f} /s", ""),
         ("  p50", f"{percentile(busy_ms, 50):.1f} ms", ""),
@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--role", choices=["poll", "post", "empty"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role == "empty":
-        asyncio.run(answer_nothing())
+        asyncio.run(serve_empty_answers())
     elif arguments.role:
         root, key, job_ids, amount = json.load(sys.stdin)
         work = poll(root, key, job_ids, amount) if arguments.role == "poll" else post(root, key, int(amount))

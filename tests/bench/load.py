@@ -1,4 +1,4 @@
-"""What the benchmarks share: pictures that cost as photographs do, a light HTTP client, percentiles, a table."""
+"""Shared by the benchmarks: synthetic photographs, a light HTTP client, percentiles, a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 
 def photograph(width: int, height: int, seed: int) -> Image.Image:
-    """A scene of soft shapes, fine structure and sensor noise."""
+    """A synthetic scene of soft shapes, fine structure and sensor noise, as costly to encode as a photograph."""
     source = np.random.default_rng(seed)
     scene = np.zeros((height, width, 3), np.float32)
     for cell, weight in ((256, 90.0), (64, 45.0), (16, 20.0), (4, 8.0)):
@@ -40,7 +40,7 @@ def jpegs(folder: Path, count: int, width: int = 1440, height: int = 960) -> lis
 
 
 def jpeg_of_bytes(size_bytes: int) -> bytes:
-    """A JPEG of about `size_bytes`: what a camera writes, at quality 95."""
+    """A JPEG of about `size_bytes` at quality 95, as cameras write."""
     width = 1200
     while True:
         buffer = io.BytesIO()
@@ -51,13 +51,13 @@ def jpeg_of_bytes(size_bytes: int) -> bytes:
 
 
 def with_comment(jpeg: bytes, text: str) -> bytes:
-    """The same picture as another file. Source: ITU-T T.81, B.2.4.5."""
+    """The same picture as a different file. Source: ITU-T T.81, B.2.4.5."""
     comment = text.encode()
     return jpeg[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + jpeg[2:]
 
 
 def png_of_noise(width: int, height: int) -> bytes:
-    """Noise that no compression makes smaller: three bytes a pixel."""
+    """An incompressible PNG of noise, at three bytes per pixel."""
     rows = np.random.default_rng(3).integers(0, 256, (height, width, 3), np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(rows).save(buffer, "PNG", compress_level=0)
@@ -65,7 +65,7 @@ def png_of_noise(width: int, height: int) -> bytes:
 
 
 class Connection:
-    """One kept-alive connection to the service, with as little of HTTP as its answers need."""
+    """One persistent connection to the service, with a minimal HTTP client."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, key: str) -> None:
         self._reader = reader
@@ -83,7 +83,7 @@ class Connection:
         return await self.answer()
 
     def upload_parts(self, path: str, picture: bytes, fields: dict[str, str] | None = None) -> bytes:
-        """The whole request of one upload."""
+        """The complete request of one upload."""
         boundary = "bench-boundary"
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
@@ -117,7 +117,7 @@ class Connection:
 
 
 async def dispatch(connection: Connection, operation: str, picture: bytes, **fields: str) -> str:
-    """The id of the job that was taken."""
+    """The id of the accepted job."""
     status, body = await connection.post(f"/api/v1/images/{operation}", picture, fields)
     if status != 202:
         raise SystemExit(f"{operation}: {status} {body.decode()}")
@@ -140,19 +140,19 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def print_table(title: str, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Rows of what was measured, the value, and the bar it is held against."""
+    """Prints rows of what was measured, the value, and its limit."""
     print(f"\n{title}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f})\n")
-    widths = [max(len(row[column]) for row in [("what", "measured", "bar"), *rows]) for column in range(3)]
-    for row in (("what", "measured", "bar"), tuple("-" * width for width in widths), *rows):
+    widths = [max(len(row[column]) for row in [("what", "measured", "limit"), *rows]) for column in range(3)]
+    for row in (("what", "measured", "limit"), tuple("-" * width for width in widths), *rows):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def verdict(value: float, bar: float, unit: str) -> str:
-    return f"≤ {bar:g} {unit}: {'held' if value <= bar else 'MISSED'}"
+def verdict(value: float, limit: float, unit: str) -> str:
+    return f"≤ {limit:g} {unit}: {'met' if value <= limit else 'MISSED'}"
 
 
 def shuffled(items: Sequence[Path], count: int, seed: int = 1) -> list[Path]:
-    """`count` of `items`, each as often as the others."""
+    """`count` of `items` in random order, each equally often."""
     picked = [items[number % len(items)] for number in range(count)]
     random.Random(seed).shuffle(picked)
     return picked

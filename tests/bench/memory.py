@@ -1,8 +1,7 @@
-"""What the idle server weighs, how soon it answers, and what eight large uploads at once add. Linux only.
+"""Memory of the idle server, time to its first answer, and memory of eight large concurrent uploads. Linux only.
 
-The uploads come side by side and pause before their last bytes until all are there. Once measured as they are, up to
-the first 202, and once with a language that is refused at the end of the form: the whole way of an upload without
-a stage behind it.
+All uploads pause before their last bytes until the others have got there. They are measured once up to the first 202,
+and once with an unknown language at the end of the form, so that they are refused and no stage runs.
 
 `python -m tests.bench.memory [--starts 5]`
 """
@@ -23,17 +22,17 @@ from tests.bench.load import MIB, Connection, png_of_noise, print_table, verdict
 from tests.faults.server_process import SOURCE, ServerProcess, make_key, memory_bytes, reset_peak, serving
 
 UPLOADS = 8
-UPLOAD_SIDE_PX = 2890  # three bytes a pixel: 23.9 MiB
+UPLOAD_SIDE_PX = 2890  # at three bytes per pixel, 23.9 MiB
 PIECE_BYTES = 256 * 1024
 PIECE_PAUSE_S = 0.02
 LAST_BYTES = 64 * 1024
 
 
 def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> float:
-    """From the start of the process to its first 200."""
+    """Seconds from the start of the process to its first 200."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     server = ServerProcess(folder, port, program=program)
     try:
         while True:
@@ -42,7 +41,7 @@ def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> flo
                 try:
                     connection.request("GET", "/healthz")
                     if connection.getresponse().status == 200:
-                        return time.perf_counter() - began
+                        return time.perf_counter() - started_at
                 finally:
                     connection.close()
             time.sleep(0.002)
@@ -51,7 +50,7 @@ def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> flo
 
 
 async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: bytes, language: str) -> tuple[int, int]:
-    """The peak of the server's memory when all bytes but the last are in, and at the first answer."""
+    """Peak memory of the server when all but the last bytes have been received, and at the first answer."""
     arrived = asyncio.Barrier(UPLOADS + 1)
     first_answer = asyncio.Event()
     statuses: list[int] = []
@@ -81,7 +80,7 @@ async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: b
     at_first_answer = memory_bytes(server.pid, "VmHWM")
     await asyncio.gather(*sending)
     if len(set(statuses)) != 1:
-        raise SystemExit(f"the uploads were answered differently: {statuses}")
+        raise SystemExit(f"expected the same status for all uploads, received {statuses}")
     return all_in, at_first_answer if statuses[0] == 202 else memory_bytes(server.pid, "VmHWM")
 
 
@@ -115,10 +114,18 @@ def main() -> None:
         [
             ("idle memory (RSS)", f"{idle / MIB:.1f} MiB", verdict(idle / MIB, 60, "MiB")),
             (f"serve to its first 200, median of {starts}", f"{start_s:.2f} s", verdict(start_s, 1.2, "s")),
-            ("refused uploads: growth, all but the last bytes in", f"{grown[0]:.1f} MiB", verdict(grown[0], 64, "MiB")),
+            (
+                "refused uploads: growth, all but the last bytes received",
+                f"{grown[0]:.1f} MiB",
+                verdict(grown[0], 64, "MiB"),
+            ),
             ("refused uploads: growth, all answered", f"{grown[1]:.1f} MiB", verdict(grown[1], 64, "MiB")),
-            ("taken uploads: growth, all but the last bytes in", f"{grown[2]:.1f} MiB", verdict(grown[2], 64, "MiB")),
-            ("taken uploads: growth until the first 202", f"{grown[3]:.1f} MiB", verdict(grown[3], 64, "MiB")),
+            (
+                "accepted uploads: growth, all but the last bytes received",
+                f"{grown[2]:.1f} MiB",
+                verdict(grown[2], 64, "MiB"),
+            ),
+            ("accepted uploads: growth until the first 202", f"{grown[3]:.1f} MiB", verdict(grown[3], 64, "MiB")),
         ],
     )
 

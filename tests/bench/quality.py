@@ -1,4 +1,4 @@
-"""What a score costs: CPU seconds and memory per megapixel, of every backend that is here and of the Python package.
+"""CPU time and memory of a SSIMULACRA 2.1 score per megapixel, of every installed backend and of the PyPI package.
 
 `python -m tests.bench.quality [--megapixels 2] [--rounds 3] [--side 512] [folder of pictures]`
 """
@@ -26,7 +26,7 @@ ORACLE_SIDE_PX = 500
 TOLERANCE = 0.5
 MEMORY_OF = """
 import pathlib
-from imgproc_local.codecs import quality
+from imgproc_local.codecs.quality import ssimulacra2 as quality
 
 def status(field):
     text = pathlib.Path("/proc/self/status").read_text()
@@ -37,21 +37,21 @@ pixels, other = bytes(3 * {side} * {side}), bytearray(3 * {side} * {side})
 other[:] = pixels
 before = status("VmRSS")
 source = quality.Reference(pixels, {side}, {side}, using="{using}")
-kept = status("VmRSS") - before
+held = status("VmRSS") - before
 pathlib.Path("/proc/self/clear_refs").write_text("5")
 source.score(other)
-print(kept, status("VmHWM") - before)
+print(held, status("VmHWM") - before)
 """
 
 
 def cpu_seconds(work: Callable[[], object], rounds: int) -> float:
-    """The least CPU time of `rounds` runs, all threads counted."""
-    found = []
+    """The lowest CPU time of `rounds` runs, all threads included."""
+    seconds = []
     for _ in range(rounds):
         start = time.process_time()
         work()
-        found.append(time.process_time() - start)
-    return min(found)
+        seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 def jpeg_of(picture: Image.Image, q: int) -> Image.Image:
@@ -69,22 +69,22 @@ def costs(megapixels: float, rounds: int) -> list[tuple[str, str, str]]:
         opening = cpu_seconds(partial(quality.Reference, pixels, side, side, using=using), rounds) / megapixels
         source = quality.Reference(pixels, side, side, using=using)
         scoring = cpu_seconds(partial(source.score, other), rounds) / megapixels
-        bar = verdict(scoring, TARGET_S_PER_MP, "s/MP") if using == "c" else ""
-        rows += [(f"{using}: reference", f"{opening:.3f} s/MP", ""), (f"{using}: score", f"{scoring:.3f} s/MP", bar)]
+        limit = verdict(scoring, TARGET_S_PER_MP, "s/MP") if using == "c" else ""
+        rows += [(f"{using}: reference", f"{opening:.3f} s/MP", ""), (f"{using}: score", f"{scoring:.3f} s/MP", limit)]
     part = picture.crop((0, 0, ORACLE_SIDE_PX, ORACLE_SIDE_PX))
     scoring = cpu_seconds(partial(oracle, part, jpeg_of(part, 70)), 1) / (ORACLE_SIDE_PX**2 / 1e6)
-    return [*rows, ("Python package: both", f"{scoring:.3f} s/MP", "")]
+    return [*rows, ("PyPI package: both", f"{scoring:.3f} s/MP", "")]
 
 
 def memory(megapixels: float) -> list[tuple[str, str, str]]:
-    """What a process grows by, of each backend, in bytes per pixel. Linux only."""
+    """Growth of the process in bytes per pixel, for each backend. Linux only."""
     side = round((megapixels * 1e6) ** 0.5)
     rows = []
     for using in quality.BACKENDS:
         code = MEMORY_OF.format(side=side, using=using)
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-        kept, peak = (int(number) / side**2 for number in out.stdout.split())
-        rows.append((f"{using}: kept, at most while scoring", f"{kept:.0f}, {peak:.0f} bytes/pixel", ""))
+        held, peak = (int(number) / side**2 for number in out.stdout.split())
+        rows.append((f"{using}: reference, peak while scoring", f"{held:.0f}, {peak:.0f} bytes/pixel", ""))
     return rows
 
 
@@ -96,8 +96,8 @@ def oracle(picture: Image.Image, other: Image.Image) -> float:
 
 
 def accuracy(folder: Path, side_px: int) -> list[tuple[str, str, str]]:
-    """How far scores are from the package's on crops of the folder's pictures, for each quality of JPEG."""
-    apart: dict[int, list[float]] = {10: [], 50: [], 80: [], 95: []}
+    """Differences from the PyPI package's scores on crops of the folder's pictures, per JPEG quality."""
+    differences: dict[int, list[float]] = {10: [], 50: [], 80: [], 95: []}
     for file in sorted(file for file in folder.rglob("*") if file.is_file()):
         try:
             with Image.open(file) as image:
@@ -106,17 +106,17 @@ def accuracy(folder: Path, side_px: int) -> list[tuple[str, str, str]]:
         except OSError:
             continue
         source = quality.Reference(picture.tobytes(), *picture.size)
-        for q, found in apart.items():
+        for q, distances in differences.items():
             other = jpeg_of(picture, q)
-            found.append(abs(source.score(other.tobytes()) - oracle(picture, other)))
+            distances.append(abs(source.score(other.tobytes()) - oracle(picture, other)))
     return [
         (
-            f"JPEG {q}, {len(found)} pictures: mean, largest distance",
-            f"{statistics.mean(found):.4f}, {max(found):.4f}",
-            verdict(max(found), TOLERANCE, "points"),
+            f"JPEG {q}, {len(distances)} pictures: mean, largest difference",
+            f"{statistics.mean(distances):.4f}, {max(distances):.4f}",
+            verdict(max(distances), TOLERANCE, "points"),
         )
-        for q, found in apart.items()
-        if found
+        for q, distances in differences.items()
+        if distances
     ]
 
 
@@ -125,14 +125,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="pictures to compare scores on")
     parser.add_argument("--megapixels", type=float, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--side", type=int, default=512, help="pixels, crops to compare scores on")
+    parser.add_argument("--side", type=int, default=512, help="pixels per side of the crops to compare scores on")
     arguments = parser.parse_args()
     print_table(f"CPU, {arguments.megapixels:g} MP", costs(arguments.megapixels, arguments.rounds))
     print_table(f"memory, {arguments.megapixels:g} MP", memory(arguments.megapixels))
     if arguments.folder:
-        print_table(
-            f"scores, {quality.backend()} against the Python package", accuracy(arguments.folder, arguments.side)
-        )
+        print_table(f"scores, {quality.backend()} against the PyPI package", accuracy(arguments.folder, arguments.side))
 
 
 if __name__ == "__main__":

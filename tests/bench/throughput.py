@@ -1,7 +1,7 @@
-"""500 queued jobs through the engine against the same codec calls made directly in a thread pool of the same size.
+"""500 queued jobs through the engine, compared with the same codec calls in a thread pool of the same size.
 
-The direct calls run half before and half after the engine, so that a machine that slows down slows both. Half of the
-jobs optimize, half convert to WebP. The longest stall of the engine's event loop is told by a task that ticks.
+Half of the direct calls run before the engine and half after it, so that other load on the machine affects both. Half
+of the jobs optimize, half convert to WebP. A task that wakes every millisecond shows stalls of the event loop.
 
 `python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS]`
 """
@@ -31,32 +31,32 @@ from tests.bench.load import jpegs, percentile, print_table, shuffled, verdict
 
 MAX_PIXELS = 200_000_000
 TICK_S = 0.001
-BLAME_OVER_S = 0.02
+REPORT_OVER_S = 0.02
 Call = tuple[Operation, Path]
 
 
 def direct(calls: list[Call], threads: int) -> tuple[float, float]:
-    """Seconds and processor seconds of the bare codec calls."""
+    """Wall and CPU seconds of the direct codec calls."""
 
     def run(call: Call) -> None:
         operation, file = call
         info = probe(file, MAX_PIXELS)
         (jpeg.optimize if operation is Operation.OPTIMIZE else webp.convert)(file, info, lambda: None)
 
-    began, cpu_began = time.perf_counter(), time.process_time()
-    with ThreadPoolExecutor(threads, initializer=_as_the_engine) as pool:
+    started_at, cpu_before = time.perf_counter(), time.process_time()
+    with ThreadPoolExecutor(threads, initializer=_engine_priority) as pool:
         for _ in pool.map(run, calls):
             pass
-    return time.perf_counter() - began, time.process_time() - cpu_began
+    return time.perf_counter() - started_at, time.process_time() - cpu_before
 
 
-def _as_the_engine() -> None:
+def _engine_priority() -> None:
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WORKER_NICENESS)
 
 
 class Stall(NamedTuple):
-    """How long a tick was late, how much of that the thread waited for a core, and where it was seen meanwhile."""
+    """Delay of a tick, how much of it the thread waited for a core, and its stack meanwhile."""
 
     late_s: float
     without_core_s: float
@@ -64,7 +64,7 @@ class Stall(NamedTuple):
 
 
 class Ticker:
-    """Notes how late a task of the loop gets its turn, and, asked to, what the loop's thread did meanwhile."""
+    """Records how late a task of the loop wakes up and, with `blame`, what the loop's thread did meanwhile."""
 
     def __init__(self, blame: bool) -> None:
         self.late_s: list[float] = []
@@ -85,7 +85,7 @@ class Ticker:
             self.late_s.append(late_s)
             if self._blame:
                 before_s, waited_s = waited_s, self._waited_s()
-                if late_s > BLAME_OVER_S:
+                if late_s > REPORT_OVER_S:
                     self.stalls.append(Stall(late_s, waited_s - before_s, self._seen))
                 self._seen = ""
 
@@ -94,9 +94,9 @@ class Ticker:
         return int(self._statistics.read_text().split()[1]) / 1e9 if self._blame else 0.0
 
     def watch(self) -> None:
-        """Looks at the loop's thread while a tick is late. Runs on a thread of its own."""
+        """Records the stack of the loop's thread while a tick is late. Runs on a separate thread."""
         while not self._ends.wait(0.004):
-            if time.perf_counter() - self._ticked_at > BLAME_OVER_S:
+            if time.perf_counter() - self._ticked_at > REPORT_OVER_S:
                 self._seen = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
 
     def end(self) -> None:
@@ -111,20 +111,20 @@ async def through_engine(calls: list[Call], threads: int, folder: Path, blame: b
         ticking = asyncio.create_task(ticker.tick())
         if blame:
             threading.Thread(target=ticker.watch, daemon=True).start()
-        began, cpu_began = time.perf_counter(), time.process_time()
+        started_at, cpu_before = time.perf_counter(), time.process_time()
         jobs = [await _submit(services, account_id, call) for call in calls]
         for job_id in jobs:
             job = await services.engine.wait(job_id, 3600)
             if job.status != "completed":
                 raise SystemExit(f"a job ended as {job.status}: {job.stages}")
-        elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+        elapsed, cpu = time.perf_counter() - started_at, time.process_time() - cpu_before
         ticker.end()
         ticking.cancel()
         return elapsed, cpu, ticker
 
 
 async def _submit(services: Services, account_id: str, call: Call) -> str:
-    """As an upload comes in: streamed to the disk, probed, queued."""
+    """Store, probe and queue a file like an upload."""
     operation, file = call
     with services.blobs.incoming() as incoming:
         await asyncio.to_thread(incoming.write, await asyncio.to_thread(file.read_bytes))
@@ -136,8 +136,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--folder", type=Path, help="JPEGs to work on instead of made ones")
-    parser.add_argument("--blame", action="store_true", help="show what held the loop longest (Linux)")
+    parser.add_argument("--folder", type=Path, help="use the JPEGs of this folder instead of synthetic ones")
+    parser.add_argument("--blame", action="store_true", help="show what blocked the loop longest (Linux)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -160,7 +160,7 @@ def main() -> None:
             ("direct calls, before + after", f"{first[0]:.1f} + {second[0]:.1f} = {direct_s:.1f} s", ""),
             ("engine, first submit to last result", f"{engine_s:.1f} s", ""),
             ("ratio", f"{ratio:.3f}", verdict(ratio, 1.10, "×")),
-            ("processor time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
+            ("CPU time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
             ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), 50, "ms")),
             ("99.9 % of ticks are late by at most", f"{percentile(late_ms, 99.9):.1f} ms", ""),
             ("ticks", f"{len(late_ms)}", ""),
