@@ -1,6 +1,6 @@
-"""`models`: which vision models there are, getting one onto this machine, and which one describes.
+"""`models`: lists, installs, selects, verifies and removes vision models.
 
-Works beside a running server, which takes notice with its next picture.
+Works beside a running server, which uses the change from its next picture on.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM
 from imgproc_local.cli.models.check import check
 from imgproc_local.cli.options import data_dir_option, load_config
 
@@ -25,43 +26,48 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.model import VisionModel
     from imgproc_local.vision.models.store import ModelStore
 
-EXIT_PROBLEM = 1
-EXIT_INTERRUPTED = 130
-
 
 @click.group("models")
 def command() -> None:
-    """Get, check and choose the vision model that describes. Works beside a running server."""
+    """Install, check and select the vision model. Works beside a running server."""
 
 
 command.add_command(check)
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @data_dir_option
 @click.pass_context
 def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List the installed models and those that can be pulled."""
-    from imgproc_local.cli.output import echo_json, printable, size_text, table
+    """List the installed models and those that can be pulled.
+
+    Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
+    """
+    from imgproc_local.cli.models.listing import installed_models, pullable_models, table_lines
+    from imgproc_local.cli.output import echo_json
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.models.catalogue import read_catalogue
 
     config = load_config(ctx, data_dir)
-    known = _all(config)
+    catalogue = read_catalogue(config.catalogue)
+    problem = None
+    try:
+        installed = installed_models(_models(config), config.model)
+    except ModelUnusable as error:
+        installed, problem = [], error.message
+    rows = [*installed, *pullable_models(catalogue, installed)]
     if as_json:
-        echo_json(known)
-        return
-    rows = [("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES", "GRADES")]
-    for one in known:
-        state = f"{one['state']}, in use" if one["in_use"] else one["state"]
-        grades = _grades(one["grades"])
-        memory = size_text(one["memory_mb"] * 1_000_000) if one["memory_mb"] else ""
-        size = size_text(one["size_bytes"])
-        rows.append((one["name"], state, size, memory, printable(one["licence"]), printable(one["languages"]), grades))
-    for line in table(rows, right=(2, 3)):
-        click.echo(line)
-    click.echo(f"\nModels are kept in {config.models_folder}.")
-    if not any(one["in_use"] for one in known):
-        click.echo("None is in use: pictures are described from what their files say.")
+        echo_json(rows)
+    else:
+        for line in table_lines(rows):
+            click.echo(line)
+        click.echo(f"\nModels folder: {config.models_folder}")
+        if problem is None and not any(row.in_use for row in rows):
+            click.echo("No model is in use: pictures are described from metadata.")
+    if problem is not None:
+        click.echo(f"Installed models are not listed: {problem}", err=True)
+        ctx.exit(EXIT_PROBLEM)
 
 
 @command.command("pull")
@@ -70,15 +76,14 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     "--to",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Make a folder to carry to another machine and `models import` there, instead of installing.",
+    help="Download to this folder instead of installing, for `models import` on another machine.",
 )
 @data_dir_option
 @click.pass_context
 def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -> None:
-    """Download a model that `models list` shows, make sure of it, try it and install it.
+    """Download a model that `models list` shows, verify it, test it and install it.
 
-    A download that was cut off goes on where it stopped. HF_ENDPOINT, HF_TOKEN and the usual proxy variables are
-    heeded.
+    An interrupted download is resumed. Uses HF_ENDPOINT, HF_TOKEN and the usual proxy variables.
     """
     from imgproc_local.domain.errors import SettingInvalid
     from imgproc_local.vision.models.download import pull_model, pull_to
@@ -86,20 +91,23 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     config = load_config(ctx, data_dir)
     if config.air_gapped:
         raise SettingInvalid(
-            "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, carry"
-            " DIR here, and run `models import DIR`."
+            "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, copy"
+            " DIR to this machine, and run `models import DIR`."
         )
     entry = _entry(config, name)
-    click.echo(f"{name}: {entry.repository}, licence {entry.licence or 'not known'}", err=True)
-    with _telling("Stopped. The same command goes on where it stopped.") as progress:
+    click.echo(f"{name}: {entry.repository}, licence {entry.licence or 'unknown'}", err=True)
+    with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
         if to is not None:
             pull_to(to, name, entry, progress)
         else:
-            manifest = pull_model(_models(config), name, entry, partial(_prove, progress), progress)
+            models = _models(config, may_be_new=True)
+            manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
     if to is not None:
-        click.echo(f"{to} holds {name}. Carry it to the other machine and run `imgproc-local models import {to.name}`.")
+        click.echo(
+            f"{name} is in {to}. Copy it to the other machine, and run `imgproc-local models import {to.name}` there."
+        )
     else:
-        _tell_installed(config, manifest)
+        _report_installed(config, manifest)
 
 
 @command.command("import")
@@ -110,10 +118,18 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     required=True,
     type=click.Path(exists=True, path_type=Path, resolve_path=True),
 )
-@click.option("--name", metavar="NAME", help="What to call it.  [default: what its manifest or the catalogue says]")
-@click.option("--sha256", metavar="HEX", multiple=True, help="Refuse the model unless a file has this SHA-256.")
-@click.option("--template", metavar="NAME", help="llama.cpp's name of its chat template.  [default: the one inside]")
-@click.option("--image-tokens", metavar="N", type=click.IntRange(1, 4096), help="The most tokens of one picture.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Install the model under this name.  [default: the name in its manifest or in the catalogue]",
+)
+@click.option(
+    "--sha256", metavar="HEX", multiple=True, help="Refuse the model unless one of its files has this SHA-256."
+)
+@click.option(
+    "--template", metavar="NAME", help="Use this chat template of llama.cpp.  [default: the template in the file]"
+)
+@click.option("--image-tokens", metavar="N", type=click.IntRange(1, 4096), help="Encode a picture in at most N tokens.")
 @data_dir_option
 @click.pass_context
 def import_(
@@ -125,19 +141,20 @@ def import_(
     image_tokens: int | None,
     data_dir: str | None,
 ) -> None:
-    """Install a model from files: its two GGUF files in any order, a folder with them, or a tar (also .tar.gz).
+    """Install a model from its two GGUF files in any order, from a folder with them, or from a tar (also .tar.gz).
 
-    What `models pull --to DIR` made is such a folder. Nothing is downloaded.
+    `models pull --to DIR` creates such a folder. Nothing is downloaded.
     """
     from imgproc_local.vision.models.catalogue import read_catalogue
     from imgproc_local.vision.models.install import ImportOptions, import_model
 
     config = load_config(ctx, data_dir)
-    wanted = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
-    with _telling("Stopped; nothing was installed.") as progress:
+    options = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
+    with _showing_progress("Interrupted. Nothing was installed.") as progress:
         catalogue = read_catalogue(config.catalogue)
-        manifest = import_model(_models(config), sources, wanted, catalogue, partial(_prove, progress), progress)
-    _tell_installed(config, manifest)
+        models = _models(config, may_be_new=True)
+        manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
+    _report_installed(config, manifest)
 
 
 @command.command("use")
@@ -145,14 +162,16 @@ def import_(
 @data_dir_option
 @click.pass_context
 def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
-    """Let an installed model describe, from the next picture on; `none` describes without a model."""
+    """Describe pictures with an installed model, from the next picture on; with `none`, from metadata."""
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
     _models(config).select(name)
-    click.echo("Pictures are described without a model." if name == NO_MODEL else f"{name} is in use.")
+    click.echo(
+        "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
+    )
     if config.model and config.model != name:
-        click.echo(f"But the setting model is {config.model!r}, and it goes before this choice.", err=True)
+        click.echo(f"The setting model is {config.model!r} and overrides this selection.", err=True)
 
 
 @command.command("verify")
@@ -160,9 +179,9 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
 @data_dir_option
 @click.pass_context
 def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
-    """Compare the files of a model, or of all, with their SHA-256, and try it again where it did not work.
+    """Compare the files of a model, or of all, with their SHA-256, and test a model again that did not work.
 
-    Exit code: 0 all is well, 1 there is a problem.
+    Exit code: 0 no problem, 1 at least one problem.
     """
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
@@ -170,21 +189,21 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     models = _models(load_config(ctx, data_dir))
     problems = 0
     for each in [name] if name else models.names():
-        with _telling("Stopped.") as progress:
+        with _showing_progress("Interrupted.") as progress:
             try:
                 models.verify(each, progress)
                 progress.clear()
                 model = models.model(each)
-                _prove(progress, model)
+                _self_test(progress, model)
             except ModelUnusable as error:
                 progress.clear()
                 problems += 1
                 with suppress(ModelUnusable):
-                    # the service must not load what is damaged
+                    # so that the service does not load damaged files
                     record_problem(models.model(each), error.message)
                 click.echo(f"{each}: {error.message}")
             else:
-                click.echo(f"{each}: whole{', and works here' if passed_self_test(model) else ''}.")
+                click.echo(f"{each}: files verified{', works here' if passed_self_test(model) else ''}.")
     if not name and not models.names():
         click.echo("No model is installed.")
     if problems:
@@ -204,7 +223,7 @@ def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
 @command.command("self-test", hidden=True)
 @click.argument("model", metavar="JSON")
 def self_test_child(model: str) -> None:
-    """Try a model in this process, which may end of it, and print what was found."""
+    """Test a model in this process, which llama.cpp may crash, and print the result as JSON."""
     import msgspec
 
     from imgproc_local.system.air_gap import seal_as_parent
@@ -213,14 +232,16 @@ def self_test_child(model: str) -> None:
     from imgproc_local.vision.llm.selftest_child import run_self_test
     from imgproc_local.vision.models.model import VisionModel
 
-    described = msgspec.json.decode(model, type=VisionModel, dec_hook=lambda _, value: Path(value))
-    click.echo(msgspec.json.encode(run_self_test(described)).decode())
+    vision_model = msgspec.json.decode(model, type=VisionModel, dec_hook=lambda _, value: Path(value))
+    click.echo(msgspec.json.encode(run_self_test(vision_model)).decode())
 
 
-def _models(config: Config) -> ModelStore:
+def _models(config: Config, *, may_be_new: bool = False) -> ModelStore:
+    """The models folder. `may_be_new` allows a folder from the settings that does not exist yet."""
     from imgproc_local.vision.models.store import ModelStore
 
-    return ModelStore(config.models_folder, config.model_run_options)
+    must_exist = bool(config.models_dir) and not may_be_new
+    return ModelStore(config.models_folder, config.model_run_options, must_exist=must_exist)
 
 
 def _entry(config: Config, name: str) -> Entry:
@@ -229,106 +250,44 @@ def _entry(config: Config, name: str) -> Entry:
 
     catalogue = read_catalogue(config.catalogue)
     if name not in catalogue:
-        raise ModelUnusable(f"{name!r} is not in the catalogue. Known: {', '.join(catalogue)}.")
+        raise ModelUnusable(f"{name!r} is not in the catalogue. Available: {', '.join(catalogue)}.")
     return catalogue[name]
 
 
-def _all(config: Config) -> list[dict[str, Any]]:
-    """What `list` tells: the installed models, then those that can be pulled."""
-    from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.models.catalogue import read_catalogue
-
-    models, catalogue = _models(config), read_catalogue(config.catalogue)
-    in_use = config.model or models.selected()
-    told: list[dict[str, Any]] = []
-    for name in models.names():
-        try:
-            manifest, state = models.manifest(name), _state(models.model(name))
-        except ModelUnusable as error:
-            told.append(_row(name, None, "damaged", in_use=name == in_use, problem=error.message))
-        else:
-            told.append(_row(name, manifest, state, in_use=name == in_use, grades=models.grades(name)))
-    installed = {one["name"] for one in told}
-    return told + [_row(name, entry, "can be pulled") for name, entry in catalogue.items() if name not in installed]
-
-
-def _grades(shares: dict[str, float]) -> str:
-    """By letter: the languages, or how many where they are many."""
-    from imgproc_local.vision.grading.grade import format_grade
-
-    letters: dict[str, list[str]] = {}
-    for language, share in shares.items():
-        letters.setdefault(format_grade(share)[0], []).append(language)
-    return ", ".join(
-        f"{letter}: {' '.join(codes) if len(codes) <= 6 else f'{len(codes)} languages'}"
-        for letter, codes in sorted(letters.items())
-    )
-
-
-def _state(model: VisionModel) -> str:
-    from imgproc_local.vision.llm.selftest import known_problem, passed_self_test
-
-    if passed_self_test(model):
-        return "installed"
-    return "does not work here" if known_problem(model) else "installed, not tried yet"
-
-
-def _row(
-    name: str,
-    about: Manifest | Entry | None,
-    state: str,
-    *,
-    in_use: bool = False,
-    problem: str | None = None,
-    grades: dict[str, float] | None = None,
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "state": state,
-        "in_use": in_use,
-        "problem": problem,
-        "size_bytes": about.size_bytes if about else 0,
-        "memory_mb": about.memory_mb if about else 0,
-        "licence": about.licence if about else "",
-        "languages": about.languages if about else "",
-        "image_tokens": about.chat.image_tokens if about else None,
-        "grades": grades or {},
-    }
-
-
-def _prove(progress: Transfer, model: VisionModel) -> None:
-    """Try the model in a process of its own, unless that was done; without llama.cpp that is left for later."""
+def _self_test(progress: Transfer, model: VisionModel) -> None:
+    """Test the model in a child process, unless it passed already. Without llama.cpp it is tested when first used."""
     from imgproc_local.vision.llm.library import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
     progress.clear()
     if not llama_is_installed():
-        click.echo(f"The model is not tried: {NOT_INSTALLED}", err=True)
+        click.echo(f"The model is not tested: {NOT_INSTALLED}", err=True)
         return
     if not passed_self_test(model):
-        click.echo(f"Trying {model.name} in a process of its own …", err=True)
+        click.echo(f"Testing {model.name} in a child process …", err=True)
     require_self_test(model, retry=True)
 
 
-def _tell_installed(config: Config, manifest: Manifest) -> None:
+def _report_installed(config: Config, manifest: Manifest) -> None:
     from imgproc_local.cli.output import size_text
 
     in_use = (config.model or _models(config).selected()) == manifest.name
-    hint = "in use from the next picture on" if in_use else f"`imgproc-local models use {manifest.name}` puts it to use"
-    click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}; {hint}.")
+    use = "In use from the next picture on" if in_use else f"To use it: `imgproc-local models use {manifest.name}`"
+    click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}. {use}.")
 
 
 @contextmanager
-def _telling(stopped: str) -> Iterator[Transfer]:
-    """Progress on standard error inside the block; Ctrl+C ends the program with `stopped`."""
-    from imgproc_local.cli.progress import Transfer
+def _showing_progress(interrupted: str) -> Iterator[Transfer]:
+    """Show progress on standard error inside the block. Ctrl+C ends the program with the message `interrupted`."""
+    from imgproc_local.cli.progress import Transfer, log_above
 
     progress = Transfer(sys.stderr)
     try:
-        yield progress
+        with log_above(progress.line):
+            yield progress
     except KeyboardInterrupt:
         progress.clear()
-        click.echo(stopped, err=True)
+        click.echo(interrupted, err=True)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     finally:
         progress.clear()

@@ -1,4 +1,4 @@
-"""`models check` as its users meet it, with the project's own tiny model, and who shows the grades it keeps."""
+"""`models check` with the project's tiny model, and where its grades are shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.tiny import MMPROJ, TEXT
 
 @pytest.fixture
 def models(program: Program) -> ModelStore:
-    """The tiny model, installed as users do."""
+    """The tiny model, installed by `models import`."""
     result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     return ModelStore(program.data / "models")
@@ -35,34 +35,36 @@ def doctor(program: Program) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(program.here("doctor", "--json").stdout)["checks"]}
 
 
-def test_a_check_grades_each_language_and_keeps_it(program: Program, models: ModelStore) -> None:
+def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore) -> None:
     assert doctor(program)["grades"]["advice"] == "`imgproc-local models check tiny` grades each language."
     result = program.here("models", "check", "tiny", "--languages", "de,es")
     assert result.exit_code == 0, result.stderr
     header, german, spanish, *_ = result.stdout.splitlines()
     assert header.split() == ["LANGUAGE", "GRADE", "COLOURS", "COUNTS", "POSITIONS", "WORDS", "SCENES", "REFUSED"]
     assert german.startswith("de  German")
-    assert "D 0 %" in spanish, "it never learned Spanish"
+    assert "D 0 %" in spanish, "the tiny model does not know Spanish"
     assert "A from 85 %" in result.stdout
     kept = models.grades("tiny")
     assert set(kept) == {"de", "es"}
     assert kept["es"] == 0 < kept["de"] < 0.7
     assert program.here("models", "check", "tiny", "--languages", "en").exit_code == 0
-    assert models.grades("tiny") == {**kept, "en": models.grades("tiny")["en"]}, "what was known stays known"
+    assert models.grades("tiny") == {**kept, "en": models.grades("tiny")["en"]}, (
+        "grades of other languages are preserved"
+    )
     found = doctor(program)
     assert found["describer"]["detail"] == "the model tiny, works here"
-    told = found["grades"]["detail"]
-    assert told.startswith("en D ")
-    assert "es D 0 %" in told
-    assert told.endswith(f"{len(LANGUAGES) - 3} languages not checked")
+    grades = found["grades"]["detail"]
+    assert grades.startswith("en D ")
+    assert "es D 0 %" in grades
+    assert grades.endswith(f"{len(LANGUAGES) - 3} languages not graded")
 
 
-def test_json_tells_every_text_and_what_was_missed(program: Program, models: ModelStore) -> None:
-    [told] = program.here_json("models", "check", "tiny", "--languages", "en")
-    assert told["language"] == "en"
-    assert told["grade"].startswith("D ")
-    assert models.grades("tiny") == {"en": told["share"]}
-    texts = {text["picture"]: text for text in told["texts"]}
+def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelStore) -> None:
+    [graded] = program.here_json("models", "check", "tiny", "--languages", "en")
+    assert graded["language"] == "en"
+    assert graded["grade"].startswith("D ")
+    assert models.grades("tiny") == {"en": graded["share"]}
+    texts = {text["picture"]: text for text in graded["texts"]}
     assert list(texts) == [probe.name for probe in PROBES]
     assert texts["red circle"]["alt_text"].startswith("A red circle")
     assert texts["red circle"]["missed"] == []
@@ -70,19 +72,19 @@ def test_json_tells_every_text_and_what_was_missed(program: Program, models: Mod
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["nothing"], "'nothing' is not installed"),
-        (["tiny", "--languages", "xx"], "'xx' is no language offered"),
-        (["tiny", "--languages", ","], "none came"),
+        (["tiny", "--languages", "xx"], "'xx' is not a supported language"),
+        (["tiny", "--languages", ","], "expected language codes"),
         (["tiny", "--timeout", "0"], "timeout"),
     ],
 )
-def test_a_bad_call_says_what_was_expected(program: Program, arguments: list[str], told: str) -> None:
+def test_invalid_arguments_are_refused(program: Program, arguments: list[str], message: str) -> None:
     install(ModelStore(program.data / "models"), "tiny")
     result = program.here("models", "check", *arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
@@ -105,10 +107,10 @@ def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
     assert "grades" not in found
 
 
-def test_a_check_that_takes_too_long_keeps_no_grade(program: Program, models: ModelStore) -> None:
+def test_a_check_that_takes_too_long_saves_no_grade(program: Program, models: ModelStore) -> None:
     result = program.here("models", "check", "tiny", "--timeout", "0.001")
     assert result.exit_code == 2
-    assert "did not end within 0.001 minutes; no grade was kept" in result.stderr
+    assert "did not end within 0.001 minutes; no grade was saved" in result.stderr
     assert models.grades("tiny") == {}
 
 
@@ -127,7 +129,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
     def interrupt() -> None:
         started.wait(20)
-        time.sleep(0.2)  # until the one who waits does wait
+        time.sleep(0.2)  # until the main thread waits
         signal.raise_signal(signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
@@ -138,13 +140,13 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
-def test_ctrl_c_ends_it_at_once_and_keeps_no_grade(program: Program, models: ModelStore) -> None:
+def test_ctrl_c_ends_it_at_once_and_saves_no_grade(program: Program, models: ModelStore) -> None:
     with program.start("models", "check", "tiny") as process:
         assert process.stderr is not None
         assert "describes" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "")
-    assert "no grade was kept" in err
+    assert "No grade was saved" in err
     assert models.grades("tiny") == {}
     assert not list((models.folder / "tiny").glob("*.part"))

@@ -1,4 +1,4 @@
-"""`models` as its users meet it: getting a model, choosing it, and every refusal."""
+"""`models`: installing, selecting, verifying and removing models, and every refusal."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Prog
     known = listed(program)
     assert known["qwen3-vl-2b"]["state"] == "can be pulled"
     assert not any(one["in_use"] for one in known.values())
-    told = program.here("models", "list").stdout
-    assert all(name in told for name in known)
-    assert str(program.data / "models") in told
-    assert "None is in use" in told
-    assert not program.data.exists(), "looking makes nothing"
+    text = program.here("models", "list").stdout
+    assert all(name in text for name in known)
+    assert str(program.data / "models") in text
+    assert "No model is in use" in text
+    assert not program.data.exists(), "listing creates no folder"
 
 
 def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, untried: None) -> None:
@@ -56,21 +56,21 @@ def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path:
     result = program.here("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64)
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
-    assert "in use from the next picture on" in result.stdout
+    assert "In use from the next picture on" in result.stdout
     assert "llama-cpp-python is not installed: install imgproc-local[vision]" in result.stderr
     mine = listed(program)["mine"]
-    assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tried yet", True, 64)
+    assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
     assert "mine" in program.here("models", "list").stdout
     assert program.here("models", "use", "none").exit_code == 0
     assert not listed(program)["mine"]["in_use"]
     assert program.here("models", "use", "mine").exit_code == 0
     assert listed(program)["mine"]["in_use"]
-    assert "whole" in program.here("models", "verify").stdout
+    assert "files verified" in program.here("models", "verify").stdout
     assert program.here("models", "remove", "mine").exit_code == 0
     assert "mine" not in listed(program)
 
 
-def test_the_models_may_lie_on_another_drive(program: Program, tmp_path: Path, untried: None) -> None:
+def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, untried: None) -> None:
     pair = write_pair(tmp_path / "pair")
     drive = tmp_path / "drive" / "models"
     assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
@@ -79,23 +79,33 @@ def test_the_models_may_lie_on_another_drive(program: Program, tmp_path: Path, u
     assert "mine" not in listed(program)
 
 
-def test_the_setting_goes_before_the_choice_and_that_is_told(
+def test_a_drive_that_is_not_connected_is_reported(program: Program, tmp_path: Path) -> None:
+    drive = tmp_path / "drive" / "models"
+    for command, exit_code in ((("list",), 1), (("list", "--json"), 1), (("verify",), 2), (("use", "mine"), 2)):
+        result = program.here("models", *command, models_dir=drive)
+        assert result.exit_code == exit_code, result.stdout
+        assert f"models folder {drive} is missing. Connect its drive" in result.stderr
+    assert "qwen3-vl-2b" in program.here("models", "list", models_dir=drive).stdout
+    assert not drive.exists()
+
+
+def test_the_setting_overrides_the_selection_and_use_says_so(
     program: Program, tmp_path: Path, models: ModelStore, untried: None
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
     result = program.here("models", "use", "b", model="a")
-    assert "the setting model is 'a'" in result.stderr
+    assert "The setting model is 'a' and overrides this selection." in result.stderr
     known = listed(program, model="a")
     assert (known["a"]["in_use"], known["b"]["in_use"]) == (True, False)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("use", "absent"), "'absent' is not installed. Installed: a"),
         (("remove", "absent"), "'absent' is not installed"),
-        (("pull", "absent"), "not in the catalogue. Known: smolvlm2-256m"),
+        (("pull", "absent"), "not in the catalogue. Available: smolvlm2-256m"),
         (("import", "{pair}", "--name", "A B"), "model's name"),
         (("import", "{pair}"), "--name"),
         (("import", "{pair}", "--name", "a"), "installed already"),
@@ -103,19 +113,19 @@ def test_the_setting_goes_before_the_choice_and_that_is_told(
         (("import", "{pair}/one-0.gguf", "--name", "b"), "one text model and the vision encoder"),
     ],
 )
-def test_every_refusal_says_what_was_expected_and_changes_nothing(
-    program: Program, tmp_path: Path, models: ModelStore, untried: None, arguments: tuple[str, ...], told: str
+def test_every_refusal_has_a_message_and_changes_nothing(
+    program: Program, tmp_path: Path, models: ModelStore, untried: None, arguments: tuple[str, ...], message: str
 ) -> None:
     install(models, "a")
     write_pair(tmp_path / "pair")
     result = program.here("models", *(argument.format(pair=tmp_path / "pair") for argument in arguments))
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
     check_folder(models, ["a"])
 
 
-def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models: ModelStore, untried: None) -> None:
+def test_a_damaged_model_is_reported_by_list_and_by_verify(program: Program, models: ModelStore, untried: None) -> None:
     install(models, "a")
     install(models, "b", seed=1)
     path = models.folder / "a" / "mmproj.gguf"
@@ -123,7 +133,7 @@ def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models:
     result = program.here("models", "verify")
     assert result.exit_code == 1
     assert "has changed" in result.stdout
-    assert "b: whole" in result.stdout
+    assert "b: files verified" in result.stdout
     path.write_bytes(b"GGUF")
     damaged = listed(program)["a"]
     assert damaged["state"] == "damaged"
@@ -133,7 +143,7 @@ def test_a_damaged_model_is_told_by_list_and_by_verify(program: Program, models:
 
 @pytest.fixture
 def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A hub with one pair, and the settings that know it as `small`."""
+    """A hub with one pair of files, and settings that list it as `small`."""
     text, mmproj = write_pair(tmp_path / "pair")
     settings = tmp_path / "settings.toml"
     settings.write_text(
@@ -147,7 +157,7 @@ def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield {"config": settings}
 
 
-def test_a_model_is_pulled_or_carried(
+def test_a_model_is_pulled_or_copied_from_another_machine(
     program: Program, tmp_path: Path, models: ModelStore, untried: None, hub_settings: dict[str, object]
 ) -> None:
     assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
@@ -206,14 +216,14 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
 def test_the_tiny_model_is_proved_when_it_is_imported(program: Program, models: ModelStore) -> None:
     result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
-    assert "Trying tiny in a process of its own" in result.stderr
+    assert "Testing tiny in a child process" in result.stderr
     assert listed(program)["tiny"]["state"] == "installed"
     again = program.here("models", "verify", "tiny")
-    assert "tiny: whole, and works here." in again.stdout
-    assert "Trying" not in again.stderr
+    assert "tiny: files verified, works here." in again.stdout
+    assert "Testing" not in again.stderr
 
 
-# ---- nothing leaves the machine ----
+# ---- no network connection ----
 
 
 def watched(program: Program, watch: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -240,7 +250,7 @@ def test_importing_and_verifying_open_no_connection(program: Program, tmp_path: 
     assert reached(watch) == []
 
 
-def test_the_watch_would_see_a_connection(program: Program, tmp_path: Path) -> None:
+def test_the_watch_sees_a_connection(program: Program, tmp_path: Path) -> None:
     watch = tmp_path / "watch"
     script = "import socket, subprocess, sys; s = socket.socket(); s.setblocking(False); s.connect_ex(('192.0.2.1', 9))"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
