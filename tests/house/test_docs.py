@@ -16,6 +16,7 @@ from imgproc_local.api import openapi
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
 from imgproc_local.domain.errors import ServiceError
+from tests.house.test_imports import FLOORS
 from tests.support.service import Running
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,7 @@ VISION = (ROOT / "imgproc_local/vision/README.md").read_text(encoding="utf-8")
 MAX_LINES = {"README.md": 150, ".github/CONTRIBUTING.md": 60}
 TOP = r"(?:imgproc_local|tests|build|packaging|models|\.github|\.ci)"
 PATH = re.compile(rf"(?<![\w./-]){TOP}[/\\][\w./\\-]*\w")
+SCRIPT = re.compile(r"(?<![\w./-])\w[\w/-]*\.(?:py|sql|sh|spec)\b")
 MODULE = re.compile(r"python -m (tests\.[\w.]+)")
 MENTION = re.compile(r"[\w./-]*\w\.md\b")
 CITATION = re.compile(r'(\w+)/README\.md, "([^"]+)"')
@@ -58,6 +60,12 @@ def test_endpoints_and_their_tables_agree() -> None:
     paths = json.loads(openapi.build())["paths"]
     built = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if method != "servers"}
     assert set(re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", INTERFACE, re.MULTILINE)) == built
+
+
+def test_rooms_and_their_table_agree() -> None:
+    architecture = (ROOT / "imgproc_local/README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| `(\w+)` \|", architecture, re.MULTILINE)
+    assert {room: int(floor) for floor, room in rows} == FLOORS
 
 
 def test_every_command_is_documented() -> None:
@@ -166,8 +174,9 @@ def test_links_lead_to_files_and_headings(document: Path) -> None:
 def test_paths_and_modules_in_documents_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`|^    .+$", text, re.MULTILINE | re.DOTALL))
-    missing = [path for path in PATH.findall(code) if not (ROOT / path.replace("\\", "/")).exists()]
-    assert missing == []
+    assert [path for path in PATH.findall(code) if not (ROOT / path.replace("\\", "/")).exists()] == []
+    names = tuple(f"/{file.relative_to(ROOT).as_posix()}" for file in FILES)
+    assert [name for name in SCRIPT.findall(code) if not any(path.endswith(f"/{name}") for path in names)] == []
     assert [name for name in MODULE.findall(code) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
 
 
