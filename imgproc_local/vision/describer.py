@@ -1,4 +1,4 @@
-"""What every describer is: it looks at one picture and writes a file name and an alt text per language."""
+"""The interface of all describers: one picture in, an alt text and a file name per language out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from imgproc_local.domain.result import Translation
 
 
 class Hints(Struct, frozen=True):
-    """What is known of a picture besides its pixels. `may_use_gps` is a setting, off by default."""
+    """What is known about a picture besides its pixels. `may_use_gps` is the setting `use_gps`, off by default."""
 
     info: ImageInfo
     embedded: Embedded
@@ -22,11 +22,11 @@ class Hints(Struct, frozen=True):
 
 
 class Describer(Protocol):
-    """A blocking call, made on the vision lane's one thread.
+    """Describes pictures. All calls block and are made on one thread, that of the vision lane.
 
-    `describe` returns exactly one translation per requested language code, in order. It calls `check_stop` between
-    longer steps, which raises `StageFailed` when the deadline passed or the job was cancelled. `close` gives back
-    what it holds, when nothing is described any more.
+    `describe` returns exactly one translation per requested language code, in the order of the request. Between longer
+    steps it calls `check_stop`, which raises `StageFailed` after the deadline or when the job was cancelled. `close`
+    frees the memory of a model; a later `describe` loads it again.
     """
 
     def describe(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from imgproc_local.vision.llm import prompt
-from imgproc_local.vision.text.embedded_text import Text, Words
+from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 from imgproc_local.vision.text.human_words import filename_words
 from models.tiny import scenes
 
-NO_WORDS = Words((), (), (), (), (), (), (), (), (), ())
+NO_TEXTS = PictureTexts()
 LABELS = ("Title", "Caption", "Keywords", "Event", "Persons", "Place", "File name was", "Project")
 COMPLAINTS = (
     "the text is empty", "the text is not in the language asked for", "the text repeats itself", "it is cut off",
@@ -42,12 +42,12 @@ def shared_prompt(source: random.Random) -> str:
     """The shared text of a picture; in every second one its owner noted something, a name of a file or much more."""
     kind = source.choice(("nothing", "nothing", "nothing", "file", "little", "much"))
     if kind == "nothing":
-        return prompt.shared_prompt(NO_WORDS, "")
+        return prompt.shared_prompt(NO_TEXTS, "")
     name = source.choice(_FILES).format(source.randrange(400))
     if source.random() < 0.5:
         name = _words(source, 4).replace(" ", source.choice(" -_")) + ".jpg"
     if kind == "file":
-        return prompt.shared_prompt(Words((), (), (), (), (), (), (), (), (), filename_words(name)), "")
+        return prompt.shared_prompt(PictureTexts(filename=filename_words(name)), "")
     share, longest = (0.25, 4) if kind == "little" else (0.5, 24)
 
     def texts(most: int, words: int = 4) -> tuple[str, ...]:
@@ -55,23 +55,20 @@ def shared_prompt(source: random.Random) -> str:
             return ()
         return tuple(_words(source, words) for _ in range(source.randint(1, most)))
 
-    words = Words(
-        alt_text=(),
-        sentences=(),
+    noted = PictureTexts(
         titles=_texts(texts(1, 6)),
         captions=_texts(texts(1, longest)),
-        keywords=_texts(texts(prompt.MAX_NOTED, 2)),
-        event=_texts(texts(1)),
+        keywords=_texts(texts(prompt.MAX_NOTED_ENTRIES, 2)),
+        events=_texts(texts(1)),
         persons=texts(2, 2),
         places=texts(2, 2),
-        position=(),
-        file=filename_words(name),
+        filename=filename_words(name),
     )
-    return prompt.shared_prompt(words, " ".join(texts(1)))
+    return prompt.shared_prompt(noted, " ".join(texts(1)))
 
 
-def _texts(texts: tuple[str, ...]) -> tuple[Text, ...]:
-    return tuple(Text(text, None) for text in texts)
+def _texts(texts: tuple[str, ...]) -> tuple[LocalizedText, ...]:
+    return tuple(LocalizedText(text, None) for text in texts)
 
 
 def _words(source: random.Random, most: int) -> str:

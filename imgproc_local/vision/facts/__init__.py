@@ -1,1 +1,1 @@
-"""Descriptions without a vision model: from metadata, file names and measured colours."""
+"""Descriptions without a vision model: from metadata, the file name and measured colours."""

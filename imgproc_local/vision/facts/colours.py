@@ -1,6 +1,6 @@
-"""Names for colours: the nearest of the published ISCC-NBS centroids in CIELAB says which everyday word fits.
+"""Names of colours: the name of the nearest ISCC-NBS centroid in CIELAB, reduced to an everyday word.
 
-A name is a key of the phrase tables (`dark_green`), never a word of a language.
+A name such as `dark_green` is a key of the phrase tables, not a word of a language.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ Lab = tuple[float, float, float]
 
 # Source: Paul Centore, "sRGB Centroids for the ISCC-NBS Colour System", 2016 (the names are those of Kelly and Judd,
 # NBS Special Publication 440, 1976).
-# Its level-3 categories stand beside the everyday word that fits them, after the system's level 1 (basic words) and its
-# light/dark modifiers. The five neutral ones are decided by lightness instead, see `_neutral`.
+# The centroids of its level-3 categories are grouped by everyday words: the system's level-1 names with its light and
+# dark modifiers. `_neutral` decides the five neutral colours by lightness instead.
 _CENTROIDS = {
     "pink": (
         "fd7992 f48fa0 e66980 f8c3ce e2a3ae c5808a efd1dc cbadb7 b4888d f59080 ef6366 f8c4b6 e2a698 c9807e "
@@ -65,10 +65,10 @@ FAMILIES = {
     "light_grey": "grey",
     "dark_grey": "grey",
 }
-"""Shades of one hue, by name; a name that is not here is its own family."""
+"""The family of each shade. A name that is missing here is a family itself."""
 
 NEUTRAL_CHROMA = 5.0
-"""CIELAB chroma below which a colour reads as white, grey or black."""
+"""CIELAB chroma below which a colour is white, grey or black."""
 
 
 def colour_name(rgb: Rgb) -> str:
@@ -81,7 +81,7 @@ def colour_name(rgb: Rgb) -> str:
 
 
 def dominant_colours(counts: Iterable[tuple[int, Rgb]]) -> dict[str, float]:
-    """The share of every name, largest first, from (pixels, colour) pairs."""
+    """The share of each colour name, largest first, of (number of pixels, colour) pairs."""
     shares: dict[str, float] = {}
     pairs = list(counts)
     total = sum(count for count, _ in pairs)

@@ -1,7 +1,7 @@
-"""The describer that needs no model: it says what a picture's words, its file's name and its pixels prove, and no more.
+"""The describer that needs no model: it states what texts in the file, the file name and the pixels prove.
 
-A person's words come first. Text in the requested language is used as it stands; text in another language is never
-translated nor passed off as a translation: then the sentence is built from what can be said for certain, names kept.
+A person's text in the requested language is used unchanged. A text in another language is neither translated nor
+presented as a translation: the sentence is then built from facts, and names are copied.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_words
-from imgproc_local.vision.facts.pixels import PixelFacts, look
-from imgproc_local.vision.text.embedded_text import Text, Words, collect_texts, first_in_language
-from imgproc_local.vision.text.human_words import MAX_CHARS, is_screenshot_name, shortened
-from imgproc_local.vision.text.language import function_words, readable
+from imgproc_local.vision.facts.pixels import PixelFacts, measure
+from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts, collect_texts, first_in_language
+from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, is_screenshot_name, shorten
+from imgproc_local.vision.text.language import function_words, is_readable
 
 MIN_SLUG_WORDS = 3
 MAX_TITLE_CHARS = 80
 MAX_CAPTION_CHARS = 100
 MAX_KEYWORDS = 5
-_RESET_CLOCKS = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
-"""Where a camera's clock stands that was never set: no date of a picture."""
+MAX_KEYWORD_CHARS = 30
+_UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
+"""Dates that a camera writes when its clock was never set."""
 
 
 class FactsDescriber:
-    """A `Describer` that keeps nothing. GPS it tells only where a setting allows it, and never in a file name."""
+    """A `Describer` without state. GPS positions are mentioned only with `Hints.may_use_gps`, never in a file name."""
 
     def __init__(self, today: Callable[[], date] = date.today) -> None:
         self._today = today
@@ -39,112 +40,123 @@ class FactsDescriber:
     ) -> tuple[Translation, ...]:
         embedded = hints.embedded
         check_stop()
-        looks = look(
+        facts = measure(
             image,
             hints.info,
-            # a date alone proves no camera: systems write it into screenshots too
+            # the camera's name, not the date: systems write a date into screenshots as well
             from_camera=embedded.camera is not None,
-            is_screenshot_name=is_screenshot_name(hints.original_filename),
+            is_screenshot=is_screenshot_name(hints.original_filename),
         )
-        words = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
-        taken = _taken(embedded.created, self._today()) if looks.kind == "photograph" else None
+        texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        captured = _capture_month(embedded.created, self._today()) if facts.kind == "photograph" else None
         translations = []
         for language in languages:
             check_stop()
-            translations.append(_translate(language, looks, words, taken))
+            translations.append(_translate(language, facts, texts, captured))
         return tuple(translations)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to free."""
 
 
-def _taken(created: str | None, today: date) -> tuple[int, int] | None:
-    """Year and month of EXIF's `YYYY-MM-DD`, None where the clock was never set or lies ahead."""
-    if not created or created in _RESET_CLOCKS or created > (today + timedelta(days=1)).isoformat():
+def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
+    """Year and month of `YYYY-MM-DD`; None if the camera's clock was not set or the date is in the future."""
+    if not created or created in _UNSET_CLOCK_DATES or created > (today + timedelta(days=1)).isoformat():
         return None
     return int(created[:4]), int(created[5:7])
 
 
-def _translate(language: str, looks: PixelFacts, words: Words, taken: tuple[int, int] | None) -> Translation:
-    own_alt = first_in_language(words.alt_text, language)
-    own = own_alt or first_in_language(words.sentences, language)
-    if own_alt and len(own_alt) <= MAX_CHARS:
-        alt = own_alt
+def _translate(language: str, facts: PixelFacts, texts: PictureTexts, captured: tuple[int, int] | None) -> Translation:
+    embedded_alt = first_in_language(texts.alt_texts, language)
+    embedded = embedded_alt or first_in_language(texts.alt_text_candidates, language)
+    if embedded_alt and len(embedded_alt) <= MAX_ALT_CHARS:
+        alt = embedded_alt
     else:
-        alt = shortened(own) if own else sentence(language, looks, _said(language, words, taken))
-    source = Source.EMBEDDED if own else Source.FACTS
-    return Translation(language, _slug(language, looks, words, own, taken), alt, source)
+        alt = shorten(embedded) if embedded else sentence(language, facts, _mentions(language, texts, captured))
+    source = Source.EMBEDDED if embedded else Source.FACTS
+    return Translation(language, _slug(language, facts, texts, embedded, captured), alt, source)
 
 
-def _said(language: str, words: Words, taken: tuple[int, int] | None) -> Mentions:
-    """What may be said of a person's words in a sentence of `language`: quotations, names, nothing translated."""
-    quote = _quotable(language, words.titles, MAX_TITLE_CHARS) or _quotable(language, words.captions, MAX_CAPTION_CHARS)
-    own_keywords: list[str] = []
-    keywords: list[str] = []
+def _mentions(language: str, texts: PictureTexts, captured: tuple[int, int] | None) -> Mentions:
+    """What a sentence in `language` may mention: quotations, keywords and names, none of them translated."""
+    quote = _quotation(language, texts.titles, MAX_TITLE_CHARS) or _quotation(
+        language, texts.captions, MAX_CAPTION_CHARS
+    )
+    in_language: list[str] = []
+    unknown_language: list[str] = []
     if not quote:
-        own_keywords = _listed(words.keywords, language)
-        # they open the sentence; names after them keep their small letters
-        own_keywords[:1] = [word[:1].upper() + word[1:] for word in own_keywords[:1]]
-    if not quote and not own_keywords:
-        keywords = [word for word in _listed(words.keywords, None) if readable(word, language)]
-    event = sorted(words.event, key=lambda entry: entry.language != language)
-    # one word may be anything; two or more that a person typed are worth hearing, told as what they are
-    of_file = " ".join(words.file)
-    tell_file = not (quote or own_keywords or keywords) and len(words.file) >= 2 and readable(of_file, language)
+        in_language = _keywords(texts, language)
+        # the first one begins the sentence; names after it keep their lower-case letters
+        in_language[:1] = [word[:1].upper() + word[1:] for word in in_language[:1]]
+    if not quote and not in_language:
+        unknown_language = [word for word in _keywords(texts, None) if is_readable(word, language)]
+    events = sorted(texts.events, key=lambda entry: entry.language != language)
+    # a single word may be anything; two or more words that a person typed describe something
+    filename = " ".join(texts.filename)
+    use_filename = (
+        not (quote or in_language or unknown_language)
+        and len(texts.filename) >= 2
+        and len(filename) <= MAX_TITLE_CHARS
+        and is_readable(filename, language)
+    )
     return Mentions(
         quote=quote,
-        plain=(*own_keywords, *(entry.text for entry in event[:1])),
-        persons=words.persons,
-        places=(*words.places, *words.position),
-        keywords=", ".join(keywords),
-        filename_words=of_file if tell_file and len(of_file) <= MAX_TITLE_CHARS else "",
-        taken=taken,
+        plain=(*in_language, *(entry.text for entry in events[:1])),
+        persons=texts.persons,
+        places=(*texts.places, *texts.position),
+        keywords=", ".join(unknown_language),
+        filename=filename if use_filename else "",
+        captured=captured,
     )
 
 
-def _listed(keywords: Sequence[Text], language: str | None) -> list[str]:
-    """The first keywords in `language`, None for those that say none."""
-    return [entry.text for entry in keywords if entry.language == language and len(entry.text) <= 30][:MAX_KEYWORDS]
+def _keywords(texts: PictureTexts, language: str | None) -> list[str]:
+    """The first short keywords in `language`; None for those of unknown language."""
+    matching = [entry.text for entry in texts.keywords if entry.language == language]
+    return [text for text in matching if len(text) <= MAX_KEYWORD_CHARS][:MAX_KEYWORDS]
 
 
-def _quotable(language: str, texts: Sequence[Text], limit: int) -> str:
-    """The first text short enough, best one of unknown language: it may be a name."""
-    fitting = [entry for entry in texts if len(entry.text) <= limit and readable(entry.text, language)]
-    fitting.sort(key=lambda entry: entry.language is not None)
-    return fitting[0].text.rstrip(".。 ") if fitting else ""
+def _quotation(language: str, texts: Sequence[LocalizedText], max_chars: int) -> str:
+    """The first text that is short enough and readable; preferably of unknown language, which may be a name."""
+    matching = [entry for entry in texts if len(entry.text) <= max_chars and is_readable(entry.text, language)]
+    matching.sort(key=lambda entry: entry.language is not None)
+    return matching[0].text.rstrip(".。 ") if matching else ""
 
 
-def _slug(language: str, looks: PixelFacts, words: Words, human_text: str, taken: tuple[int, int] | None) -> str:
-    """Words of the picture, the most telling first; never empty."""
-    named = [*words.persons, *words.places]
-    content = _content_words(language, words, human_text)
-    parts = _slug_words_of(content, language)
-    for more in (*named, *slug_words(language, looks, taken)):
-        # what the looks give only fills up where people's words are few
-        if parts and len(parts) >= MIN_SLUG_WORDS and (content or named) and more not in named:
+def _slug(
+    language: str, facts: PixelFacts, texts: PictureTexts, embedded: str, captured: tuple[int, int] | None
+) -> str:
+    """The file name, the most informative words first; never empty."""
+    names = [*texts.persons, *texts.places]
+    content = _content_words(language, texts, embedded)
+    words = _words_of_slug(content, language)
+    for addition in (*names, *slug_words(language, facts, captured)):
+        # pixel facts are only added if people's words are fewer than MIN_SLUG_WORDS
+        if words and len(words) >= MIN_SLUG_WORDS and (content or names) and addition not in names:
             break
-        added = _slug_words_of(more, language)
-        if len(parts) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(parts)}-":
-            parts += added
-    return make_slug(" ".join(parts), language)
+        added = _words_of_slug(addition, language)
+        if len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
+            words += added
+    return make_slug(" ".join(words), language)
 
 
-def _content_words(language: str, words: Words, human_text: str) -> str:
-    """The text that names the content best: in the language asked for, else of no known language."""
+def _content_words(language: str, texts: PictureTexts, embedded: str) -> str:
+    """The text that describes the content best: in the requested language, else of unknown language."""
     return (
-        first_in_language(words.titles, language)
-        or human_text
-        or " ".join(_listed(words.keywords, language))
-        or first_in_language(words.titles, None)
-        or " ".join(_listed(words.keywords, None))
-        or " ".join(words.file)
-        or first_in_language(words.captions, None)
+        first_in_language(texts.titles, language)
+        or embedded
+        or " ".join(_keywords(texts, language))
+        or first_in_language(texts.titles, None)
+        or " ".join(_keywords(texts, None))
+        or " ".join(texts.filename)
+        or first_in_language(texts.captions, None)
     )
 
 
-def _slug_words_of(text: str, language: str) -> list[str]:
-    parts = [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
-    if len(parts) == MAX_WORDS:
-        while len(parts) > MIN_SLUG_WORDS and parts[-1] in function_words(language):
-            parts.pop()
-    return parts
+def _words_of_slug(text: str, language: str) -> list[str]:
+    """The words of the slug of `text`; a truncated slug does not end in a function word."""
+    words = [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
+    if len(words) == MAX_WORDS:
+        while len(words) > MIN_SLUG_WORDS and words[-1] in function_words(language):
+            words.pop()
+    return words

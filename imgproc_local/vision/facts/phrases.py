@@ -1,8 +1,8 @@
-"""The phrase table of a language, and how a sentence is put together from it.
+"""The phrase table of each language, and the sentence that is assembled from it.
 
-All inflection lives in the tables: a fragment stands there in the very form its sentence needs, with its own spaces and
-commas. Code only chooses fragments, fills names, months and numbers in, and leaves the least telling ones out when the
-sentence grows long. What CLDR knows (lists, months, plurals) comes from Babel.
+All grammar is in the tables: each fragment has the inflection, spaces and punctuation that its sentence needs. The code
+selects fragments, inserts names, months and numbers, and leaves out the least informative fragments when a sentence
+becomes too long. Lists, month names and plurals come from CLDR, through Babel.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from babel.units import format_unit
 from msgspec import Struct
 
 from imgproc_local.vision.facts.pixels import PixelFacts
+from imgproc_local.vision.text.human_words import PREFERRED_ALT_CHARS
 
-NORMAL_CHARS = 125
-MAX_CHARS = 250
 MAX_LEAD_CHARS = 180
 MAX_PERSONS = 4
 
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
-    """One table. `{braces}` are filled by code; a fragment that is not said leaves nothing behind.
+    """The phrase table of one language. `{placeholders}` are filled by the code, with "" for an unused fragment.
 
-    `lead` joins what a person wrote (a title, names) with the rest, `body` is the order of fragments.
-    `months` says which of CLDR's forms fits into `when`, or lists the twelve where none does.
-    `pair` joins two colours where CLDR's list would be no phrase; without `join_names` commas part persons.
-    `slug_kind` and `slug_colour` are words for file names where those of the sentence would read badly.
+    `lead` joins what a person wrote (a title, names) with the rest; `body` is the order of the fragments.
+    `months` names the CLDR form of months that fits into `when`, or lists twelve names if neither form fits.
+    `pair` joins two colours where CLDR's list is not a phrase; with `join_names = false` commas separate persons.
+    `slug_kind` and `slug_colour` replace the words for file names where those of the sentence don't suit.
     """
 
     quotes: tuple[str, str]
@@ -42,7 +41,7 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     colours: str
     many_colours: str
     transparent_areas: str
-    length: str
+    duration: str
     when: str
     file: str
     keywords: str
@@ -60,15 +59,15 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mentions(Struct, frozen=True):
-    """What a sentence is made of besides the looks: quoted text and names as a person wrote them."""
+    """What a sentence says besides the pixel facts, as a person wrote it. `captured` is (year, month)."""
 
     quote: str = ""
     plain: tuple[str, ...] = ()
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     keywords: str = ""
-    filename_words: str = ""
-    taken: tuple[int, int] | None = None
+    filename: str = ""
+    captured: tuple[int, int] | None = None
 
 
 @cache
@@ -78,68 +77,72 @@ def phrases(language_code: str) -> Phrases:
     return msgspec.toml.decode(table.read_bytes(), type=Phrases)
 
 
-def sentence(language_code: str, looks: PixelFacts, said: Mentions) -> str:
-    """One sentence in `language_code`, normally below 125 characters and never above 250."""
+def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
+    """One sentence in `language_code`, of at most 250 characters and usually at most 125."""
     table = phrases(language_code)
     locale = Locale(language_code)
-    lead = _lead(table, locale, said)
+    lead = _lead(table, locale, mentions)
     fragments = {
-        "kind": _kind(table, looks),
-        "shape": table.shape.get(looks.shape, ""),
-        "colours": _colours(table, locale, looks),
-        "transparent_areas": table.transparent_areas if looks.transparent_areas else "",
-        "length": _length(table, locale, looks.length_ms),
-        "when": _when(table, locale, said.taken),
-        "keywords": table.keywords.format(words=said.keywords) if said.keywords else "",
-        "file": table.file.format(words=said.filename_words) if said.filename_words else "",
+        "kind": _kind(table, facts),
+        "shape": table.shape.get(facts.shape, ""),
+        "colours": _colours(table, locale, facts),
+        "transparent_areas": table.transparent_areas if facts.transparent_areas else "",
+        "duration": _duration(table, locale, facts.duration_ms),
+        "when": _when(table, locale, mentions.captured),
+        "keywords": table.keywords.format(words=mentions.keywords) if mentions.keywords else "",
+        "file": table.file.format(words=mentions.filename) if mentions.filename else "",
     }
-    # the shape is worth hearing where little else is known; most pictures are landscape, so that is said last of all
-    little_known = not (lead or said.keywords or said.filename_words) and looks.kind in ("photograph", "picture")
-    if not little_known or (looks.shape == "landscape" and (looks.colours or said.taken)):
+    # the shape is only mentioned if little else is known; landscape, the usual one, if nothing else is
+    little_known = not (lead or mentions.keywords or mentions.filename) and facts.kind in ("photograph", "picture")
+    if not little_known or (facts.shape == "landscape" and (facts.colours or mentions.captured)):
         fragments["shape"] = ""
     text = _assemble(table, lead, fragments)
-    # under a caption the date is worth more than colours, without one the colours are all there is to see
-    later = ("colours", "when") if lead else ("when", "colours")
-    for least in ("shape", "transparent_areas", *later, "file", "keywords"):
-        if len(text) <= NORMAL_CHARS:
+    # with a caption the date is more informative than colours; without one, only colours describe the content
+    by_informativeness = ("colours", "when") if lead else ("when", "colours")
+    for name in ("shape", "transparent_areas", *by_informativeness, "file", "keywords"):
+        if len(text) <= PREFERRED_ALT_CHARS:
             break
-        fragments[least] = ""
+        fragments[name] = ""
         text = _assemble(table, lead, fragments)
     return text
 
 
-def _kind(table: Phrases, looks: PixelFacts) -> str:
-    if looks.empty:
-        return table.kind["empty"]
-    return table.kind[looks.kind + "_bw" if looks.black_and_white else looks.kind]
-
-
-def slug_words(language_code: str, looks: PixelFacts, taken: tuple[int, int] | None) -> tuple[str, ...]:
-    """Words for kind, colours and year, the most telling first."""
+def slug_words(language_code: str, facts: PixelFacts, captured: tuple[int, int] | None) -> tuple[str, ...]:
+    """Words for kind, colours and year, the most informative first."""
     table = phrases(language_code)
-    key = "empty" if looks.empty else looks.kind + ("_bw" if looks.black_and_white else "")
+    key = _kind_key(facts)
     words = [table.slug_kind.get(key) or table.kind[key]]
-    words += [table.slug_colour.get(name) or table.colour[name] for name in looks.colours]
-    if taken:
-        words.append(str(taken[0]))
+    words += [table.slug_colour.get(name) or table.colour[name] for name in facts.colours]
+    if captured:
+        words.append(str(captured[0]))
     return tuple(words)
+
+
+def _kind_key(facts: PixelFacts) -> str:
+    if facts.fully_transparent:
+        return "fully_transparent"
+    return facts.kind + ("_bw" if facts.black_and_white else "")
+
+
+def _kind(table: Phrases, facts: PixelFacts) -> str:
+    return table.kind[_kind_key(facts)]
 
 
 def _assemble(table: Phrases, lead: str, fragments: dict[str, str]) -> str:
     body = table.body.format(**fragments).strip(" ,،、，")
     whole = table.lead.format(lead=lead, body=body) if lead else body
-    # a name may bring its own full stop (Washington D.C.)
+    # a name may end in a full stop (Washington D.C.)
     text = table.sentence.format(body=whole.rstrip(".") if table.sentence.endswith(".") else whole)
-    # a name keeps its own small letter
+    # a name at the beginning keeps its lower-case letter
     return unicodedata.normalize("NFC", text if text.startswith(lead or "\0") else text[:1].upper() + text[1:])
 
 
-def _lead(table: Phrases, locale: Locale, said: Mentions) -> str:
-    parts = [table.quotes[0] + said.quote + table.quotes[1]] if said.quote else []
-    parts += said.plain
-    if said.persons:
-        parts.append(_persons(table, locale, said.persons))
-    parts += said.places
+def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
+    parts = [table.quotes[0] + mentions.quote + table.quotes[1]] if mentions.quote else []
+    parts += mentions.plain
+    if mentions.persons:
+        parts.append(_persons(table, locale, mentions.persons))
+    parts += mentions.places
     lead = ""
     for part in parts:
         longer = lead + table.comma + part if lead else part
@@ -154,29 +157,29 @@ def _persons(table: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
     return format_list(persons, locale=locale) if table.join_names else table.comma.join(persons)
 
 
-def _colours(table: Phrases, locale: Locale, looks: PixelFacts) -> str:
-    if looks.colours:
-        names = [table.colour[name] for name in looks.colours]
-        own_pair = table.pair.format(*names) if table.pair and len(names) == 2 else None
-        return table.colours.format(list=own_pair or format_list(names, locale=locale))
-    return table.many_colours if looks.many_colours else ""
+def _colours(table: Phrases, locale: Locale, facts: PixelFacts) -> str:
+    if facts.colours:
+        names = [table.colour[name] for name in facts.colours]
+        pair = table.pair.format(*names) if table.pair and len(names) == 2 else None
+        return table.colours.format(list=pair or format_list(names, locale=locale))
+    return table.many_colours if facts.many_colours else ""
 
 
-def _length(table: Phrases, locale: Locale, length_ms: int) -> str:
-    if length_ms < 100:
+def _duration(table: Phrases, locale: Locale, duration_ms: int) -> str:
+    if duration_ms < 100:
         return ""
-    seconds = round(length_ms / 1000) if length_ms >= 1950 else round(length_ms / 1000, 1)
+    seconds = round(duration_ms / 1000) if duration_ms >= 1950 else round(duration_ms / 1000, 1)
     if seconds == int(seconds):
         seconds = int(seconds)
-    if "{number}" in table.length:
-        return table.length.format(number=format_decimal(seconds, locale=locale))
-    return table.length.format(seconds=format_unit(seconds, "duration-second", "long", locale=locale))
+    if "{number}" in table.duration:
+        return table.duration.format(number=format_decimal(seconds, locale=locale))
+    return table.duration.format(seconds=format_unit(seconds, "duration-second", "long", locale=locale))
 
 
-def _when(table: Phrases, locale: Locale, taken: tuple[int, int] | None) -> str:
-    if taken is None:
+def _when(table: Phrases, locale: Locale, captured: tuple[int, int] | None) -> str:
+    if captured is None:
         return ""
-    year, month = taken
-    own = table.months if isinstance(table.months, tuple) else ()
-    name = own[month - 1] if own else locale.months[str(table.months)]["wide"][month]
+    year, month = captured
+    listed = table.months if isinstance(table.months, tuple) else ()
+    name = listed[month - 1] if listed else locale.months[str(table.months)]["wide"][month]
     return table.when.format(month=name, month_number=month, year=year + table.year_offset)

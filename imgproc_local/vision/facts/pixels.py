@@ -1,6 +1,6 @@
-"""What the pixels of a picture say for sure: its kind, black and white, its main colours, its shape.
+"""What can be measured in the pixels of a picture: its kind, whether it is black and white, main colours, shape.
 
-Nothing here guesses at content. Pillow's C code does the work on pixels; Python sees some dozens of values.
+Content is never guessed. Pillow's C code processes the pixels; Python only sees histograms and small palettes.
 """
 
 from __future__ import annotations
@@ -11,30 +11,41 @@ from PIL import Image, ImageChops, ImageStat
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 from imgproc_local.vision.facts.colours import FAMILIES, Rgb, dominant_colours
 
-SAMPLE_PX = 160
-PALETTE = 48
+SAMPLE_SIDE_PX = 160
+PALETTE_SIZE = 48
 
 GREY_TOLERANCE = 10
-"""Largest difference between channels of a grey pixel: JPEG's chroma rounding stays below it, sepia lies far above."""
+"""Largest difference between the channels of a grey pixel. Rounding of JPEG's chroma stays below it; sepia exceeds
+it."""
 
-MAIN_SHARE = 0.30
-SECOND_SHARE = 0.15
-BOTH_SHARE = 0.45
-"""Least shares of the picture: of a colour said alone, of a second one, of two together."""
+MIN_MAIN_SHARE = 0.30
+MIN_SECOND_SHARE = 0.15
+MIN_PAIR_SHARE = 0.45
+"""Minimum shares of the picture's area: of a colour that is named alone, of the second of two, of two together."""
 
-FLAT_SHARE = 0.60
-SOFT_SHARE = 0.55
-"""A graphic: most pixels equal their neighbours exactly, and of the others most differ clearly. In photographs
-(noise) and paintings the opposite holds; product shots on a pure ground fail the second test."""
+MIN_FLAT_SHARE = 0.60
+MAX_SOFT_SHARE = 0.55
+"""A picture is a graphic if at least `MIN_FLAT_SHARE` of its pixels equal their neighbours, and at most
+`MAX_SOFT_SHARE` of the others differ from them only slightly. Photographs fail the first test because of noise, and
+product photographs on a plain background fail the second."""
+SOFT_DIFFERENCE = 8
+"""The largest difference, in 8-bit steps, that counts as slight."""
 
 PANORAMA_RATIO = 2.0
 OBLONG_RATIO = 1.15
 SQUARE_TOLERANCE = 0.02
 
+MIN_HUE_SHARE = 0.06
+MANY_HUES = 4
+"""A picture without a main colour has many colours if this many hues cover `MIN_HUE_SHARE` each."""
+
 
 class PixelFacts(Struct, frozen=True):
-    """`kind` is photograph, graphic, screenshot, animation or picture (not known which), `colours` has at most two
-    names of `vision.colours`, `shape` is portrait, landscape, square, panorama or "" where it is none clearly."""
+    """The measurements of one picture.
+
+    `kind` is photograph, graphic, screenshot, animation, or picture if the kind is unknown. `colours` has at most two
+    names of `facts.colours`. `shape` is portrait, landscape, square, panorama, or "" between these.
+    """
 
     kind: str
     black_and_white: bool = False
@@ -42,21 +53,21 @@ class PixelFacts(Struct, frozen=True):
     many_colours: bool = False
     shape: str = ""
     transparent_areas: bool = False
-    empty: bool = False
-    length_ms: int = 0
+    fully_transparent: bool = False
+    duration_ms: int = 0
 
 
-def look(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot_name: bool) -> PixelFacts:
-    """What `image` shows for certain; `from_camera` and `is_screenshot_name` are proved by metadata and file name."""
+def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:
+    """The facts of `image`. Metadata decides `from_camera`, the file name `is_screenshot`."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < 0.005:
-        return PixelFacts("picture", empty=True)
+        return PixelFacts("picture", fully_transparent=True)
     animated = info.frames > 1
     graphic = info.format is not Format.JPEG and _is_graphic(picture, opacity)
     if animated:
         kind = "animation"
-    elif is_screenshot_name:
+    elif is_screenshot:
         kind = "screenshot"
     elif graphic:
         kind = "graphic"
@@ -65,7 +76,7 @@ def look(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot_nam
     else:
         kind = "picture"
     sample = picture.copy()
-    sample.thumbnail((SAMPLE_PX, SAMPLE_PX), Image.Resampling.BOX)
+    sample.thumbnail((SAMPLE_SIDE_PX, SAMPLE_SIDE_PX), Image.Resampling.BOX)
     grey = not animated and opacity > 0.98 and kind in ("photograph", "picture") and _is_black_and_white(sample)
     colours, many = ((), False) if grey else _main_colours(sample, opacity)
     return PixelFacts(
@@ -75,7 +86,7 @@ def look(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot_nam
         many_colours=many,
         shape=_shape(*info.display_size_px),
         transparent_areas=opacity < 0.98,
-        length_ms=info.duration_ms if animated else 0,
+        duration_ms=info.duration_ms if animated else 0,
     )
 
 
@@ -83,16 +94,16 @@ def _is_graphic(picture: Image.Image, opacity: float) -> bool:
     width, height = picture.size
     if min(width, height) < 32:
         return False
-    here = picture.crop((0, 0, width - 1, height - 1))
-    right = ImageChops.difference(here, picture.crop((1, 0, width, height - 1)))
-    below = ImageChops.difference(here, picture.crop((0, 1, width - 1, height)))
+    inner = picture.crop((0, 0, width - 1, height - 1))
+    right = ImageChops.difference(inner, picture.crop((1, 0, width, height - 1)))
+    below = ImageChops.difference(inner, picture.crop((0, 1, width - 1, height)))
     red, green, blue = ImageChops.lighter(right, below).split()
-    steps = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
-    total = sum(steps)
-    # transparent areas came as white: they are flat, but say nothing of the drawing
-    flat = (steps[0] / total - (1 - opacity)) / opacity
-    soft = sum(steps[1:9]) / total / opacity
-    return flat >= FLAT_SHARE and soft <= SOFT_SHARE * (1 - flat)
+    differences = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
+    total = sum(differences)
+    # transparent areas are flattened onto white: they are flat, but no part of the drawing
+    flat = (differences[0] / total - (1 - opacity)) / opacity
+    soft = sum(differences[1 : SOFT_DIFFERENCE + 1]) / total / opacity
+    return flat >= MIN_FLAT_SHARE and soft <= MAX_SOFT_SHARE * (1 - flat)
 
 
 def _is_black_and_white(sample: Image.Image) -> bool:
@@ -101,44 +112,45 @@ def _is_black_and_white(sample: Image.Image) -> bool:
         ImageChops.lighter(ImageChops.lighter(red, green), blue), ImageChops.darker(ImageChops.darker(red, green), blue)
     )
     coloured = sum(spread.histogram()[GREY_TOLERANCE + 1 :])
-    # a plain surface has one tone and is better told by its name
+    # for a surface of a single tone, the name of its colour says more than "black and white"
     return coloured <= 0.001 * sample.width * sample.height and ImageStat.Stat(green).stddev[0] >= 12
 
 
 def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...], bool]:
-    """One or two colour names, and whether there are too many to name."""
-    palette_image = sample.quantize(PALETTE, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    palette = palette_image.getpalette() or []
+    """One or two colour names, or none; and whether the picture has many colours instead."""
+    quantized = sample.quantize(PALETTE_SIZE, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    palette = quantized.getpalette() or []
     counts: list[tuple[int, Rgb]] = []
-    for count, index in palette_image.getcolors() or []:
+    for count, index in quantized.getcolors() or []:
         assert isinstance(index, int)
         r, g, b = palette[3 * index : 3 * index + 3]
         counts.append((count, (r, g, b)))
     shares = dominant_colours(counts)
     if opacity < 0.98:
-        # what lies under transparent areas is the white they came on
+        # transparent areas were flattened onto white, which is no colour of the picture
         shares["white"] = max(0.0, shares.get("white", 0.0) - (1 - opacity))
         total = sum(shares.values()) or 1.0
         shares = {name: share / total for name, share in sorted(shares.items(), key=lambda item: -item[1])}
-    # shades of one hue count for the largest of them
+    # the shares of a colour family are added up under its most frequent shade
     families: dict[str, tuple[str, float]] = {}
     for name, share in shares.items():
         family = FAMILIES.get(name, name)
-        first, so_far = families.get(family, (name, 0.0))
-        families[family] = (first, so_far + share)
+        shade, family_share = families.get(family, (name, 0.0))
+        families[family] = (shade, family_share + share)
     ranked = sorted(families.values(), key=lambda item: -item[1])
-    hues = sum(share >= 0.06 for name, share in ranked if FAMILIES.get(name, name) not in ("white", "grey", "black"))
+    neutral = ("white", "grey", "black")
+    hues = sum(share >= MIN_HUE_SHARE for name, share in ranked if FAMILIES.get(name, name) not in neutral)
     main = ranked[0]
-    second = ranked[1] if len(ranked) > 1 and ranked[1][1] >= SECOND_SHARE else None
-    if second and main[1] + second[1] >= BOTH_SHARE:
+    second = ranked[1] if len(ranked) > 1 and ranked[1][1] >= MIN_SECOND_SHARE else None
+    if second and main[1] + second[1] >= MIN_PAIR_SHARE:
         return (main[0], second[0]), False
-    if main[1] >= MAIN_SHARE:
+    if main[1] >= MIN_MAIN_SHARE:
         return (main[0],), False
-    return (), hues >= 4
+    return (), hues >= MANY_HUES
 
 
 def _shape(width_px: int, height_px: int) -> str:
-    """Source: ISO 12231's usage of landscape and portrait; a panorama from 2:1, twice as wide as high."""
+    """Source: ISO 12231 for landscape and portrait; a panorama is at least twice as wide as high."""
     if width_px >= PANORAMA_RATIO * height_px:
         return "panorama"
     if abs(width_px - height_px) <= SQUARE_TOLERANCE * max(width_px, height_px):

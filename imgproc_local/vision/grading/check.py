@@ -23,7 +23,7 @@ from imgproc_local.vision.grading.probe_words import find, languages, named, quo
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Pair, Probe
 from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer
 from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
-from imgproc_local.vision.text.embedded_text import Words
+from imgproc_local.vision.text.embedded_text import PictureTexts
 
 LANGUAGES_AT_ONCE = 10
 """As many as one request may ask for."""
@@ -69,7 +69,7 @@ def check(writer: Writer, asked: Sequence[str], report: Report, check_stop: Chec
 
     Raises: ModelUnusable; what `check_stop` raised.
     """
-    shared = shared_prompt(Words((), (), (), (), (), (), (), (), (), ()), "")
+    shared = shared_prompt(PictureTexts(), "")
     groups = [asked[start : start + LANGUAGES_AT_ONCE] for start in range(0, len(asked), LANGUAGES_AT_ONCE)]
     # the picture is read once for all groups, with room for the one that needs most
     longest = sorted((language_prompt(language) for language in asked), key=len)[-LANGUAGES_AT_ONCE:]

@@ -26,7 +26,7 @@ from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer, filena
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.text.embedded_text import Words, collect_texts, first_in_language
+from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
@@ -72,15 +72,15 @@ class LlmDescriber:
     ) -> tuple[Translation, ...]:
         check_stop()
         embedded = hints.embedded
-        words = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
-        asked = [language for language in languages if not first_in_language(words.alt_text, language)]
+        texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        asked = [language for language in languages if not first_in_language(texts.alt_texts, language)]
         seen: dict[str, Translation] = {}
         try:
             model = self._find_model()
             if model is None:
                 self.close()
             elif asked:
-                seen = self._look(model, image, asked, words, hints, check_stop)
+                seen = self._look(model, image, asked, texts, hints, check_stop)
             self._told = ""
         except ModelUnusable as error:
             self.close()
@@ -111,12 +111,12 @@ class LlmDescriber:
         model: VisionModel,
         image: Pixels,
         languages: Sequence[str],
-        words: Words,
+        texts: PictureTexts,
         hints: Hints,
         check_stop: CheckStop,
     ) -> dict[str, Translation]:
         """What the model wrote and the lint passed, by language."""
-        shared = shared_prompt(words, hints.project_name)
+        shared = shared_prompt(texts, hints.project_name)
         tails = [language_prompt(language) for language in languages]
         with self._holding(check_stop):
             llama = self._loaded(model, check_stop)

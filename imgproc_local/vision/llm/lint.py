@@ -17,7 +17,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
-from imgproc_local.vision.text.human_words import MAX_CHARS, filename_words
+from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, filename_words
 from imgproc_local.vision.text.language import has_foreign_letters, letters_by_script, scripts_of
 
 NEAR_LIMIT_CHARS = 190
@@ -81,8 +81,8 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
     Names in `noted`, what the owner wrote, may be in any script or spelling.
     """
     text = answer.alt_text
-    if len(text) > MAX_CHARS:
-        return f"it was longer than {MAX_CHARS} characters"
+    if len(text) > MAX_ALT_CHARS:
+        return f"it was longer than {MAX_ALT_CHARS} characters"
     plain = _QUOTED.sub("•", text)
     names = frozenset(word.casefold() for word in _tokens(noted.removeprefix(INSTRUCTIONS)) if word != word.lower())
     words = [word for word in _tokens(plain) if word.casefold() not in names]

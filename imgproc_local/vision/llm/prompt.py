@@ -1,7 +1,7 @@
-"""What a vision model is asked, the form its answer is held to, and the answer read back. Pure text, no model.
+"""The prompt of a vision model, the grammar that constrains its answer, and the parsed answer. Pure text, no model.
 
-The picture comes first, then one text that is the same for every language, and the language last: so everything but
-the last line is read by the model once, however many languages are asked for.
+The picture comes first, then one text that is the same for all languages, and the language last. So the model
+processes everything except the last line once per picture, for any number of languages.
 
 Source: W3C WAI, "An alt Decision Tree"; IPTC, "Alt Text (Accessibility)" guidance.
 """
@@ -16,16 +16,16 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.embedded_text import Text, Words
+from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
 MAX_NOTE_CHARS = 160
-"""Of one text of the owner's: a caption may be a whole article."""
+"""Limit for one text of the owner; a caption may be a whole article."""
 MAX_NOTES_BYTES = 800
-"""Of all notes, the first ones first: a token is a byte at worst, and what is long slows every picture down."""
-MAX_NOTED = 6
-"""Keywords or persons that are told."""
+"""Limit for all notes; those that don't fit are left out. A token is one byte at worst, and each token costs time."""
+MAX_NOTED_ENTRIES = 6
+"""Keywords or persons that the prompt mentions."""
 DEFAULT_PROJECTS = frozenset(("API Uploads",))
-"""Names that the service gives, which say nothing of a picture. Source: api/README.md, "Uploads"."""
+"""Project names that the service assigns. They don't describe a picture."""
 
 INSTRUCTIONS = """
 Write the alternative text and a file name for this picture.
@@ -44,62 +44,63 @@ word ::= [^"\\\x00-\x20\x7f.,:;!?/<>_-]{1,24}
 first ::= [^"\\\x00-\x20\x7f<>]
 rest ::= [^"\\\x00-\x1f\x7f<>]
 """
-"""Flat: small models lose themselves in nested objects. Letters of every script: the slug is made from the words."""
+"""GBNF for a flat JSON object, because small models fail on nested ones. All scripts are allowed; the file name is
+transliterated afterwards."""
 
 
 class Answer(Struct, frozen=True):
-    """What a model wrote in one language, as it wrote it."""
+    """The text of a model in one language, unchanged."""
 
     filename: str
     alt_text: str
 
 
-def shared_prompt(words: Words, project_name: str) -> str:
-    """What follows the picture, the same for every language: what is wanted, and what the owner noted."""
+def shared_prompt(texts: PictureTexts, project_name: str) -> str:
+    """The text after the picture, the same for all languages: the instructions and the owner's notes."""
     notes = [
-        _note("Title", [*words.titles[:1]]),
-        _note("Caption", [*words.captions[:1]]),
-        _note("Keywords", words.keywords[:MAX_NOTED]),
-        _note("Event", words.event[:1]),
-        _note("Persons", words.persons[:MAX_NOTED]),
-        _note("Place", words.places),
-        _note("File name was", [" ".join(words.file)]),
+        _note("Title", [*texts.titles[:1]]),
+        _note("Caption", [*texts.captions[:1]]),
+        _note("Keywords", texts.keywords[:MAX_NOTED_ENTRIES]),
+        _note("Event", texts.events[:1]),
+        _note("Persons", texts.persons[:MAX_NOTED_ENTRIES]),
+        _note("Place", texts.places),
+        _note("File name was", [" ".join(texts.filename)]),
         _note("Project", [] if project_name in DEFAULT_PROJECTS else [project_name]),
     ]
-    told = ""
+    noted = ""
     for note in notes:
-        if len((told + note).encode()) <= MAX_NOTES_BYTES:
-            told += note
-    return INSTRUCTIONS + (NOTES + told if told else "")
+        if len((noted + note).encode()) <= MAX_NOTES_BYTES:
+            noted += note
+    return INSTRUCTIONS + (NOTES + noted if noted else "")
 
 
 def language_prompt(language: str, complaint: str = "") -> str:
-    """The last line of the question; `complaint` says what was wrong with the answer before."""
+    """The last line of the prompt. `complaint` is the problem of the previous answer, when it is asked again."""
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     return f"{again}Respond in {LANGUAGES[language].name}."
 
 
-def parse_answer(written: str) -> Answer | None:
-    """The model's words, None where it did not finish them."""
+def parse_answer(generated: str) -> Answer | None:
+    """The answer in the generated JSON; None if it is incomplete."""
     try:
-        answer = msgspec.json.decode(written.encode(), type=Answer)
+        answer = msgspec.json.decode(generated.encode(), type=Answer)
     except (msgspec.MsgspecError, UnicodeError):
         return None
-    return Answer(_line(answer.filename), _line(answer.alt_text))
+    return Answer(_one_line(answer.filename), _one_line(answer.alt_text))
 
 
-def _note(name: str, texts: Sequence[Text | str]) -> str:
-    """One line, "" where there is nothing to tell."""
-    told = [_harmless(text if isinstance(text, str) else text.text) for text in texts]
-    told = [text for text in told if text]
-    return f"{name}: {', '.join(told)}\n" if told else ""
+def _note(name: str, texts: Sequence[LocalizedText | str]) -> str:
+    """One line, or "" if there is no text."""
+    cleaned = [_without_markers(text if isinstance(text, str) else text.text) for text in texts]
+    noted = ", ".join(text for text in cleaned if text)
+    return f"{name}: {noted}\n" if noted else ""
 
 
-def _harmless(text: str) -> str:
-    """`text` on one line without the marks of a chat: what a file says must never read as a turn of the chat."""
-    text = _line(re.sub(r"[<>|\[\]{}]", " ", text))
+def _without_markers(text: str) -> str:
+    """`text` on one line without chat markers: a text from a file must never be taken for a turn of the chat."""
+    text = _one_line(re.sub(r"[<>|\[\]{}]", " ", text))
     return text if len(text) <= MAX_NOTE_CHARS else text[:MAX_NOTE_CHARS].rsplit(" ", 1)[0] + "…"
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -1,1 +1,1 @@
-"""Text analysis: which language a text is in, and which words a person wrote."""
+"""Text analysis: the language of a text, and which texts of a picture a person wrote."""

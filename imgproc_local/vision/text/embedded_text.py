@@ -1,4 +1,4 @@
-"""What people wrote about one picture, gathered from its metadata and its file's name, the same for every language."""
+"""Collects the texts that people gave one picture, from its metadata and its file name, for all languages at once."""
 
 from __future__ import annotations
 
@@ -10,79 +10,81 @@ from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.vision.text.human_words import filename_words, human_text
 from imgproc_local.vision.text.language import detect_language
 
-MAX_READ_ENTRIES = 50
-"""More keywords or persons than these are not looked at: a few are told."""
+MAX_ENTRIES = 50
+"""Keywords or persons that are read; a description uses a few of them."""
 
-_SAME_LANGUAGE = {"no": "nb", "iw": "he", "in": "id"}
-"""Older or wider codes for a language offered. Source: IANA Language Subtag Registry."""
+_LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
+"""Macrolanguage and deprecated codes of supported languages. Source: IANA Language Subtag Registry."""
 
 
-class Text(Struct, frozen=True):
-    """A person's text, cleaned; `language` is None where neither the file nor the text says it for certain."""
+class LocalizedText(Struct, frozen=True):
+    """A text that a person wrote. `language` is None if neither the file nor the text itself determines it."""
 
     text: str
     language: str | None
 
 
-class Words(Struct, frozen=True):
-    """`sentences` are whole texts that may stand as an alt text, the best first; `position` is a written GPS place."""
+class PictureTexts(Struct, frozen=True):
+    """All texts of a picture.
 
-    alt_text: tuple[Text, ...]
-    sentences: tuple[Text, ...]
-    titles: tuple[Text, ...]
-    captions: tuple[Text, ...]
-    keywords: tuple[Text, ...]
-    event: tuple[Text, ...]
-    persons: tuple[str, ...]
-    places: tuple[str, ...]
-    position: tuple[str, ...]
-    file: tuple[str, ...]
+    `alt_texts` are the IPTC alt texts; `alt_text_candidates` are captions, headlines and titles that can serve as alt
+    text, the most suitable first. `position` is the GPS position as text, `filename` the words of the file name.
+    """
+
+    alt_texts: tuple[LocalizedText, ...] = ()
+    alt_text_candidates: tuple[LocalizedText, ...] = ()
+    titles: tuple[LocalizedText, ...] = ()
+    captions: tuple[LocalizedText, ...] = ()
+    keywords: tuple[LocalizedText, ...] = ()
+    events: tuple[LocalizedText, ...] = ()
+    persons: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    position: tuple[str, ...] = ()
+    filename: tuple[str, ...] = ()
 
 
-def collect_texts(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> Words:
-    """The words of a picture; `position` is (latitude, longitude) in degrees where it may be told, else None."""
-    captions = _texts(embedded.description)
-    titles = _texts(embedded.title) + _texts(embedded.headline)
-    located = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
-    places = [human_text(place) for place in located if place]
-    return Words(
-        alt_text=_texts(embedded.alt_text),
-        sentences=(
-            *_texts(embedded.extended_description),
+def collect_texts(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> PictureTexts:
+    """The texts of a picture. `position` is (latitude, longitude) in degrees, None if it must not be published."""
+    captions = _localized(embedded.description)
+    titles = _localized(embedded.title) + _localized(embedded.headline)
+    location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
+    places = [human_text(place) for place in location if place]
+    return PictureTexts(
+        alt_texts=_localized(embedded.alt_text),
+        alt_text_candidates=(
+            *_localized(embedded.extended_description),
             *captions,
-            *_texts(embedded.headline),
-            *_texts(embedded.title),
+            *_localized(embedded.headline),
+            *_localized(embedded.title),
         ),
         titles=titles,
         captions=captions,
-        keywords=_texts(embedded.keywords[:MAX_READ_ENTRIES]),
-        event=_texts(embedded.event),
-        persons=tuple(
-            dict.fromkeys(name for person in embedded.persons[:MAX_READ_ENTRIES] if (name := human_text(person)))
-        ),
+        keywords=_localized(embedded.keywords[:MAX_ENTRIES]),
+        events=_localized(embedded.event),
+        persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
         places=tuple(dict.fromkeys(place for place in places if place)),
-        # WGS 84 latitude and longitude, written the same in every language; four decimals are some ten metres
+        # WGS 84; the same in every language. Four decimals are a precision of about ten metres
         position=(f"GPS {position[0]:.4f}, {position[1]:.4f}",) if position else (),
-        file=filename_words(filename),
+        filename=filename_words(filename),
     )
 
 
-def first_in_language(texts: Sequence[Text], language: str | None) -> str:
-    """The first text in `language`, None for those of no known one; "" where there is none."""
+def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> str:
+    """The first text in `language` (None: of unknown language); "" if there is none."""
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
-def _texts(embedded: Iterable[EmbeddedText]) -> tuple[Text, ...]:
+def _localized(embedded: Iterable[EmbeddedText]) -> tuple[LocalizedText, ...]:
     return tuple(
-        Text(text, _primary(entry.language) or detect_language(text))
+        LocalizedText(text, _primary_subtag(entry.language) or detect_language(text))
         for entry in embedded
         if (text := human_text(entry.text))
     )
 
 
-def _primary(tag: str | None) -> str | None:
-    """The primary subtag of a BCP 47 tag; XMP's x-default names no language."""
+def _primary_subtag(tag: str | None) -> str | None:
+    """The primary subtag of a BCP 47 tag; None for tags that name no language, such as XMP's x-default."""
     if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
         return None
     primary = tag.lower().replace("_", "-").split("-")[0]
-    return _SAME_LANGUAGE.get(primary, primary)
+    return _LANGUAGE_ALIASES.get(primary, primary)

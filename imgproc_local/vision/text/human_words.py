@@ -1,4 +1,4 @@
-"""Which words a person gave a picture, in its metadata or its file's name, told from what machines wrote."""
+"""Separates texts that a person wrote, in metadata or a file name, from texts that cameras and programs wrote."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from urllib.parse import unquote
 
 from imgproc_local.domain.privacy import clean_text
 
-NORMAL_CHARS = 125
-MAX_CHARS = 250
+PREFERRED_ALT_CHARS = 125
+"""An alt text is kept below this length where whole sentences or fragments can be left out."""
+MAX_ALT_CHARS = 250
+"""Length limit of every alt text."""
 
-_MACHINE_TEXTS = re.compile(
+_MACHINE_WORDS = re.compile(
     r"(?i)\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|fujifilm|gopro|dcim|dsc|kenox"
     r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|dav|cof|hdr|edf"
     r"|sdr|rbt|btf|oznor\w*|(default|no) (caption|description|title)"
     r"|(created|made|edited|processed) (with|by|in) (the )?(gimp|adobe|photoshop|lightroom|vsco|canva|snapseed|paint)"
     r"( with .*)?)\b"
 )
-"""What cameras and programs write by themselves; a text of nothing but these, numbers and marks is nobody's words."""
+"""Words that cameras and programs write. A text that holds only these, digits and punctuation was not written by a
+person."""
 
 MAX_READ_CHARS = 2000
-"""More of a text than this is not looked at: an alt text has 250."""
+"""Texts are truncated to this length before they are cleaned."""
 
 _EXTENSION = re.compile(r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw)$")
-_SCREENSHOT_NAMES = """
+_SCREENSHOT_PREFIXES = """
 screen[ _-]?shot|screen[ _-]?capture|bildschirmfoto|bildschirmaufnahme|capture d[’'ʼ]?[ _-]?[eé]cran
 captura de (pantalla|tela|ecr[aã])|schermata|istantanea schermo|schermafbeelding|sk[aä]rm(avbild|bild)|skjermbilde
 sk[æa]rmbillede|n[aä]ytt[oö]kuva|kuvakaappaus|zrzut ekranu|sn[ií]mek obrazovky|sn[ií]mka obrazovky
@@ -34,10 +37,10 @@ posnetek zaslona|snimka zaslona|k[eé]perny[oő]k[eé]p|k[eé]perny[oő]fot[oó]
 ekr[aā]nuz[nņ][eē]mums|ekrano kopija|tangkapan layar|ảnh chụp màn hình|スクリーンショット|스크린샷
 屏幕截图|屏幕快照|截屏|截图|螢幕截圖|لقطة شاشة|צילום מסך|स्क्रीनशॉट|ภาพหน้าจอ
 """
-_SCREENSHOT = re.compile(rf"(?i)^({_SCREENSHOT_NAMES.strip().replace(chr(10), '|')})(?=$|[\W_\d])")
-"""How systems begin the names of screenshots in the languages offered."""
+_SCREENSHOT = re.compile(rf"(?i)^({_SCREENSHOT_PREFIXES.strip().replace(chr(10), '|')})(?=$|[\W_\d])")
+"""File name prefixes that operating systems give screenshots in the supported languages."""
 
-_NOT_WORDS = """
+_NOISE_WORDS = """
 img imag dsc dscf dscn dscx dscpdc pxl mvimg vid dji gopr gopro cimg sam kic dcim dc imgp sany wp burst mfnr hdr
 pano whatsapp signal telegram fb fbimg facebook insta instagram snapchat viber wechat mmexport received lrm psx
 picsart snapseed inshot fotor canva pixabay unsplash pexels shutterstock istock istockphoto gettyimages
@@ -47,9 +50,10 @@ compressed cropped rotated copy kopie copie copia kopia kopi kopija másolat edi
 version final finale finished export exported download downloads unbenannt untitled unnamed noname titre sans
 tmp temp rev hd uhd fhd
 """
-"""Of cameras and phones, messengers and stocks, formats, sizes and versions: never a word of a picture's content."""
+"""Words in file names that come from cameras, phones, messengers, stock agencies, formats, sizes and versions. They
+never describe the content."""
 
-_EMPTY_WORDS = """
+_STOP_WORDS = """
 image images photo photos foto fotos fotka picture pictures pic pics bild bilder imagen imagem immagine
 beeld billede bilde kuva zdjęcie obraz obrázek фото изображение зображення снимка 写真 画像 图片 照片 사진 scan
 scans scanned screen shot screenshot capture clip clipboard paste pasted new neu nouveau nuevo large
@@ -57,52 +61,54 @@ small medium full original orig web page file datei fichier document doc default
 example portrait landscape front back left right top layer artboard frame figure fig slide banner header
 hero background bg icon logo avatar at am pm um à the a an of and und et de la le les el y in im on
 """
-"""Words that say nothing where they stand without others."""
+"""Words that describe the content only together with other words."""
 
 
 def human_text(text: str) -> str:
-    """`text` as a person wrote it: NFC, one line, no mark-up; "" where a camera or a program wrote it."""
+    """`text` in NFC on one line without mark-up and private data; "" if a camera or a program wrote it."""
     text = clean_text(text[:MAX_READ_CHARS]).text
     text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text))
     text = "".join(char for char in text if char.isspace() or not _unprintable(char))
     text = " ".join(text.split())
-    rest = re.sub(r"[\W\d_]+", " ", _MACHINE_TEXTS.sub(" ", re.sub(r"[_\d]+", " ", text))).strip()
+    rest = re.sub(r"[\W\d_]+", " ", _MACHINE_WORDS.sub(" ", re.sub(r"[_\d]+", " ", text))).strip()
     if not rest or (" " not in text and not filename_words(text) and any(char.isdigit() for char in text)):
         return ""
     return text
 
 
 def _unprintable(char: str) -> bool:
-    """Control characters and the like, and those that turn the direction of what follows."""
+    """Whether it is a control, unassigned or private-use character, or a bidirectional formatting character."""
     return (
         unicodedata.category(char) in ("Cc", "Co", "Cn", "Cs")
         or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
     )
 
 
-def shortened(text: str) -> str:
-    """`text` cut where a sentence ends below 125 characters, else where a sentence or word ends below 250."""
-    if len(text) <= NORMAL_CHARS:
+def shorten(text: str) -> str:
+    """`text` truncated after a sentence within 125 characters, else after a sentence or word within 250."""
+    if len(text) <= PREFERRED_ALT_CHARS:
         return text
-    ends = [match.end() for match in re.finditer(r"[.!?…。！？।](?=\s|$|[^\W\d_a-z])[”»’\")]?", text[: MAX_CHARS + 1])]
-    ends = [end for end in ends if 40 <= end <= MAX_CHARS]
-    if ends and ends[0] <= NORMAL_CHARS:
-        return text[: max(end for end in ends if end <= NORMAL_CHARS)]
-    if len(text) <= MAX_CHARS:
+    ends = [
+        match.end() for match in re.finditer(r"[.!?…。！？।](?=\s|$|[^\W\d_a-z])[”»’\")]?", text[: MAX_ALT_CHARS + 1])
+    ]
+    ends = [end for end in ends if 40 <= end <= MAX_ALT_CHARS]
+    if ends and ends[0] <= PREFERRED_ALT_CHARS:
+        return text[: max(end for end in ends if end <= PREFERRED_ALT_CHARS)]
+    if len(text) <= MAX_ALT_CHARS:
         return text
     if ends:
         return text[: ends[-1]]
-    cut = text[: MAX_CHARS - 1]
+    cut = text[: MAX_ALT_CHARS - 1]
     return (cut[: cut.rfind(" ")] if " " in cut[100:] else cut).rstrip(" ,;:–-") + "…"
 
 
 def is_screenshot_name(filename: str) -> bool:
-    """Whether a system's own screenshot stamp opens the name."""
+    """Whether the name starts with the prefix that an operating system gives screenshots."""
     return _SCREENSHOT.match(unicodedata.normalize("NFC", filename).strip()) is not None
 
 
 def filename_words(filename: str) -> tuple[str, ...]:
-    """The words in a file's name, as written; empty where it holds only a counter, a stamp, a hash or the like."""
+    """The words in a file name, as written; empty if the name holds only counters, dates, hashes or noise words."""
     stem = unicodedata.normalize("NFC", unquote(filename)).strip()
     while (shorter := _EXTENSION.sub("", stem)) != stem:
         stem = shorter
@@ -113,20 +119,21 @@ def filename_words(filename: str) -> tuple[str, ...]:
             return ()
         stem = rest
     stem = clean_text(stem).text
-    tokens = [token for token in re.split(r"[\s_\-+.,;()\[\]{}&@#~=–—!]+", stem) if token.lower() not in _not_words()]
-    # parts of CamelCase are words; the inner capital of a name (McDonald, iPhone) is no border
+    tokens = [token for token in re.split(r"[\s_\-+.,;()\[\]{}&@#~=–—!]+", stem) if token.lower() not in _noise_words()]
+    # CamelCase is split into words, except at the inner capital of a name (McDonald, iPhone)
     tokens = re.sub(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})", " ", " ".join(tokens)).split()
     words = [word for token in tokens if (word := _word(token))]
-    if not any(_telling(word) for word in words):
+    if not any(_is_meaningful(word) for word in words):
         return ()
     return tuple(words)
 
 
 def _word(token: str) -> str:
+    """`token` without quotation marks; "" if it is a noise word or looks like a code instead of a word."""
     token = token.strip("'’\"“”„«»‘`´")
     letters = token.replace("'", "").replace("’", "").replace("·", "")
     lower = letters.lower()
-    if not letters or lower in _not_words() or any(char.isdigit() for char in letters):
+    if not letters or lower in _noise_words() or any(char.isdigit() for char in letters):
         return ""
     if not all(unicodedata.category(char)[0] in "LM" for char in letters):
         return ""
@@ -141,18 +148,20 @@ def _word(token: str) -> str:
     return token
 
 
-def _telling(word: str) -> bool:
+def _is_meaningful(word: str) -> bool:
+    """Whether the word is long enough to describe the content and is no stop word."""
+    # scripts without capitals write words in fewer letters, Chinese characters in one
     long_enough = (
         len(word) >= 3 if word[0].lower() != word[0].upper() else len(word) >= 2 or "\u3400" <= word <= "\u9fff"
     )
-    return long_enough and word.lower() not in _empty_words()
+    return long_enough and word.lower() not in _stop_words()
 
 
 @cache
-def _not_words() -> frozenset[str]:
-    return frozenset(_NOT_WORDS.split())
+def _noise_words() -> frozenset[str]:
+    return frozenset(_NOISE_WORDS.split())
 
 
 @cache
-def _empty_words() -> frozenset[str]:
-    return frozenset(_EMPTY_WORDS.split())
+def _stop_words() -> frozenset[str]:
+    return frozenset(_STOP_WORDS.split())

@@ -1,7 +1,7 @@
-"""Telling the language of a text for certain, or not at all.
+"""Detects the language of a text, or reports that it is uncertain.
 
-A script that only one of the offered languages uses decides; elsewhere function words must win clearly. Short texts
-stay unknown.
+A script that only one supported language uses decides. Otherwise the function words of one language must clearly
+outnumber those of all others, so the language of a short text stays unknown.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ _LETTERS = {
     "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "uk": "абвгдежзийклмнопрстуфхцчшщьюяіїєґ",
     "bg": "абвгдежзийклмнопрстуфхцчшщъьюя",
 }  # fmt: skip
-"""Beyond a to z: a text with another letter is not in this language."""
+"""The letters of each language besides a to z. A text with any other letter is not in the language."""
 
-LEAST_SCORE = 6
-"""Each function word scores one, and one more the first time: three different ones decide, where letters don't."""
+MIN_SCORE = 6
+"""Each function word in the text scores one point, and one more at its first occurrence: three different words are
+enough."""
 
 _SCRIPTS = {
     name: re.compile(f"[{ranges}]")
@@ -70,17 +71,17 @@ _SCRIPTS = {
         "hangul": "\uac00-\ud7a3",
     }.items()
 }
-_OWN_SCRIPTS = {
+_SCRIPTS_OF = {
     "ru": ("cyrillic",), "uk": ("cyrillic",), "bg": ("cyrillic",), "el": ("greek",), "he": ("hebrew",),
     "ar": ("arabic",), "hi": ("devanagari",), "th": ("thai",), "ja": ("kana", "han"), "zh": ("han",),
     "ko": ("hangul", "han"),
 }  # fmt: skip
-_ONLY_LANGUAGE = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
+_LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 _HINDI_WORDS = frozenset(("है", "हैं", "का", "की", "के", "में", "और", "पर", "को"))
 
 
 def detect_language(text: str) -> str | None:
-    """The ISO 639-1 code of `text` where it is beyond doubt, else None."""
+    """The ISO 639-1 code of the language of `text`, None if it is uncertain."""
     letters = "".join(char for char in text if char.isalpha())
     if len(letters) < 2:
         return None
@@ -92,54 +93,54 @@ def detect_language(text: str) -> str | None:
         return None
     match script:
         case "arabic":
-            # Persian and Urdu have letters of their own; the article or a small word shows Arabic
+            # Persian and Urdu have additional letters; the article or a preposition identifies Arabic
             foreign = re.search("[پچژگکیےٹڈ]", text)
             return "ar" if not foreign and re.search(r"\bال\w|\b(في|من|على)\b", text) else None
         case "devanagari":
             return "hi" if len(_HINDI_WORDS.intersection(text.split())) >= 2 else None
         case "han":
-            # without kana it may still be Japanese: words that only Chinese has must show it
+            # a text without kana may still be Japanese; these characters are used in Chinese only
             return "zh" if re.search("[这们着过吗么说为个还没]|[的了在是].*[的了在是]", text) else None
         case "cyrillic" | "latin":
-            return _by_words(text.lower())
-    return _ONLY_LANGUAGE[script]
+            return _detect_by_words(text.lower())
+    return _LANGUAGE_OF_SCRIPT[script]
 
 
 def function_words(language_code: str) -> frozenset[str]:
-    """Small words that a file name should not end in."""
-    return _words_of().get(language_code, frozenset())
+    """Articles, prepositions and the like. A file name should not end in one."""
+    return _function_words_by_language().get(language_code, frozenset())
 
 
 def scripts_of(language_code: str) -> tuple[str, ...]:
-    """The scripts that `language_code` is written in, by the names of `letters_by_script`."""
-    return _OWN_SCRIPTS.get(language_code, ("latin",))
+    """The scripts of `language_code`, named as in `letters_by_script`."""
+    return _SCRIPTS_OF.get(language_code, ("latin",))
 
 
 def letters_by_script(text: str) -> dict[str, int]:
-    """How many letters of each script are in `text`; those of scripts that no language offered has are "other"."""
+    """The number of letters in `text` per script; "other" counts scripts of no supported language."""
     letters = "".join(char for char in text if char.isalpha())
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
 
 
 def has_foreign_letters(text: str, language_code: str) -> bool:
-    """Whether a letter beyond a to z is in `text` that `language_code` doesn't write; False where none are listed."""
+    """Whether `text` has a letter besides a to z that `language_code` doesn't use; False without a list for it."""
     own = _LETTERS.get(language_code)
     return own is not None and any(char.isalpha() and not char.isascii() and char not in own for char in text.lower())
 
 
-def readable(text: str, language_code: str) -> bool:
-    """Whether readers of `language_code` can read the script of `text`: their own, or Latin."""
-    scripts = ("latin", *_OWN_SCRIPTS.get(language_code, ()))
+def is_readable(text: str, language_code: str) -> bool:
+    """Whether all letters of `text` are in a script of `language_code` or in Latin, which all readers know."""
+    scripts = ("latin", *_SCRIPTS_OF.get(language_code, ()))
     letters = [char for char in text if char.isalpha()]
     return bool(letters) and all(any(_SCRIPTS[name].match(char) for name in scripts) for char in letters)
 
 
-def _by_words(text: str) -> str | None:
+def _detect_by_words(text: str) -> str | None:
     letters = {char for char in text if char.isalpha() and not char.isascii()}
     words = re.findall(r"\w+", text)
     scores: list[tuple[int, str]] = []
-    for code, listed in _words_of().items():
+    for code, listed in _function_words_by_language().items():
         if letters <= set(_LETTERS[code]):
             hits = [word for word in words if word in listed]
             scores.append((len(hits) + len(set(hits)), code))
@@ -149,9 +150,9 @@ def _by_words(text: str) -> str | None:
     (first, best), second = scores[0], scores[1][0] if len(scores) > 1 else 0
     if len(scores) == 1:
         return best if first else None
-    return best if first >= LEAST_SCORE and first >= 1.5 * second else None
+    return best if first >= MIN_SCORE and first >= 1.5 * second else None
 
 
 @cache
-def _words_of() -> dict[str, frozenset[str]]:
+def _function_words_by_language() -> dict[str, frozenset[str]]:
     return {code: frozenset(words.split()) for code, words in _FUNCTION_WORDS.items()}

@@ -1,4 +1,4 @@
-"""Colour names fit what people call the colours."""
+"""Colour names match everyday usage."""
 
 import pytest
 
@@ -48,25 +48,25 @@ def test_every_name_is_the_name_of_some_colour() -> None:
     assert found == set(NAMES)
 
 
-def test_families_are_names_themselves() -> None:
+def test_families_are_colour_names() -> None:
     assert set(FAMILIES) | set(FAMILIES.values()) <= set(NAMES)
     assert {name for name in NAMES if name.startswith(("dark_", "light_"))} <= set(FAMILIES)
 
 
-def test_greys_grow_lighter_in_the_order_of_their_names() -> None:
+def test_the_names_of_greys_are_ordered_by_lightness() -> None:
     order = ["black", "dark_grey", "grey", "light_grey", "white"]
     ranks = [order.index(colour_name((level, level, level))) for level in range(256)]
     assert ranks == sorted(ranks)
     assert set(ranks) == {0, 1, 2, 3, 4}
 
 
-def test_lab_of_the_primaries_is_the_published_one() -> None:
+def test_lab_of_the_primaries_equals_published_values() -> None:
     assert lab((255, 255, 255)) == pytest.approx((100, 0, 0), abs=0.05)
     assert lab((255, 0, 0)) == pytest.approx((53.24, 80.09, 67.20), abs=0.1)
     assert lab((0, 0, 255)) == pytest.approx((32.30, 79.19, -107.86), abs=0.1)
 
 
-def test_shares_add_up_and_come_largest_first() -> None:
+def test_shares_add_up_and_are_sorted_by_size() -> None:
     shares = dominant_colours([(60, (255, 0, 0)), (30, (0, 0, 255)), (10, (250, 0, 10))])
     assert list(shares) == ["red", "blue"]
     assert shares == pytest.approx({"red": 0.7, "blue": 0.3})

@@ -1,4 +1,4 @@
-"""The describer that needs no model: whose words it uses, what it says of the rest, and what it never says."""
+"""The describer without a model: which texts it uses, which facts it states, and what it never publishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from imgproc_local.domain.result import Source, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 
-Text = EmbeddedText
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
 
 
@@ -24,8 +23,10 @@ def described(languages: str, embedded: Embedded | None = None, name: str = "IMG
     return list(translations)
 
 
-def test_text_in_the_language_is_used_and_text_in_another_is_not_passed_off_as_a_translation() -> None:
-    embedded = Embedded(alt_text=(Text("A heron at the pond", "en"), Text("Ein Reiher am Teich", "de-CH")))
+def test_a_text_is_used_in_its_own_language_only() -> None:
+    embedded = Embedded(
+        alt_text=(EmbeddedText("A heron at the pond", "en"), EmbeddedText("Ein Reiher am Teich", "de-CH"))
+    )
     english, german, french = described("en de fr", embedded)
     assert (english.seo_alt_text, english.source) == ("A heron at the pond", Source.EMBEDDED)
     assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", Source.EMBEDDED)
@@ -35,14 +36,14 @@ def test_text_in_the_language_is_used_and_text_in_another_is_not_passed_off_as_a
     assert "vert" in french.seo_alt_text
 
 
-def test_norwegian_is_bokmal_and_default_is_no_language() -> None:
-    (norwegian,) = described("nb", Embedded(alt_text=(Text("Hegre", "no"),)))
+def test_no_means_bokmal_and_x_default_means_no_language() -> None:
+    (norwegian,) = described("nb", Embedded(alt_text=(EmbeddedText("Hegre", "no"),)))
     assert norwegian.source == Source.EMBEDDED
-    (english,) = described("en", Embedded(alt_text=(Text("Hegre", "x-default"),)))
+    (english,) = described("en", Embedded(alt_text=(EmbeddedText("Hegre", "x-default"),)))
     assert english.source == Source.FACTS
 
 
-def test_an_alt_text_comes_before_a_description_and_that_before_a_headline() -> None:
+def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
     fields = {
         "alt_text": "The alt text",
         "extended_description": "The extended one",
@@ -51,32 +52,34 @@ def test_an_alt_text_comes_before_a_description_and_that_before_a_headline() -> 
         "title": "The title",
     }
     while fields:
-        embedded = Embedded(**{field: (Text(text, "en"),) for field, text in fields.items()})
+        embedded = Embedded(**{field: (EmbeddedText(text, "en"),) for field, text in fields.items()})
         (translation,) = described("en", embedded)
         assert translation.seo_alt_text == next(iter(fields.values()))
         fields.pop(next(iter(fields)))
 
 
-def test_an_alt_text_is_never_cut_within_the_bound_and_a_caption_is_cut_at_a_sentence() -> None:
+def test_an_alt_text_up_to_250_characters_is_unchanged_and_a_caption_is_shortened() -> None:
     long = "One sentence stands here for a start. " * 6
-    (own,) = described("en", Embedded(alt_text=(Text(long.strip(), "en"),)))
+    (own,) = described("en", Embedded(alt_text=(EmbeddedText(long.strip(), "en"),)))
     assert own.seo_alt_text == long.strip()
-    (cut,) = described("en", Embedded(description=(Text(long.strip(), "en"),)))
+    (cut,) = described("en", Embedded(description=(EmbeddedText(long.strip(), "en"),)))
     assert len(cut.seo_alt_text) <= 125
     assert long.startswith(cut.seo_alt_text)
     assert cut.seo_alt_text.endswith(".")
-    (bounded,) = described("en", Embedded(alt_text=(Text(long * 4, "en"),)))
+    (bounded,) = described("en", Embedded(alt_text=(EmbeddedText(long * 4, "en"),)))
     assert len(bounded.seo_alt_text) <= 250
 
 
-def test_untagged_text_is_used_where_its_language_is_certain() -> None:
-    english, german = described("en de", Embedded(description=(Text("A heron at the edge of the pond in the rain"),)))
+def test_an_untagged_text_is_used_if_its_language_is_certain() -> None:
+    english, german = described(
+        "en de", Embedded(description=(EmbeddedText("A heron at the edge of the pond in the rain"),))
+    )
     assert english.source == Source.EMBEDDED
     assert german.source == Source.FACTS
 
 
-def test_a_title_of_no_known_language_is_quoted_in_each_languages_marks() -> None:
-    english, german, french = described("en de fr", Embedded(title=(Text("Abendrot"),)))
+def test_a_title_of_unknown_language_is_quoted_in_every_language() -> None:
+    english, german, french = described("en de fr", Embedded(title=(EmbeddedText("Abendrot"),)))
     assert english.seo_alt_text.startswith("“Abendrot”: picture")
     assert german.seo_alt_text.startswith("„Abendrot“: Bild")
     assert french.seo_alt_text.startswith("«\u00a0Abendrot\u00a0»\u00a0: image")
@@ -84,16 +87,16 @@ def test_a_title_of_no_known_language_is_quoted_in_each_languages_marks() -> Non
     assert english.seo_filename.startswith("abendrot")
 
 
-def test_a_title_in_a_script_that_readers_cannot_read_is_left_out() -> None:
-    english, russian = described("en ru", Embedded(title=(Text("Вечер"),)))
+def test_a_title_in_another_script_is_left_out() -> None:
+    english, russian = described("en ru", Embedded(title=(EmbeddedText("Вечер"),)))
     assert "Вечер" not in english.seo_alt_text
     assert "«Вечер»" in russian.seo_alt_text
 
 
-def test_names_are_kept_in_every_language() -> None:
+def test_names_are_copied_into_every_language() -> None:
     embedded = Embedded(
         persons=("Ada Lovelace",),
-        event=(Text("Great Exhibition"),),
+        event=(EmbeddedText("Great Exhibition"),),
         sublocation="Hyde Park",
         city="London",
         country="England",
@@ -104,39 +107,39 @@ def test_names_are_kept_in_every_language() -> None:
         assert translation.seo_filename.startswith("ada-lovelace-hyde-park-london-england")
 
 
-def test_keywords_are_told_as_what_they_are() -> None:
-    embedded = Embedded(keywords=(Text("harbour"), Text("boats"), Text("IMG_1")))
+def test_keywords_are_labelled_as_keywords() -> None:
+    embedded = Embedded(keywords=(EmbeddedText("harbour"), EmbeddedText("boats"), EmbeddedText("IMG_1")))
     (german,) = described("de", embedded)
     assert "Stichwörter „harbour, boats“" in german.seo_alt_text
     assert german.seo_filename.startswith("harbour-boats")
 
 
-def test_words_of_the_files_name_are_told_as_what_they_are() -> None:
+def test_words_of_the_file_name_are_labelled_as_such() -> None:
     english, german = described("en de", name="heron_at_the_pond-final.jpg")
     assert "file name “heron at the pond”" in english.seo_alt_text
     assert "Dateiname „heron at the pond“" in german.seo_alt_text
     assert english.seo_filename == "heron-at-the-pond"
 
 
-def test_a_title_makes_the_files_name_superfluous() -> None:
-    (english,) = described("en", Embedded(title=(Text("Abendrot"),)), name="heron_at_the_pond.jpg")
+def test_with_a_title_the_file_name_is_not_mentioned() -> None:
+    (english,) = described("en", Embedded(title=(EmbeddedText("Abendrot"),)), name="heron_at_the_pond.jpg")
     assert "heron" not in english.seo_alt_text
 
 
 @pytest.mark.parametrize(
     "name", ["IMG_1234.JPG", "Screenshot 2023-07-14 at 10.11.12.png", "d41d8cd98f00b204e9800998ecf8427e.png"]
 )
-def test_a_name_without_words_is_not_told(name: str) -> None:
+def test_a_file_name_without_words_is_not_mentioned(name: str) -> None:
     (english,) = described("en", name=name)
     assert "name" not in english.seo_alt_text
 
 
-def test_month_and_year_are_told_of_photographs_with_a_believable_date() -> None:
+def test_a_photograph_with_a_plausible_date_mentions_month_and_year() -> None:
     (english,) = described("en", Embedded(camera="C", created="2023-07-14"))
     assert "taken in July 2023" in english.seo_alt_text
     assert english.seo_filename.endswith("2023")
-    for unbelievable in ("2000-01-01", "1980-01-01", "2024-05-09"):
-        (english,) = described("en", Embedded(camera="C", created=unbelievable))
+    for implausible in ("2000-01-01", "1980-01-01", "2024-05-09"):
+        (english,) = described("en", Embedded(camera="C", created=implausible))
         assert "taken" not in english.seo_alt_text
 
 
@@ -146,47 +149,49 @@ def test_a_date_alone_makes_no_photograph() -> None:
     assert "2023" not in english.seo_alt_text
 
 
-def test_what_a_camera_wrote_is_not_told() -> None:
-    embedded = Embedded(description=(Text("OLYMPUS DIGITAL CAMERA"),), title=(Text("DSC_0042"),), camera="OLYMPUS E-M1")
+def test_a_camera_default_caption_is_not_used() -> None:
+    embedded = Embedded(
+        description=(EmbeddedText("OLYMPUS DIGITAL CAMERA"),), title=(EmbeddedText("DSC_0042"),), camera="OLYMPUS E-M1"
+    )
     (english,) = described("en", embedded)
     assert english.seo_alt_text == "Photograph in portrait format, mainly in dark green."
     assert "olympus" not in english.seo_filename
 
 
-def test_creator_and_copyright_are_not_what_a_picture_shows() -> None:
+def test_creator_and_copyright_are_not_mentioned() -> None:
     (english,) = described("en", Embedded(creator=("Grace Hopper",), copyright="© Grace Hopper"))
     assert "Grace" not in english.seo_alt_text
     assert "grace" not in english.seo_filename
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_picture_without_any_words_still_gets_a_file_name_of_the_language(code: str) -> None:
+def test_a_picture_without_texts_gets_a_file_name_in_every_language(code: str) -> None:
     (translation,) = described(code)
     assert 2 <= len(translation.seo_filename.split("-")) <= 8
     assert translation.source == Source.FACTS
 
 
-def test_a_file_name_has_three_words_where_the_picture_gives_them_and_no_dangling_small_word() -> None:
-    (short,) = described("en", Embedded(title=(Text("Heron"),)))
+def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> None:
+    (short,) = described("en", Embedded(title=(EmbeddedText("Heron"),)))
     assert short.seo_filename == "heron-picture-dark-green"
-    (long,) = described("en", Embedded(title=(Text("Heron by the old mill at dusk with the moon"),)))
+    (long,) = described("en", Embedded(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
     assert long.seo_filename == "heron-by-the-old-mill-at-dusk"
-    (twice,) = described("en", Embedded(keywords=(Text("mill overlook"), Text("overlook"))))
+    (twice,) = described("en", Embedded(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
     assert "overlook-overlook" not in twice.seo_filename
 
 
-def test_mark_up_in_a_text_is_no_part_of_it() -> None:
-    (english,) = described("en", Embedded(alt_text=(Text("<b>A heron</b> at the\npond", "en"),)))
+def test_mark_up_in_a_text_is_removed() -> None:
+    (english,) = described("en", Embedded(alt_text=(EmbeddedText("<b>A heron</b> at the\npond", "en"),)))
     assert english.seo_alt_text == "A heron at the pond"
 
 
-def test_an_event_keeps_its_small_letter_and_a_keyword_opens_with_a_capital() -> None:
-    (event,) = described("en", Embedded(event=(Text("iPhone launch"),)))
+def test_an_event_keeps_its_lower_case_letter_and_a_keyword_gets_a_capital() -> None:
+    (event,) = described("en", Embedded(event=(EmbeddedText("iPhone launch"),)))
     assert event.seo_alt_text.startswith("iPhone launch: ")
-    (keyword,) = described("en", Embedded(keywords=(Text("heron", "en"),)))
+    (keyword,) = described("en", Embedded(keywords=(EmbeddedText("heron", "en"),)))
     assert keyword.seo_alt_text.startswith("Heron: ")
 
 
-def test_braces_and_turned_directions_in_a_text_do_no_harm() -> None:
-    (english,) = described("en", Embedded(title=(Text("\u202e{kind} {0} 100 %s"),), city="{city}"))
+def test_braces_are_literal_and_bidirectional_controls_are_removed() -> None:
+    (english,) = described("en", Embedded(title=(EmbeddedText("\u202e{kind} {0} 100 %s"),), city="{city}"))
     assert english.seo_alt_text.startswith("“{kind} {0} 100 %s”, {city}: picture")

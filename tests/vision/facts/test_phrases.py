@@ -1,4 +1,4 @@
-"""Every language's table, through every sentence it can make."""
+"""The phrase tables of all languages, through every sentence that they can form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from imgproc_local.vision.facts.colours import NAMES
 from imgproc_local.vision.facts.phrases import Mentions, Phrases, phrases, sentence, slug_words
 from imgproc_local.vision.facts.pixels import PixelFacts
 
-KINDS = ("photograph", "photograph_bw", "graphic", "screenshot", "picture", "picture_bw", "animation", "empty")
+KINDS = (
+    "photograph",
+    "photograph_bw",
+    "graphic",
+    "screenshot",
+    "picture",
+    "picture_bw",
+    "animation",
+    "fully_transparent",
+)
 SHAPES = ("portrait", "landscape", "square", "panorama")
 
 SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
@@ -30,7 +39,7 @@ SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
     "zh": "CJK",
 }
 
-LOOKS = [
+FACTS = [
     PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait"),
     PixelFacts("photograph", colours=("pink",), shape="landscape"),
     PixelFacts("photograph", black_and_white=True, shape="square"),
@@ -40,29 +49,32 @@ LOOKS = [
     PixelFacts("picture", colours=("olive", "light_blue"), shape="panorama"),
     PixelFacts("picture", black_and_white=True),
     PixelFacts("picture"),
-    PixelFacts("picture", empty=True),
+    PixelFacts("picture", fully_transparent=True),
     *(
-        PixelFacts("animation", colours=("orange", "purple"), length_ms=length)
-        for length in (40, 500, 1000, 1500, 3000, 71_000)
+        PixelFacts("animation", colours=("orange", "purple"), duration_ms=duration)
+        for duration in (40, 500, 1000, 1500, 3000, 71_000)
     ),
 ]
-WORDS = [
+MENTIONS = [
     Mentions(),
-    Mentions(taken=(2023, 7)),
-    Mentions(filename_words="sunset harbour", taken=(1999, 2)),
+    Mentions(captured=(2023, 7)),
+    Mentions(filename="sunset harbour", captured=(1999, 2)),
     Mentions(keywords="harbour, boats"),
     Mentions(
-        quote="Abend am Hafen", persons=("Ada Lovelace", "Grace Hopper"), places=("Lisbon", "Portugal"), taken=(2020, 9)
+        quote="Abend am Hafen",
+        persons=("Ada Lovelace", "Grace Hopper"),
+        places=("Lisbon", "Portugal"),
+        captured=(2020, 9),
     ),
     Mentions(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
     Mentions(
-        quote="q" * 80, keywords="k" * 120, filename_words="f" * 80, places=("Place " * 15 + "D.C.",), taken=(2020, 12)
+        quote="q" * 80, keywords="k" * 120, filename="f" * 80, places=("Place " * 15 + "D.C.",), captured=(2020, 12)
     ),
 ]
 
 
 def sentences(code: str) -> list[str]:
-    return [sentence(code, looks, said) for looks, said in itertools.product(LOOKS, WORDS)]
+    return [sentence(code, facts, mentions) for facts, mentions in itertools.product(FACTS, MENTIONS)]
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -75,12 +87,12 @@ def test_a_table_names_every_kind_shape_colour_and_month(code: str) -> None:
     assert not table.slug_colour or set(table.slug_colour) == set(NAMES)
     assert isinstance(table.months, str) or len(set(table.months)) == 12
     assert len(set(table.colour.values())) == len(NAMES)
-    needed = {"{kind}", "{shape}", "{colours}", "{length}", "{transparent_areas}", "{when}", "{keywords}", "{file}"}
+    needed = {"{kind}", "{shape}", "{colours}", "{duration}", "{transparent_areas}", "{when}", "{keywords}", "{file}"}
     assert set(re.findall(r"\{\w+\}", table.body)) == needed
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_every_sentence_is_clean_and_within_its_length(code: str) -> None:
+def test_every_sentence_is_well_formed_and_within_its_length(code: str) -> None:
     for text in sentences(code):
         assert 0 < len(text) <= 250, text
         assert unicodedata.is_normalized("NFC", text), text
@@ -91,8 +103,8 @@ def test_every_sentence_is_clean_and_within_its_length(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> None:
-    for looks, taken in itertools.product(LOOKS, (None, (2023, 7))):
-        text = sentence(code, looks, Mentions(taken=taken))
+    for facts, captured in itertools.product(FACTS, (None, (2023, 7))):
+        text = sentence(code, facts, Mentions(captured=captured))
         for char in filter(str.isalpha, text):
             name = unicodedata.name(char)
             if code == "ja":
@@ -102,61 +114,61 @@ def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> N
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_sentence_opens_with_a_capital_and_ends_as_sentences_do(code: str) -> None:
+def test_a_sentence_has_a_capital_and_a_full_stop(code: str) -> None:
     end = {"ja": "。", "zh": "。", "hi": "।", "th": ""}.get(code, ".")
-    for looks in LOOKS:
-        text = sentence(code, looks, Mentions(taken=(2021, 3)))
+    for facts in FACTS:
+        text = sentence(code, facts, Mentions(captured=(2021, 3)))
         assert text.endswith(end), text
         assert text[0] == text[0].upper(), text
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_plain_picture_stays_below_the_normal_length(code: str) -> None:
-    for looks, said in itertools.product(LOOKS, WORDS[:5]):
-        assert len(sentence(code, looks, said)) <= 125
+def test_a_picture_with_few_texts_gets_at_most_125_characters(code: str) -> None:
+    for facts, mentions in itertools.product(FACTS, MENTIONS[:5]):
+        assert len(sentence(code, facts, mentions)) <= 125
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
     assert len({sentence(code, PixelFacts("picture", colours=(name,)), Mentions()) for name in NAMES}) == len(NAMES)
-    months = {sentence(code, PixelFacts("photograph"), Mentions(taken=(2023, month))) for month in range(1, 13)}
+    months = {sentence(code, PixelFacts("photograph"), Mentions(captured=(2023, month))) for month in range(1, 13)}
     assert len(months) == 12
     year = {"th": "2566"}.get(code, "2023")
     assert all(year in text for text in months)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_names_stay_as_they_are_written(code: str) -> None:
-    said = Mentions(
-        quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), filename_words="red Boat"
+def test_names_are_copied_unchanged(code: str) -> None:
+    mentions = Mentions(
+        quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), filename="red Boat"
     )
-    text = sentence(code, PixelFacts("photograph", colours=("blue",)), said)
+    text = sentence(code, PixelFacts("photograph", colours=("blue",)), mentions)
     for name in ("iPhone at dusk", "iva van Dijk", "’s-Hertogenbosch"):
         assert name in text, text
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_quotations_stand_in_the_languages_marks(code: str) -> None:
+def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
     opening, closing = phrases(code).quotes
     text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
     assert f"{opening}Dusk{closing}" in text
-    assert f"{opening}red boat{closing}" in sentence(code, PixelFacts("picture"), Mentions(filename_words="red boat"))
+    assert f"{opening}red boat{closing}" in sentence(code, PixelFacts("picture"), Mentions(filename="red boat"))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
-    for looks in LOOKS:
-        for word in slug_words(code, looks, None):
+    for facts in FACTS:
+        for word in slug_words(code, facts, None):
             assert make_slug(word, code), (code, word)
     names = {make_slug(slug_words(code, PixelFacts("picture", colours=(name,)), None)[1], code) for name in NAMES}
     assert len(names) >= len(NAMES) - 1, names
 
 
-def test_what_is_least_telling_goes_first_when_a_sentence_grows_long() -> None:
-    looks = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
-    said = Mentions(filename_words="a rather long name of a file that somebody really typed in", taken=(2023, 7))
-    text = sentence("en", looks, said)
-    assert said.filename_words in text
+def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
+    facts = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
+    mentions = Mentions(filename="a rather long name of a file that somebody really typed in", captured=(2023, 7))
+    text = sentence("en", facts, mentions)
+    assert mentions.filename in text
     assert "transparent" not in text
     assert "portrait" not in text
 
@@ -187,8 +199,8 @@ def test_what_is_least_telling_goes_first_when_a_sentence_grows_long() -> None:
         ("vi", 7, "tháng 7 năm 2023"),
     ],
 )
-def test_a_month_stands_in_the_form_its_sentence_needs(code: str, month: int, part: str) -> None:
-    assert part in sentence(code, PixelFacts("photograph"), Mentions(taken=(2023, month)))
+def test_a_month_is_inflected_as_its_sentence_needs(code: str, month: int, part: str) -> None:
+    assert part in sentence(code, PixelFacts("photograph"), Mentions(captured=(2023, month)))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +212,7 @@ def test_a_month_stands_in_the_form_its_sentence_needs(code: str, month: int, pa
         ("ar", "ثانية", "3 ثوان"),
     ],
 )
-def test_a_length_follows_the_plural_rules(code: str, one: str, three: str) -> None:
-    texts = [sentence(code, PixelFacts("animation", length_ms=length), Mentions()) for length in (1000, 3000)]
+def test_a_duration_follows_the_plural_rules(code: str, one: str, three: str) -> None:
+    texts = [sentence(code, PixelFacts("animation", duration_ms=duration), Mentions()) for duration in (1000, 3000)]
     assert one in texts[0]
     assert three in texts[1]

@@ -1,4 +1,4 @@
-"""What pixels prove, on pictures made here."""
+"""What is measured in pixels, on generated pictures."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.vision.facts.pixels import PixelFacts, look
+from imgproc_local.vision.facts.pixels import PixelFacts, measure
 
 SIZE = (320, 240)
 
 
-def seen(
+def measured(
     picture: Image.Image,
     format_: Format = Format.PNG,
     *,
     camera: bool = False,
-    named: bool = False,
+    screenshot: bool = False,
     alpha: float = 1.0,
     frames: int = 1,
     orientation: int = 1,
@@ -26,11 +26,11 @@ def seen(
     width, height = picture.size
     stored = (height, width) if orientation >= 5 else (width, height)
     info = ImageInfo(format_, *stored, frames=frames, orientation=orientation, has_alpha=alpha < 1, duration_ms=900)
-    return look(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, is_screenshot_name=named)
+    return measure(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, is_screenshot=screenshot)
 
 
 def noisy(picture: Image.Image, strength: int = 24) -> Image.Image:
-    """As a sensor would have it: no two neighbours alike."""
+    """`picture` with the noise of a sensor: no two neighbouring pixels are equal."""
     source = random.Random(7)
     grain = Image.frombytes("RGB", picture.size, source.randbytes(picture.width * picture.height * 3))
     return Image.blend(picture, grain.filter(ImageFilter.GaussianBlur(1)), strength / 255)
@@ -54,64 +54,64 @@ def scene() -> Image.Image:
 
 
 def test_flat_areas_with_clear_edges_are_a_graphic() -> None:
-    assert seen(page()).kind == "graphic"
+    assert measured(page()).kind == "graphic"
 
 
-def test_a_picture_with_noise_is_no_graphic_and_only_metadata_makes_it_a_photograph() -> None:
-    assert seen(scene()).kind == "picture"
-    assert seen(scene(), camera=True).kind == "photograph"
+def test_a_noisy_picture_is_a_photograph_only_with_camera_metadata() -> None:
+    assert measured(scene()).kind == "picture"
+    assert measured(scene(), camera=True).kind == "photograph"
 
 
-def test_a_flat_graphic_with_a_cameras_metadata_is_not_called_a_photograph() -> None:
-    assert seen(page(), camera=True).kind == "graphic"
+def test_a_graphic_with_camera_metadata_is_no_photograph() -> None:
+    assert measured(page(), camera=True).kind == "graphic"
 
 
 def test_a_product_shot_on_pure_white_is_no_graphic() -> None:
     picture = Image.new("RGB", SIZE, "white")
     picture.paste(scene().resize((150, 150)), (85, 45))
-    assert seen(picture).kind == "picture"
+    assert measured(picture).kind == "picture"
 
 
 def test_a_smooth_gradient_is_no_graphic() -> None:
-    assert seen(Image.linear_gradient("L").resize(SIZE).convert("RGB")).kind == "picture"
+    assert measured(Image.linear_gradient("L").resize(SIZE).convert("RGB")).kind == "picture"
 
 
-def test_only_a_systems_own_name_makes_a_screenshot() -> None:
-    assert seen(page(), named=True).kind == "screenshot"
-    assert seen(page()).kind != "screenshot"
+def test_a_screenshot_is_known_by_its_file_name() -> None:
+    assert measured(page(), screenshot=True).kind == "screenshot"
+    assert measured(page()).kind != "screenshot"
 
 
-def test_more_frames_than_one_are_an_animation_of_its_length() -> None:
-    looks = seen(page(), Format.GIF, frames=9)
-    assert (looks.kind, looks.length_ms) == ("animation", 900)
-    assert seen(page(), Format.GIF).length_ms == 0
+def test_several_frames_are_an_animation_with_a_duration() -> None:
+    facts = measured(page(), Format.GIF, frames=9)
+    assert (facts.kind, facts.duration_ms) == ("animation", 900)
+    assert measured(page(), Format.GIF).duration_ms == 0
 
 
 @pytest.mark.parametrize("tint", [0, 4])
 def test_a_grey_picture_is_black_and_white_even_with_a_faint_tint(tint: int) -> None:
     red, green, blue = ImageOps.autocontrast(scene().convert("L")).convert("RGB").split()
     picture = Image.merge("RGB", (red.point(lambda value: min(255, value + tint)), green, blue))
-    looks = seen(picture, Format.JPEG)
-    assert looks.black_and_white
-    assert not looks.colours
+    facts = measured(picture, Format.JPEG)
+    assert facts.black_and_white
+    assert not facts.colours
 
 
 def test_sepia_is_not_black_and_white() -> None:
     grey = ImageOps.autocontrast(scene().convert("L"))
     sepia = Image.merge("RGB", (grey.point(lambda v: min(255, v + 12)), grey, grey.point(lambda v: max(0, v - 20))))
-    assert not seen(sepia, Format.JPEG).black_and_white
+    assert not measured(sepia, Format.JPEG).black_and_white
 
 
-def test_one_spot_of_colour_ends_black_and_white() -> None:
+def test_a_coloured_spot_is_not_black_and_white() -> None:
     picture = noisy(Image.linear_gradient("L").resize(SIZE).convert("RGB"), 4).convert("L").convert("RGB")
-    assert seen(picture, Format.JPEG).black_and_white
+    assert measured(picture, Format.JPEG).black_and_white
     ImageDraw.Draw(picture).ellipse((100, 100, 130, 130), fill="red")
-    assert not seen(picture, Format.JPEG).black_and_white
+    assert not measured(picture, Format.JPEG).black_and_white
 
 
-def test_a_plain_grey_surface_is_told_by_its_colour() -> None:
-    looks = seen(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG)
-    assert (looks.black_and_white, looks.colours) == (False, ("grey",))
+def test_a_plain_grey_surface_has_the_colour_grey() -> None:
+    facts = measured(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG)
+    assert (facts.black_and_white, facts.colours) == (False, ("grey",))
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_the_main_colours_are_named_largest_first(
     for colour, percent in parts.items():
         picture.paste(colour, (0, y, 200, y + 2 * percent))
         y += 2 * percent
-    assert seen(picture).colours == colours
+    assert measured(picture).colours == colours
 
 
-def test_many_hues_and_no_main_one_are_many_colours() -> None:
+def test_many_hues_without_a_main_one_are_many_colours() -> None:
     picture = Image.new("RGB", (210, 210))
     hues = [
         (220, 30, 40),
@@ -147,33 +147,33 @@ def test_many_hues_and_no_main_one_are_many_colours() -> None:
     ]
     for index, hue in enumerate(hues):
         picture.paste(hue, (index * 30, 0, index * 30 + 30, 210))
-    looks = seen(picture)
-    assert looks.many_colours
-    assert not looks.colours
+    facts = measured(picture)
+    assert facts.many_colours
+    assert not facts.colours
 
 
-def test_the_white_under_transparent_areas_is_no_colour_of_the_picture() -> None:
+def test_the_white_under_transparent_areas_is_not_counted() -> None:
     picture = Image.new("RGB", (200, 200), "white")
     picture.paste((200, 20, 30), (0, 0, 200, 60))
-    looks = seen(picture, alpha=0.3)
-    assert looks.transparent_areas
-    assert looks.colours == ("red",)
-    assert "white" in seen(picture).colours
+    facts = measured(picture, alpha=0.3)
+    assert facts.transparent_areas
+    assert facts.colours == ("red",)
+    assert "white" in measured(picture).colours
 
 
-def test_a_graphic_with_transparent_areas_is_still_one() -> None:
-    assert seen(page(), alpha=0.6).kind == "graphic"
+def test_a_graphic_with_transparent_areas_is_a_graphic() -> None:
+    assert measured(page(), alpha=0.6).kind == "graphic"
 
 
-def test_a_cut_out_photograph_is_no_graphic_for_the_flat_area_around_it() -> None:
+def test_a_cut_out_photograph_is_no_graphic() -> None:
     picture = Image.new("RGB", SIZE, "white")
     picture.paste(scene().resize((80, 80)).filter(ImageFilter.SHARPEN).filter(ImageFilter.EDGE_ENHANCE_MORE), (40, 40))
-    assert seen(picture).kind == "graphic"
-    assert seen(picture, alpha=80 * 80 / (SIZE[0] * SIZE[1])).kind == "picture"
+    assert measured(picture).kind == "graphic"
+    assert measured(picture, alpha=80 * 80 / (SIZE[0] * SIZE[1])).kind == "picture"
 
 
-def test_a_wholly_transparent_picture_has_nothing_else_to_tell() -> None:
-    assert seen(Image.new("RGB", SIZE, "white"), alpha=0.0) == PixelFacts("picture", empty=True)
+def test_a_fully_transparent_picture_has_no_other_facts() -> None:
+    assert measured(Image.new("RGB", SIZE, "white"), alpha=0.0) == PixelFacts("picture", fully_transparent=True)
 
 
 @pytest.mark.parametrize(
@@ -189,15 +189,15 @@ def test_a_wholly_transparent_picture_has_nothing_else_to_tell() -> None:
         ((300, 900), "portrait"),
     ],
 )
-def test_the_shape_is_told_where_it_is_clear(size: tuple[int, int], shape: str) -> None:
-    assert seen(Image.new("RGB", size, "red")).shape == shape
+def test_the_shape_by_the_ratio_of_the_sides(size: tuple[int, int], shape: str) -> None:
+    assert measured(Image.new("RGB", size, "red")).shape == shape
 
 
-def test_the_shape_is_that_on_display() -> None:
-    assert seen(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=6).shape == "portrait"
-    assert seen(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=1).shape == "portrait"
+def test_the_shape_follows_the_orientation() -> None:
+    assert measured(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=6).shape == "portrait"
+    assert measured(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=1).shape == "portrait"
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 500), (500, 1), (2, 2)])
-def test_the_smallest_pictures_are_looked_at_too(size: tuple[int, int]) -> None:
-    assert seen(Image.new("RGB", size, (30, 90, 200))).colours == ("blue",)
+def test_the_smallest_pictures_have_colours(size: tuple[int, int]) -> None:
+    assert measured(Image.new("RGB", size, (30, 90, 200))).colours == ("blue",)

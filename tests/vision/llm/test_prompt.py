@@ -8,7 +8,7 @@ import pytest
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
 from imgproc_local.vision.models.catalogue import read_catalogue
-from imgproc_local.vision.models.model import QUESTION, ChatFormat
+from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, ChatFormat
 from tests.support import tiny
 
 TAILS = [language_prompt("en"), language_prompt("de")]
@@ -31,4 +31,4 @@ def test_the_model_s_own_template_by_its_name_or_written_out_says_the_same(templ
 
 def test_a_template_of_the_catalogue_is_a_name_or_has_a_place_for_the_question() -> None:
     for name, entry in read_catalogue({}).items():
-        assert entry.template.isalnum() or not entry.template or entry.template.count(QUESTION) == 1, name
+        assert entry.template.isalnum() or not entry.template or entry.template.count(QUESTION_PLACEHOLDER) == 1, name

@@ -1,12 +1,12 @@
-"""A person's words told from a machine's, and the language of a text told for certain or not at all."""
+"""Texts that people wrote, texts that machines wrote, and the language of a text."""
 
 from __future__ import annotations
 
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shortened
-from imgproc_local.vision.text.language import detect_language, readable
+from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shorten
+from imgproc_local.vision.text.language import detect_language, is_readable
 
 NO_WORDS = """
 IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG
@@ -24,7 +24,7 @@ Schermata 2024-01-01 alle 10.00.00.png|Снимок экрана 2024-01-01 в 1
 
 
 @pytest.mark.parametrize("name", ["", *NO_WORDS.strip().replace("\n", "|").split("|")])
-def test_a_name_that_a_machine_gave_holds_no_words(name: str) -> None:
+def test_a_file_name_from_a_machine_has_no_words(name: str) -> None:
     assert filename_words(name) == ()
 
 
@@ -49,7 +49,7 @@ def test_a_name_that_a_machine_gave_holds_no_words(name: str) -> None:
         ("сад (3).jpg", "сад"),
     ],
 )
-def test_the_words_that_a_person_typed_are_found(name: str, words: str) -> None:
+def test_words_that_a_person_typed_are_extracted(name: str, words: str) -> None:
     assert " ".join(filename_words(name)) == words
 
 
@@ -62,12 +62,12 @@ def test_the_words_that_a_person_typed_are_found(name: str, words: str) -> None:
         "スクリーンショット 2024.png",
     ],
 )
-def test_a_systems_screenshot_name_is_known(name: str) -> None:
+def test_screenshot_names_of_operating_systems_are_recognised(name: str) -> None:
     assert is_screenshot_name(name)
 
 
 @pytest.mark.parametrize("name", ["harbour.png", "my screenshot.png", "screenshots.png", "IMG_1.png", ""])
-def test_other_names_prove_no_screenshot(name: str) -> None:
+def test_other_names_are_no_screenshots(name: str) -> None:
     assert not is_screenshot_name(name)
 
 
@@ -90,7 +90,7 @@ def test_other_names_prove_no_screenshot(name: str) -> None:
         "Exif_JPEG_PICTURE",
     ],
 )
-def test_what_a_camera_or_program_wrote_is_nobodys_text(text: str) -> None:
+def test_a_text_from_a_camera_or_program_is_dropped(text: str) -> None:
     assert human_text(text) == ""
 
 
@@ -98,27 +98,27 @@ def test_what_a_camera_or_program_wrote_is_nobodys_text(text: str) -> None:
     "text",
     ["Canon in D, played on the roof", "My Samsung by the sea", "Made in Lisbon by hand", "5 < 6 and 7 > 3", "Ada"],
 )
-def test_a_persons_text_stays_as_it_is(text: str) -> None:
+def test_a_text_from_a_person_is_unchanged(text: str) -> None:
     assert human_text(text) == text
 
 
-def test_mark_up_and_line_breaks_go_and_letters_are_composed() -> None:
+def test_mark_up_and_line_breaks_are_removed_and_letters_composed() -> None:
     assert human_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
 
 
-def test_a_long_text_is_cut_where_a_sentence_ends() -> None:
+def test_a_long_text_is_shortened_after_a_sentence() -> None:
     start = "A red boat lies in the harbour at dusk. Two men mend their nets beside it."
-    assert shortened(start + " And a third one, who has all the time in the world, only watches them." * 3) == start
+    assert shorten(start + " And a third one, who has all the time in the world, only watches them." * 3) == start
 
 
-def test_a_long_sentence_is_cut_after_a_word() -> None:
-    cut = shortened("word " * 100)
-    assert len(cut) <= 250
-    assert cut.endswith("word…")
+def test_a_long_sentence_is_shortened_after_a_word() -> None:
+    short = shorten("word " * 100)
+    assert len(short) <= 250
+    assert short.endswith("word…")
 
 
-def test_a_text_without_spaces_is_cut_too() -> None:
-    assert len(shortened("赤" * 400)) == 250
+def test_a_text_without_spaces_is_shortened() -> None:
+    assert len(shorten("赤" * 400)) == 250
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_text_without_spaces_is_cut_too() -> None:
         ("Κόκκινη βάρκα", "el"),
     ],
 )
-def test_a_language_beyond_doubt_is_told(text: str, language: str) -> None:
+def test_a_certain_language_is_detected(text: str, language: str) -> None:
     assert detect_language(text) == language
 
 
@@ -171,12 +171,12 @@ def test_a_language_beyond_doubt_is_told(text: str, language: str) -> None:
         "New York, New York",
     ],
 )
-def test_short_texts_and_names_are_of_no_certain_language(text: str) -> None:
+def test_short_texts_and_names_have_no_certain_language(text: str) -> None:
     assert detect_language(text) is None
 
 
-def test_latin_is_readable_everywhere_and_another_script_only_to_its_own_readers() -> None:
-    assert all(readable("Lisbon", code) for code in LANGUAGES)
-    assert {code for code in LANGUAGES if readable("Вечер", code)} == {"ru", "uk", "bg"}
-    assert {code for code in LANGUAGES if readable("夕暮れ", code)} == {"ja"}
-    assert not readable("123", "en")
+def test_latin_is_readable_in_every_language_and_other_scripts_in_their_own() -> None:
+    assert all(is_readable("Lisbon", code) for code in LANGUAGES)
+    assert {code for code in LANGUAGES if is_readable("Вечер", code)} == {"ru", "uk", "bg"}
+    assert {code for code in LANGUAGES if is_readable("夕暮れ", code)} == {"ja"}
+    assert not is_readable("123", "en")
