@@ -1,1 +1,1 @@
-"""Outside services, off unless configured. Nothing here opens a connection before the first picture is sent."""
+"""External services, disabled by default. No connection is opened before the first picture is sent."""

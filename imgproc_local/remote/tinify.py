@@ -1,11 +1,11 @@
-"""A client of a Tinify-compatible compression service: a picture out, a smaller one of the same format back.
+"""A client of a Tinify-compatible compression service: sends a picture, receives a smaller one of the same format.
 
-Source: the Tinify API reference. `POST {base}/shrink` with the picture, HTTP Basic `api:KEY`, is answered with 201, a
-`Location` to fetch the result from, a JSON body and `Compression-Count`; refusals carry `{"error": …, "message": …}`.
+Source: the Tinify API reference. The response to `POST {base}/shrink` with the picture and HTTP Basic `api:KEY` is 201
+with the `Location` of the result, a JSON body and `Compression-Count`. Errors have `{"error": …, "message": …}`.
 
-Invariants: a request goes to the configured origin or nowhere, whatever redirects and `Location` say; every wait and
-every body is bounded; the key is in the Authorization header and in no message, log line or representation. The
-requests run on an event loop of their own call, so that any wait in them is given up soon after `check_stop` raises.
+Invariants: requests are sent to the configured origin only, whatever a redirect or `Location` says. Every wait and
+every body is bounded. The key is in the Authorization header only, never in a message, a log record or a `repr`. Each
+call runs its requests on an event loop of its own, so that every wait ends soon after `check_stop` raises.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ T = TypeVar("T")
 
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
-"""Before the second attempt; doubled before each further one, each time times a random 0.5 to 1.5."""
+"""The pause before the second attempt. It doubles with each attempt and is multiplied by a random 0.5 to 1.5."""
 MAX_RETRY_AFTER_S = 10
-"""A service that asks for more patience is not asked again for this picture."""
-REST_S = 30.0
-"""How long after it failed the service is left alone, so that a queue of pictures does not wait for it one by one."""
+"""If `Retry-After` is longer than this, the picture is not sent again."""
+BACKOFF_S = 30.0
+"""How long no picture is sent after a failure, so that the pictures in the queue don't each wait for the service."""
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S, WRITE_TIMEOUT_S = 5.0, 30.0, 20.0
 POLL_S = 0.1
-"""How often a running request asks whether it is still wanted."""
-PIECE_BYTES = 64 * 1024
+"""How often `check_stop` is called during a request."""
+CHUNK_BYTES = 64 * 1024
 MAX_JSON_BYTES = 64 * 1024
-MAX_TOLD_CHARACTERS = 200
+MAX_QUOTED_CHARS = 200
 
 _PICTURE_REFUSED = (400, 413, 415, 422)
-"""The answer is about this one picture: the service itself is well."""
+"""Statuses that refuse this picture. Another picture may be accepted."""
 _TOO_MANY = 429
 
 
-class _Answer(Struct, frozen=True):
-    """`body` is None where it was longer than allowed."""
+class _Response(Struct, frozen=True):
+    """`body` is None if it was longer than allowed."""
 
     status: int
     location: str
@@ -69,7 +69,7 @@ class _Size(Struct, frozen=True):
 
 
 class _Shrunk(Struct, frozen=True):
-    """The body of a 201. Not every server tells `output`."""
+    """The body of a 201. Not every server sends `output`."""
 
     output: _Size | None = None
 
@@ -80,7 +80,7 @@ class _Refusal(Struct, frozen=True):
 
 
 class _Transient(Exception):
-    """Trying again may help. `pause_s` is how long the service asks to wait, None where it does not say."""
+    """A failure that another attempt may avoid. `pause_s` is the `Retry-After` of the service, None without one."""
 
     def __init__(self, reason: str, pause_s: float | None = None) -> None:
         super().__init__(reason)
@@ -88,7 +88,7 @@ class _Transient(Exception):
 
 
 def check_url(url: str) -> None:
-    """Refuse an address that the key must not be sent to.
+    """Check that the key may be sent to `url`.
 
     Raises: SettingInvalid unless it is https, or http on this machine, without user, query and fragment.
     """
@@ -98,11 +98,15 @@ def check_url(url: str) -> None:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("https", "http") or parts.query or parts.fragment:
-        raise SettingInvalid("compression_url: expected an address such as https://api.tinify.com, but another came.")
+        raise SettingInvalid(
+            "compression_url: expected a URL such as https://api.tinify.com, without query and fragment."
+        )
     if "@" in parts.netloc:
-        raise SettingInvalid("compression_url: expected an address without a user; the key is compression_key.")
+        raise SettingInvalid("compression_url: expected a URL without a user. Set the key as compression_key.")
     if parts.scheme == "http" and not _is_loopback(host):
-        raise SettingInvalid(f"compression_url: expected https, as each picture carries the key; http://{host} came.")
+        raise SettingInvalid(
+            f"compression_url: expected https, because each request contains the key; received http://{host}."
+        )
 
 
 def _is_loopback(host: str) -> bool:
@@ -113,9 +117,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class Tinify:
-    """One configured service. `shrink` may be called from several threads at a time.
+    """The service at `url`. `shrink` may be called from several threads at a time.
 
-    `timeout_s` bounds one call with all its attempts; `on_count` gets every `Compression-Count` that comes.
+    `timeout_s` bounds a call of `shrink` with all its attempts. `on_count` is called with each `Compression-Count`.
     """
 
     def __init__(
@@ -132,26 +136,29 @@ class Tinify:
         self._timeout_s = timeout_s
         self._on_count = on_count
         self._monotonic = monotonic
-        self._rests: tuple[float, str] | None = None
+        self._backoff: tuple[float, str] | None = None  # until when, and the message of the failure
 
     def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]) -> bytes | None:
-        """The service's smaller file as it came, None where it has none under `max_bytes`.
+        """The file that the service returns, unchecked; None if it is not smaller than `max_bytes`.
 
-        Raises: OutsideServiceFailed where it gave no usable answer, and what `check_stop` raises.
+        `picture` is a file of the media type `mime`. Raises: OutsideServiceFailed if there is no usable response, and
+        what `check_stop` raises.
         """
         check_stop()
-        rests = self._rests
-        if rests is not None and self._monotonic() < rests[0]:
-            raise OutsideServiceFailed(f"{rests[1]} It is left alone for {REST_S:g} seconds.")
+        backoff = self._backoff
+        if backoff is not None and self._monotonic() < backoff[0]:
+            raise OutsideServiceFailed(f"{backoff[1]} Nothing is sent for {BACKOFF_S:g} seconds.")
         try:
-            return asyncio.run(self._watched(picture, mime, max_bytes, check_stop))
+            return asyncio.run(self._shrink_until_stopped(picture, mime, max_bytes, check_stop))
         except OutsideServiceFailed as failure:
             if not failure.this_picture_only:
-                self._rests = self._monotonic() + REST_S, failure.message
+                self._backoff = self._monotonic() + BACKOFF_S, failure.message
             raise
 
-    async def _watched(self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]) -> bytes | None:
-        """Run the requests, asking `check_stop` meanwhile."""
+    async def _shrink_until_stopped(
+        self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]
+    ) -> bytes | None:
+        """Run the requests, and cancel them if `check_stop` raises."""
         task = asyncio.create_task(self._shrink(picture, mime, max_bytes))
         try:
             while not (await asyncio.wait({task}, timeout=POLL_S))[0]:
@@ -170,46 +177,50 @@ class Tinify:
                 auth=httpx.BasicAuth("api", self._key),
                 timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
                 follow_redirects=False,
-                # a proxy of the environment may carry https, where it sees no key, and never what stays here
+                # a proxy sees no key in https; http is for this machine, whose pictures no proxy may see
                 trust_env=urlsplit(self._url).scheme == "https",
                 headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
             )
         except (OSError, ValueError, ImportError, httpx.InvalidURL):
             raise OutsideServiceFailed(
-                "The compression service can't be called: the environment's certificate or proxy settings are unusable."
+                "The compression service can't be reached: a certificate or proxy setting of the environment is invalid."
             ) from None
         try:
             async with asyncio.timeout(self._timeout_s), client:
-                answer = await self._ask(client, "POST", f"{self._url}/shrink", 201, MAX_JSON_BYTES, picture, mime)
-                shrunk = _decoded(answer.body, _Shrunk)
+                response = await self._request(
+                    client, "POST", f"{self._url}/shrink", 201, MAX_JSON_BYTES, picture, mime
+                )
+                shrunk = _decoded(response.body, _Shrunk)
                 if shrunk is None:
-                    raise OutsideServiceFailed("The compression service answered with something else than its JSON.")
+                    raise OutsideServiceFailed("Expected JSON from the compression service, received something else.")
                 if shrunk.output is not None and shrunk.output.size >= max_bytes:
                     return None
-                result = await self._ask(client, "GET", self._result_url(answer.location), 200, max_bytes - 1)
+                result = await self._request(client, "GET", self._result_url(response.location), 200, max_bytes - 1)
                 if result.body and shrunk.output is not None and len(result.body) != shrunk.output.size:
-                    raise OutsideServiceFailed("The compression service sent a file of another size than it said.")
+                    raise OutsideServiceFailed("The compression service sent a file of another size than announced.")
                 return result.body
         except TimeoutError:
             raise OutsideServiceFailed(
-                f"The compression service was not done within {self._timeout_s:g} seconds."
+                f"The compression service did not finish within {self._timeout_s:g} seconds."
             ) from None
 
     def _result_url(self, location: str) -> str:
-        """Where to fetch the result. Raises: OutsideServiceFailed unless that is at the configured origin."""
+        """The URL of the result. Raises: OutsideServiceFailed unless it is at the configured origin."""
         import httpx
 
         own = httpx.URL(f"{self._url}/shrink")
         try:
-            # read by what will make the request: two readers may see two hosts in one address
+            # parsed by httpx, which sends the request: another parser may see another host in the same URL
             url = own.join(location)
         except httpx.InvalidURL:
             url = httpx.URL()
         if not location or url.userinfo or (url.scheme, url.host, url.port) != (own.scheme, own.host, own.port):
-            raise OutsideServiceFailed("The compression service named no place of its own to fetch the result from.")
+            raise OutsideServiceFailed(
+                "Expected the result at the compression service, but its Location is elsewhere or missing."
+            )
         return str(url)
 
-    async def _ask(
+    async def _request(
         self,
         client: httpx.AsyncClient,
         method: str,
@@ -218,80 +229,86 @@ class Tinify:
         max_bytes: int,
         picture: bytes | None = None,
         mime: str = "",
-    ) -> _Answer:
-        """The answer with the expected status, after as many attempts as that takes and are allowed."""
+    ) -> _Response:
+        """The response with the expected status, after at most `ATTEMPTS` attempts."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = await self._once(client, method, url, max_bytes, picture, mime)
-                self._refuse(answer, expected)
-                return answer
+                response = await self._send(client, method, url, max_bytes, picture, mime)
+                self._require_status(response, expected)
+                return response
             except _Transient as failure:
                 pause_s = FIRST_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
                 if attempt == ATTEMPTS:
-                    raise OutsideServiceFailed(f"{failure} {ATTEMPTS} attempts were made.") from None
+                    raise OutsideServiceFailed(f"{failure} {ATTEMPTS} attempts failed.") from None
                 log.info("%s Trying again.", failure)
                 await asyncio.sleep(pause_s if failure.pause_s is None else failure.pause_s)
-        raise AssertionError("the last attempt returned or raised")
+        raise AssertionError("the last attempt returns or raises")
 
-    async def _once(
+    async def _send(
         self, client: httpx.AsyncClient, method: str, url: str, max_bytes: int, picture: bytes | None, mime: str
-    ) -> _Answer:
+    ) -> _Response:
         import httpx
 
         headers = {} if picture is None else {"Content-Type": mime, "Content-Length": str(len(picture))}
         try:
             async with client.stream(
-                method, url, headers=headers, content=None if picture is None else _pieces(picture)
-            ) as answer:
-                count = answer.headers.get("Compression-Count", "")
+                method, url, headers=headers, content=None if picture is None else _chunks(picture)
+            ) as response:
+                count = response.headers.get("Compression-Count", "")
                 if re.fullmatch(r"[0-9]{1,9}", count):
                     self._on_count(int(count))
-                encoding = answer.headers.get("Content-Encoding", "identity")
+                encoding = response.headers.get("Content-Encoding", "identity")
                 if encoding.lower() != "identity":
-                    raise OutsideServiceFailed("The compression service answered in an encoding nobody asked for.")
-                return _Answer(
-                    answer.status_code,
-                    answer.headers.get("Location", ""),
-                    answer.headers.get("Retry-After", ""),
-                    await _read(answer, max_bytes if answer.status_code < 300 else MAX_JSON_BYTES),
+                    raise OutsideServiceFailed(
+                        "The compression service used a content encoding that was not requested."
+                    )
+                return _Response(
+                    response.status_code,
+                    response.headers.get("Location", ""),
+                    response.headers.get("Retry-After", ""),
+                    await _read(response, max_bytes if response.status_code < 300 else MAX_JSON_BYTES),
                 )
         except (httpx.HTTPError, httpx.StreamError) as error:
-            # the error itself holds the request and with it the key: only its kind is told
-            raise _Transient(f"The compression service could not be talked to ({type(error).__name__}).") from None
+            # the error object contains the request and so the key: only its type is reported
+            raise _Transient(f"The connection to the compression service failed ({type(error).__name__}).") from None
 
-    def _refuse(self, answer: _Answer, expected: int) -> None:
-        """Return where the status is the expected one. Raises: _Transient, OutsideServiceFailed."""
-        status = answer.status
+    def _require_status(self, response: _Response, expected: int) -> None:
+        """Raises: _Transient or OutsideServiceFailed for any other status than `expected`."""
+        status = response.status
         if status == expected:
             return
-        told = self._told(answer)
+        reason = self._reason(response)
         if status == _TOO_MANY:
-            if re.fullmatch(r"[0-9]{1,9}", answer.retry_after) and int(answer.retry_after) <= MAX_RETRY_AFTER_S:
-                raise _Transient(f"The compression service had too many requests{told}.", float(answer.retry_after))
-            raise OutsideServiceFailed(f"The compression service takes no more for now: its limit is reached{told}.")
+            if re.fullmatch(r"[0-9]{1,9}", response.retry_after) and int(response.retry_after) <= MAX_RETRY_AFTER_S:
+                raise _Transient(
+                    f"The compression service received too many requests{reason}.", float(response.retry_after)
+                )
+            raise OutsideServiceFailed(
+                f"The compression service accepts no more requests for now: its limit is reached{reason}."
+            )
         if status >= 500:
-            raise _Transient(f"The compression service failed with status {status}{told}.")
+            raise _Transient(f"The compression service failed with status {status}{reason}.")
         if status in (401, 403):
-            raise OutsideServiceFailed(f"The compression service does not accept the key{told}.")
+            raise OutsideServiceFailed(f"The compression service does not accept the key{reason}.")
         if status in _PICTURE_REFUSED:
             raise OutsideServiceFailed(
-                f"The compression service does not take this picture{told}.", this_picture_only=True
+                f"The compression service does not accept this picture{reason}.", this_picture_only=True
             )
         if 300 <= status < 400:
-            raise OutsideServiceFailed("The compression service pointed elsewhere, and redirects are not followed.")
-        raise OutsideServiceFailed(f"The compression service answered with status {status}{told}.")
+            raise OutsideServiceFailed("The compression service sent a redirect. Redirects are not followed.")
+        raise OutsideServiceFailed(f"The compression service answered with status {status}{reason}.")
 
-    def _told(self, answer: _Answer) -> str:
-        """What a refusal's body says, ready to be put behind a phrase; empty where it says nothing fit to be told."""
-        refusal = _decoded(answer.body, _Refusal)
+    def _reason(self, response: _Response) -> str:
+        """The error message of the service as " (…)", printable and bounded; "" if there is none or it has the key."""
+        refusal = _decoded(response.body, _Refusal)
         if refusal is None:
             return ""
-        words = ": ".join(part for part in (refusal.error, refusal.message) if part)
-        words = " ".join("".join(c if c.isprintable() else " " for c in words).split())
+        text = ": ".join(part for part in (refusal.error, refusal.message) if part)
+        text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         secrets = (self._key, b64encode(f"api:{self._key}".encode()).decode())
-        if not words or any(secret in words for secret in secrets):
+        if not text or any(secret in text for secret in secrets):
             return ""
-        return f" ({words[:MAX_TOLD_CHARACTERS].rstrip('. ')})"
+        return f" ({text[:MAX_QUOTED_CHARS].rstrip('. ')})"
 
 
 def _decoded(body: bytes | None, kind: type[T]) -> T | None:
@@ -301,17 +318,17 @@ def _decoded(body: bytes | None, kind: type[T]) -> T | None:
         return None
 
 
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
-    """In pieces, so that the write timeout is per piece and not for the whole picture."""
-    for at in range(0, len(data), PIECE_BYTES):
-        yield data[at : at + PIECE_BYTES]
+async def _chunks(data: bytes) -> AsyncIterator[bytes]:
+    """`data` in chunks, so that the write timeout applies to each chunk instead of the whole picture."""
+    for at in range(0, len(data), CHUNK_BYTES):
+        yield data[at : at + CHUNK_BYTES]
 
 
-async def _read(answer: httpx.Response, max_bytes: int) -> bytes | None:
-    """The body, None as soon as it is longer than `max_bytes`."""
+async def _read(response: httpx.Response, max_bytes: int) -> bytes | None:
+    """The body; None, without reading the rest, if it is longer than `max_bytes`."""
     body = bytearray()
-    async for piece in answer.aiter_raw(PIECE_BYTES):
-        body += piece
+    async for chunk in response.aiter_raw(CHUNK_BYTES):
+        body += chunk
         if len(body) > max_bytes:
             return None
     return bytes(body)

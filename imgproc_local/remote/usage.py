@@ -1,6 +1,6 @@
-"""What the outside compression service last said of its quota, kept beside the database for `doctor` to tell.
+"""The last compression count of the external service, stored beside the database for `doctor` to show.
 
-The file is written anew in one rename. It is only told, never counted on, so one that can't be read counts as absent.
+The file is replaced by renaming. Nothing depends on it, so a file that can't be read counts as missing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ USAGE_FILE = "compression-service.json"
 
 
 class Usage(Struct, frozen=True):
-    """`compressions` were made with the key in its month when the service was asked at `seen_at` (RFC 3339, UTC)."""
+    """`compressions` is the count of the key in this month, as received at `seen_at` (RFC 3339, UTC)."""
 
     compressions: int
     seen_at: str
 
 
 def read_usage(folder: Path) -> Usage | None:
-    """What was last seen, None where nothing was or it can't be read."""
+    """The stored usage; None if there is none or it can't be read."""
     try:
         return msgspec.json.decode((folder / USAGE_FILE).read_bytes(), type=Usage)
     except (OSError, msgspec.DecodeError):
@@ -34,7 +34,7 @@ def read_usage(folder: Path) -> Usage | None:
 
 
 def write_usage(folder: Path, usage: Usage) -> None:
-    """Put what was seen on the disk. Where that fails it is logged: no picture suffers for it."""
+    """Store `usage`. A failure is logged and not raised, because no result depends on it."""
     name = None
     try:
         descriptor, name = tempfile.mkstemp(dir=folder, prefix=USAGE_FILE, suffix=".part")
@@ -42,6 +42,6 @@ def write_usage(folder: Path, usage: Usage) -> None:
             file.write(msgspec.json.encode(usage))
         Path(name).replace(folder / USAGE_FILE)
     except OSError as error:
-        log.warning("the compression service's count can't be kept (%s)", error.strerror)
+        log.warning("the compression count can't be stored (%s)", error.strerror)
         if name is not None:
             Path(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`POST /images/optimize` through an outside service: what is sent, what is taken, what happens where it fails."""
+"""`POST /images/optimize` with an external service: what is sent, what is accepted, what happens if it fails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def optimized(service: Running, job: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("fallback", [True, False])
-def test_the_service_s_result_is_served_with_what_must_stay(
+def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
     tmp_path: Path, outside: TinifyServer, fallback: bool
 ) -> None:
     source = scenes.full_jpeg()
@@ -46,7 +46,7 @@ def test_the_service_s_result_is_served_with_what_must_stay(
         data = optimized(service, job)
     result = outside.results[0]
     assert outside.count("POST") == outside.count("GET") == 1
-    # the very scan that the service made, and the metadata of the original
+    # the scan of the service unchanged, and the metadata of the original
     assert data[-2000:] == result[-2000:]
     assert scenes.COPYRIGHT.encode() in data
     for secret in scenes.SECRETS.values():
@@ -76,7 +76,7 @@ FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_where_the_service_fails_the_local_codecs_take_over_and_the_log_says_why(
+def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
     tmp_path: Path, outside: TinifyServer, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
@@ -85,14 +85,14 @@ def test_where_the_service_fails_the_local_codecs_take_over_and_the_log_says_why
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         assert job["image"]["optimized_size"] < len(source)
-    told = [entry for entry in caplog.records if entry.name == "imgproc_local.engine.optimize"]
-    assert [entry.levelno for entry in told] == [logging.WARNING]
-    assert "local codecs instead" in told[0].message
+    records = [entry for entry in caplog.records if entry.name == "imgproc_local.engine.optimize"]
+    assert [entry.levelno for entry in records] == [logging.WARNING]
+    assert "local codecs instead" in records[0].message
     assert KEY not in caplog.text
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_without_the_fallback_the_stage_fails_with_the_reason_and_gives_its_credit_back(
+def test_without_the_fallback_the_stage_fails_with_the_reason_and_its_credit_is_returned(
     tmp_path: Path, outside: TinifyServer, fault: str
 ) -> None:
     outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
@@ -118,13 +118,13 @@ def test_a_picture_that_the_service_can_not_make_smaller_is_no_failure(
         assert (optimized(service, job) == source) is not fallback
 
 
-def test_a_service_that_dawdles_leaves_the_local_codecs_half_of_the_time(tmp_path: Path, outside: TinifyServer) -> None:
+def test_a_slow_service_leaves_half_of_the_time_to_the_local_codecs(tmp_path: Path, outside: TinifyServer) -> None:
     outside.posts = [server.silent]
     with running(tmp_path, **settings(outside, stage_timeout_s=2)) as service:
         assert service.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
-def test_gifs_and_the_other_operations_never_leave(tmp_path: Path, outside: TinifyServer) -> None:
+def test_gifs_and_other_operations_are_not_sent(tmp_path: Path, outside: TinifyServer) -> None:
     with running(tmp_path, **settings(outside)) as service:
         assert service.process("optimize", pictures.gif())["status"] == "completed"
         assert service.process("convert", pictures.jpeg())["status"] == "completed"
@@ -132,7 +132,7 @@ def test_gifs_and_the_other_operations_never_leave(tmp_path: Path, outside: Tini
     assert outside.requests == []
 
 
-def test_by_default_no_service_is_there_and_nothing_is_contacted(
+def test_by_default_no_service_is_contacted(
     tmp_path: Path, outside: TinifyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert compression_service(Config()) is None
@@ -145,7 +145,7 @@ def test_by_default_no_service_is_there_and_nothing_is_contacted(
 
 
 def guard(monkeypatch: pytest.MonkeyPatch, allowed_ports: set[int | None]) -> list[object]:
-    """From here on, sockets connect to these ports only. Returns the list of what else was tried."""
+    """From here on, sockets connect to these ports only. Returns the list of other addresses that were tried."""
     tried: list[object] = []
     connect = socket.socket.connect
 
@@ -159,9 +159,7 @@ def guard(monkeypatch: pytest.MonkeyPatch, allowed_ports: set[int | None]) -> li
     return tried
 
 
-def test_air_gapped_and_a_service_are_refused_together_however_the_settings_came(
-    tmp_path: Path, outside: TinifyServer
-) -> None:
+def test_air_gapped_with_a_service_is_refused(tmp_path: Path, outside: TinifyServer) -> None:
     with (
         pytest.raises(SettingInvalid, match="air_gapped"),
         running(tmp_path, **settings(outside, air_gapped=True)),

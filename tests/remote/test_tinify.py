@@ -1,4 +1,4 @@
-"""The client against a server that behaves like the service, and against every way in which one can fail."""
+"""The client against a server like the real service, and against the failures of such a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURE = pictures.jpeg()
 
 
 class Caller:
-    """One configured client, and what it was told of the quota."""
+    """A configured client with a clock of the test, and the compression counts it received."""
 
     def __init__(self, url: str, key: str = KEY, timeout_s: float = 20) -> None:
         self.counts: list[int] = []
@@ -45,14 +45,14 @@ def caller(outside: TinifyServer) -> Caller:
 
 @pytest.fixture(autouse=True)
 def _the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever happens, at whatever level."""
+    """In every test and at every level."""
     caplog.set_level(logging.DEBUG)
     yield
     for secret in (KEY, AUTHORIZATION.removeprefix("Basic ")):
         assert secret not in caplog.text
 
 
-def test_the_picture_goes_out_and_the_result_comes_back(outside: TinifyServer, caller: Caller) -> None:
+def test_the_picture_is_sent_and_the_result_received(outside: TinifyServer, caller: Caller) -> None:
     assert caller() == outside.results[0]
     (post, get) = outside.requests
     assert (post[0], post[1], post[3]) == ("POST", "/shrink", PICTURE)
@@ -62,7 +62,7 @@ def test_the_picture_goes_out_and_the_result_comes_back(outside: TinifyServer, c
     assert set(caller.counts) == {42}
 
 
-def test_a_base_with_a_path_a_relative_location_and_a_body_without_output_are_understood(outside: TinifyServer) -> None:
+def test_a_base_with_a_path_a_relative_location_and_a_body_without_output_are_accepted(outside: TinifyServer) -> None:
     outside.posts = [server.created_at("/elsewhere/7", b'{"input": {"size": 1, "type": "image/jpeg"}}')]
     assert Caller(f"{outside.url}/v1/")() == outside.results[0]
     assert [request[1] for request in outside.requests] == ["/v1/shrink", "/elsewhere/7"]
@@ -77,21 +77,21 @@ TRANSIENT = [
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
-def test_what_may_pass_is_tried_again(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
+def test_a_transient_failure_is_retried(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
     outside.posts = [fault, fault]
     assert caller() == outside.results[0]
     assert outside.count("POST") == 3
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
-def test_attempts_end(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
+def test_the_number_of_attempts_is_bounded(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
     outside.posts = [fault] * 10
     assert "3 attempts" in caller.failure().message
     assert outside.count("POST") == 3
 
 
 @pytest.mark.parametrize("fault", [server.cut_off, server.reset, server.refused(503, "Busy", "Later")])
-def test_a_result_that_breaks_off_is_fetched_again_without_sending_the_picture_again(
+def test_an_interrupted_result_is_fetched_again_without_sending_the_picture_again(
     outside: TinifyServer, caller: Caller, fault: Behaviour
 ) -> None:
     outside.gets = [fault]
@@ -100,60 +100,60 @@ def test_a_result_that_breaks_off_is_fetched_again_without_sending_the_picture_a
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         (server.refused(401, "Unauthorized", "Credentials are invalid."), "does not accept the key"),
         (server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded."), "monthly limit"),
         (server.refused(429, "TooManyRequests", "Later", Retry_After="3600"), "limit is reached"),
         (server.refused(429, "TooManyRequests", "Later", Retry_After="soon"), "limit is reached"),
-        (server.refused(415, "Unsupported media type", "File type not supported."), "not take this picture"),
-        (server.refused(400, "BadSignature", "Does not appear to be an image"), "not take this picture"),
-        (server.answered(302, Location="http://127.0.0.1:9/shrink"), "redirects are not followed"),
-        (server.answered(307, Location="/shrink"), "redirects are not followed"),
+        (server.refused(415, "Unsupported media type", "File type not supported."), "not accept this picture"),
+        (server.refused(400, "BadSignature", "Does not appear to be an image"), "not accept this picture"),
+        (server.answered(302, Location="http://127.0.0.1:9/shrink"), "Redirects are not followed"),
+        (server.answered(307, Location="/shrink"), "Redirects are not followed"),
         (server.answered(404), "status 404"),
         (server.answered(200, b"<html>Sign in to this network</html>"), "status 200"),
-        (server.created_at("/output/0", b"<html>"), "something else than its JSON"),
-        (server.created_at("/output/0", b"[" * 50_000), "something else than its JSON"),
-        (server.created_at("/output/0", b'{"x": "' + b"x" * 100_000 + b'"}'), "something else than its JSON"),
-        (server.answered(201, b"{}", Location="/o", Content_Encoding="gzip"), "encoding"),
-        (server.created_at(""), "no place of its own"),
-        (server.created_at("http://127.0.0.1:9/output/0"), "no place of its own"),
-        (server.created_at("https://127.0.0.1/output/0"), "no place of its own"),
-        (server.created_at("//169.254.169.254/latest/meta-data"), "no place of its own"),
-        (server.created_at("http://[broken/output"), "no place of its own"),
-        (server.created_at("file:///etc/passwd"), "no place of its own"),
-        (server.created_at("http://127.0.0.1:9\\@elsewhere.example/output"), "no place of its own"),
-        (server.created_at("http://elsewhere.example#@127.0.0.1/output"), "no place of its own"),
+        (server.created_at("/output/0", b"<html>"), "Expected JSON"),
+        (server.created_at("/output/0", b"[" * 50_000), "Expected JSON"),
+        (server.created_at("/output/0", b'{"x": "' + b"x" * 100_000 + b'"}'), "Expected JSON"),
+        (server.answered(201, b"{}", Location="/o", Content_Encoding="gzip"), "content encoding"),
+        (server.created_at(""), "elsewhere or missing"),
+        (server.created_at("http://127.0.0.1:9/output/0"), "elsewhere or missing"),
+        (server.created_at("https://127.0.0.1/output/0"), "elsewhere or missing"),
+        (server.created_at("//169.254.169.254/latest/meta-data"), "elsewhere or missing"),
+        (server.created_at("http://[broken/output"), "elsewhere or missing"),
+        (server.created_at("file:///etc/passwd"), "elsewhere or missing"),
+        (server.created_at("http://127.0.0.1:9\\@elsewhere.example/output"), "elsewhere or missing"),
+        (server.created_at("http://elsewhere.example#@127.0.0.1/output"), "elsewhere or missing"),
     ],
 )
-def test_what_will_not_pass_is_told_at_once(outside: TinifyServer, caller: Caller, fault: Behaviour, told: str) -> None:
+def test_a_permanent_failure_is_not_retried(
+    outside: TinifyServer, caller: Caller, fault: Behaviour, message: str
+) -> None:
     outside.posts = [fault]
-    assert told in caller.failure().message
+    assert message in caller.failure().message
     assert [request[0] for request in outside.requests] == ["POST"]
 
 
-def test_another_host_on_the_same_port_is_another_place(outside: TinifyServer, caller: Caller) -> None:
+def test_another_host_on_the_same_port_is_another_origin(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.created_at(outside.url.replace("127.0.0.1", "localhost") + "/output/0")]
-    assert "no place of its own" in caller.failure().message
+    assert "elsewhere or missing" in caller.failure().message
     assert outside.count("GET") == 0
 
 
 def test_a_result_behind_a_redirect_is_not_followed(outside: TinifyServer, caller: Caller) -> None:
     with server.tinify_server() as other:
         outside.gets = [server.answered(302, Location=f"{other.url}/output/0")]
-        assert "redirects are not followed" in caller.failure().message
+        assert "Redirects are not followed" in caller.failure().message
         assert other.requests == []
 
 
-def test_a_result_that_is_not_smaller_is_not_even_fetched(outside: TinifyServer, caller: Caller) -> None:
+def test_a_result_that_is_not_smaller_is_not_fetched(outside: TinifyServer, caller: Caller) -> None:
     outside.shrink = lambda data: data
     assert caller() is None
     assert outside.count("GET") == 0
 
 
-def test_a_result_that_grows_beyond_the_picture_is_dropped_while_it_is_read(
-    outside: TinifyServer, caller: Caller
-) -> None:
+def test_reading_stops_when_the_result_is_larger_than_the_picture(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.created_at("/output/0", b"{}")]
     outside.gets = [server.answered(200, PICTURE * 50)]
     assert caller() is None
@@ -165,13 +165,13 @@ def test_a_result_of_another_size_than_announced_is_refused(outside: TinifyServe
 
 
 @pytest.mark.parametrize(("posts", "gets"), [([server.silent], []), ([], [server.silent]), ([], [server.dripping])])
-def test_a_service_that_dawdles_is_given_up(
+def test_a_slow_service_is_abandoned_at_the_timeout(
     outside: TinifyServer, posts: list[Behaviour], gets: list[Behaviour]
 ) -> None:
     outside.posts, outside.gets = posts, gets
     if gets:
         outside.posts = [server.created_at("/output/0", b"{}")]
-    assert "not done within 0.3 seconds" in Caller(outside.url, timeout_s=0.3).failure().message
+    assert "not finish within 0.3 seconds" in Caller(outside.url, timeout_s=0.3).failure().message
 
 
 def test_the_stage_s_deadline_ends_any_wait(outside: TinifyServer, caller: Caller) -> None:
@@ -197,14 +197,14 @@ def test_a_cancelled_stage_ends_any_wait(outside: TinifyServer, caller: Caller) 
     canceller.join()
 
 
-def test_a_service_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_running_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
     with server.tinify_server() as gone:
         pass
     assert "ConnectError" in Caller(gone.url).failure().message
 
 
-def test_a_proxy_of_the_environment_never_sees_what_stays_on_this_machine(
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
     outside: TinifyServer, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with server.tinify_server() as proxy:
@@ -217,35 +217,35 @@ def test_a_proxy_of_the_environment_never_sees_what_stays_on_this_machine(
 @pytest.mark.parametrize(
     ("name", "value"), [("SSL_CERT_FILE", "/nowhere/certificates.pem"), ("HTTPS_PROXY", "nonsense://proxy")]
 )
-def test_an_environment_that_can_not_be_used_is_told(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_an_invalid_environment_is_reported(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     assert "certificate or proxy" in Caller("https://127.0.0.1:9").failure().message
 
 
-def test_a_service_without_a_certificate_is_not_talked_to(
+def test_nothing_is_sent_to_a_service_without_a_certificate(
     outside: TinifyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert "ConnectError" in Caller(outside.url.replace("http:", "https:")).failure().message
     assert outside.requests == []
 
 
-def test_a_service_that_failed_is_left_alone_for_a_while(outside: TinifyServer, caller: Caller) -> None:
+def test_after_a_failure_nothing_is_sent_for_a_while(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
     caller.failure()
-    caller.now_s += client.REST_S - 1
+    caller.now_s += client.BACKOFF_S - 1
     assert "monthly limit" in caller.failure().message
     assert len(outside.requests) == 1
     caller.now_s += 2
     assert caller() == outside.results[0]
 
 
-def test_a_refused_picture_does_not_keep_the_next_one_back(outside: TinifyServer, caller: Caller) -> None:
+def test_a_refused_picture_does_not_delay_the_next_one(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.refused(415, "Unsupported", "no")]
     caller.failure()
     assert caller() == outside.results[0]
 
 
-def test_a_wrong_key_and_one_that_is_echoed_stay_secret(outside: TinifyServer) -> None:
+def test_a_wrong_key_and_a_key_in_the_response_are_not_revealed(outside: TinifyServer) -> None:
     wrong = Caller(outside.url, key="another-secret-key")
     failure = wrong.failure()
     assert "does not accept the key (Unauthorized: Credentials are invalid)" in failure.message
@@ -258,7 +258,7 @@ def test_a_wrong_key_and_one_that_is_echoed_stay_secret(outside: TinifyServer) -
         assert AUTHORIZATION not in failure.message
 
 
-def test_a_hostile_message_is_made_fit_to_be_told(outside: TinifyServer, caller: Caller) -> None:
+def test_a_hostile_message_is_made_printable_and_short(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.refused(403, "E\n", "one\r\n2031 ERROR forged \x1b[2J" + "x" * 5000)]
     message = caller.failure().message
     assert message.isprintable()
@@ -280,7 +280,7 @@ def test_a_hostile_message_is_made_fit_to_be_told(outside: TinifyServer, caller:
         "https://[broken",
     ],
 )
-def test_an_address_that_would_give_the_key_away_is_refused(url: str) -> None:
+def test_a_url_that_would_reveal_the_key_is_refused(url: str) -> None:
     with pytest.raises(SettingInvalid, match="compression_url") as caught:
         check_url(url)
     assert "word" not in caught.value.message
@@ -289,5 +289,5 @@ def test_an_address_that_would_give_the_key_away_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://api.tinify.com", "https://proxy.example:8443/tinify/", "http://127.0.0.1:1", "http://[::1]:1"]
 )
-def test_https_and_this_machine_are_taken(url: str) -> None:
+def test_https_and_this_machine_are_accepted(url: str) -> None:
     check_url(url)

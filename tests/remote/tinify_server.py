@@ -1,6 +1,6 @@
-"""A server on this machine that behaves like a Tinify-compatible service, and misbehaves as a test tells it.
+"""A Tinify-compatible service on this machine, with failures that a test selects.
 
-Each POST or GET takes the next behaviour of `posts` or `gets`, and the good one when none is left.
+Each POST or GET uses the next behaviour of `posts` or `gets`, and works normally when none is left.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-KEY = "key-never-to-be-told-4711"
+KEY = "key-never-to-be-revealed-4711"
 AUTHORIZATION = "Basic " + base64.b64encode(f"api:{KEY}".encode()).decode()
 MIME = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "AVIF": "image/avif"}
 
@@ -28,12 +28,12 @@ Behaviour = Callable[["Handler"], None]
 def shrunk(data: bytes) -> bytes:
     """The picture in the same format, smaller, without any metadata."""
     picture = Image.open(io.BytesIO(data))
-    form = picture.format
-    assert form
-    plain = picture.quantize(64) if form == "PNG" else picture.convert("RGB")
+    file_format = picture.format
+    assert file_format
+    plain = picture.quantize(64) if file_format == "PNG" else picture.convert("RGB")
     plain.info.clear()
     out = io.BytesIO()
-    plain.save(out, form, **({"optimize": True} if form == "PNG" else {"quality": 60}))
+    plain.save(out, file_format, **({"optimize": True} if file_format == "PNG" else {"quality": 60}))
     return out.getvalue()
 
 
@@ -93,8 +93,8 @@ def created_at(location: str, body: bytes | None = None) -> Behaviour:
         result = handler.tinify.shrink(handler.body)
         handler.tinify.results.append(result)
         mime = handler.headers["Content-Type"]
-        told = {"input": {"size": len(handler.body), "type": mime}, "output": {"size": len(result), "type": mime}}
-        content = json.dumps(told).encode() if body is None else body
+        sizes = {"input": {"size": len(handler.body), "type": mime}, "output": {"size": len(result), "type": mime}}
+        content = json.dumps(sizes).encode() if body is None else body
         handler.answer(201, content, **({"Location": location} if location else {}))
 
     return behave
@@ -113,7 +113,7 @@ def answered(status: int, body: bytes = b"", **headers: str) -> Behaviour:
 
 
 def reset(handler: Handler) -> None:
-    """Closes the connection with a reset instead of an answer."""
+    """Resets the connection instead of answering."""
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     handler.close_connection = True
     handler.connection.shutdown(socket.SHUT_RD)
@@ -121,7 +121,7 @@ def reset(handler: Handler) -> None:
 
 
 def cut_off(handler: Handler) -> None:
-    """Promises the whole file and sends half of it."""
+    """Announces the whole file and sends half of it."""
     result = handler.tinify.results[-1]
     handler.close_connection = True
     handler.answer(200, result[: len(result) // 2], Content_Length=str(len(result)))
@@ -134,7 +134,7 @@ def silent(handler: Handler) -> None:
 
 
 def dripping(handler: Handler) -> None:
-    """Sends a byte now and then: no single read ever times out."""
+    """Sends single bytes so often that no read times out."""
     handler.close_connection = True
     handler.answer(200, b"", Content_Length="1000")
     while not handler.tinify.stop.wait(0.02):
@@ -156,7 +156,7 @@ def tinify_server() -> Iterator[TinifyServer]:
         block_on_close = False
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that gives up is no news."""
+            """Clients that disconnect are expected."""
 
     server = Server(("127.0.0.1", 0), Bound)
     tinify.url = f"http://127.0.0.1:{server.server_address[1]}"
