@@ -1,12 +1,12 @@
-"""Runs a command under strace and lists to whom it and all its children turned beyond this machine, whatever library
-asked: connections, and messages without one. What was tried and refused is listed too.
+"""Runs a command under strace and lists every connection attempt and message to an address outside this machine.
 
-Any command will do, from source or frozen. By hand:
+All child processes and libraries are watched, and refused attempts are listed too. The command may be frozen or run
+from source:
 
     python tests/support/connect_guard.py [--timeout S] COMMAND [ARGUMENT…]
 
-ends with 0 where nothing went outside, 1 where something did (each address on a line of standard error), 3 where the
-guard can't watch here, and with the command's own status where that failed. It needs nothing but Python and strace.
+Exit status: 0 if no address outside this machine was used; 1 if one was (one line each on standard error); 3 if strace
+can't run here; otherwise that of the command, if it failed. Only Python and strace are needed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 CALLS = ("connect", "sendto", "sendmsg", "sendmmsg", "io_uring_setup")
-"""Every system call that names a peer, and the one behind which strace sees none."""
+"""System calls that name a peer, and io_uring_setup, whose later calls strace can't see."""
 LOCAL_FAMILIES = ("UNIX", "LOCAL", "NETLINK", "UNSPEC")
-"""Sockets that end in this machine: files, the kernel. UNSPEC only takes a peer away."""
+"""Families whose sockets stay on this machine. AF_UNSPEC only removes a peer."""
 HOST = re.compile(r'inet_addr\("([^"]*)"\)|inet_pton\(AF_INET6, "([^"]*)"')
 EXIT_OUTSIDE, EXIT_UNAVAILABLE = 1, 3
 
 
 class Watched(NamedTuple):
-    """How the command ended, what it wrote to both its streams, and each turn to the outside in strace's words."""
+    """The command's exit status, its output, and strace's line for each use of an outside address."""
 
     returncode: int
     output: str
@@ -41,7 +41,7 @@ class Watched(NamedTuple):
 
 
 def unavailable() -> str | None:
-    """Why nothing can be watched here; None where it can."""
+    """The reason why strace can't run here, or None."""
     if sys.platform != "linux":
         return "strace is a Linux program"
     strace = shutil.which("strace")
@@ -50,13 +50,13 @@ def unavailable() -> str | None:
     tried = subprocess.run(
         [strace, "-qq", "-f", "-e", "trace=connect", "true"], capture_output=True, text=True, timeout=30, check=False
     )
-    return f"strace may not watch here: {tried.stderr.strip()[-200:]}" if tried.returncode else None
+    return f"strace can't trace here: {tried.stderr.strip()[-200:]}" if tried.returncode else None
 
 
 def watch(
     command: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Watched:
-    """Run `command` to its end. Raises: subprocess.TimeoutExpired; then it and its children are gone."""
+    """Run `command` to its end. Raises: subprocess.TimeoutExpired, after killing it and its children."""
     with tempfile.TemporaryDirectory(prefix="connect-guard-") as folder:
         log = Path(folder) / "calls"
         strace = ["strace", "-f", "-qq", "-e", f"trace={','.join(CALLS)}", "-e", "signal=none", "-o", str(log)]
@@ -80,20 +80,20 @@ def watch(
 
 
 def outside(calls: Sequence[str]) -> Iterator[str]:
-    """Those of strace's lines that name a peer beyond this machine, or hide one."""
+    """The lines of strace that name a peer outside this machine, or that hide peers from strace."""
     for call in calls:
         if "io_uring_setup(" in call and "= -1" not in call:
             yield call
         for family, address in re.findall(r"sa_family=AF_(\w+)([^}]*)", call):
-            if family not in LOCAL_FAMILIES and not _is_here(address):
+            if family not in LOCAL_FAMILIES and not _is_local(address):
                 yield call
 
 
-def _is_here(address: str) -> bool:
-    found = HOST.search(address)
-    if found is None:
+def _is_local(address: str) -> bool:
+    named = HOST.search(address)
+    if named is None:
         return False
-    host = ipaddress.ip_address(found[1] or found[2])
+    host = ipaddress.ip_address(named[1] or named[2])
     if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped is not None:
         host = host.ipv4_mapped
     return host.is_loopback or host.is_unspecified

@@ -1,4 +1,4 @@
-"""GGUF files of a few hundred bytes, whole by their headers: enough to install, nothing that could be loaded."""
+"""GGUF files of a few hundred bytes with complete headers: they can be installed, but not loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def gguf(
     alignment: int = 32,
     tensor_type: int = 0,
 ) -> bytes:
-    """The bytes of a file with these metadata and float tensors of these sizes, filled with zeros."""
+    """A GGUF file with this metadata and with float tensors of these shapes, filled with zeros."""
     out = bytearray(b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(facts)))
     for key, value in facts.items():
         out += _text(key) + _value(value)
@@ -50,7 +50,7 @@ def projector(width: int = TEXT_WIDTH, seed: int = 0, sees: bool = True) -> byte
 
 
 def write_pair(folder: Path, width: int = TEXT_WIDTH, seed: int = 0) -> tuple[Path, Path]:
-    """A text model and its projector in `folder`, under names that say nothing."""
+    """Write a text model and its projector to `folder`, under names that do not say which is which."""
     folder.mkdir(parents=True, exist_ok=True)
     text, mmproj = folder / f"one-{seed}.gguf", folder / f"other-{seed}.gguf"
     text.write_bytes(text_model(width, seed))

@@ -1,6 +1,7 @@
-"""A hub of models on this machine: answers as huggingface_hub's client expects, and misbehaves as a test tells it.
+"""A model hub on this machine that answers as huggingface_hub's client expects, and fails in ways that tests choose.
 
-As the real one, it tells a file's facts on `/REPOSITORY/resolve/REVISION/FILE` and sends the bytes from another server.
+Like the real hub, it answers `/REPOSITORY/resolve/REVISION/FILE` with a file's metadata, and another server sends the
+bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ REPOSITORY = "someone/Some-Model-GGUF"
 
 
 class Hub:
-    """`files` by name. `cut_after` breaks the connection of the next downloads, each after so many bytes."""
+    """`files` by name. `cut_after` lists after how many bytes the next downloads are cut off."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = dict(files)
@@ -30,7 +31,7 @@ class Hub:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
     def ranges(self) -> list[str]:
-        """What the downloads asked for: "" where all of a file."""
+        """The `Range` header of each download; "" for a whole file."""
         return [headers.get("range", "") for method, path, headers in self.requests if path.startswith("/store/")]
 
 
@@ -64,9 +65,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             elif name not in hub.files:
                 self._refuse(404, "EntryNotFound")
             else:
-                self._tell(name)
+                self._send_metadata(name)
 
-    def _tell(self, name: str) -> None:
+    def _send_metadata(self, name: str) -> None:
         content = self.hub.files[name]
         facts = {
             "X-Repo-Commit": COMMIT,
@@ -113,7 +114,7 @@ def hub_with(files: dict[str, bytes]) -> Iterator[Hub]:
     for server in servers:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    # under another name, as the real ones: the client tells them apart by it
+    # two host names, as with the real hub: the client compares them
     hub.url, hub.store_url = (
         f"http://{name}:{server.server_address[1]}"
         for name, server in zip(("127.0.0.1", "localhost"), servers, strict=True)

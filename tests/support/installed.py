@@ -35,8 +35,8 @@ def check_folder(models: ModelStore, installed: Sequence[str]) -> None:
     assert models.names() == sorted(installed)
     for name in installed:
         models.model(name)
-        kept = {path.name for path in (models.folder / name).iterdir()}
-        assert kept >= {MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE}
-        assert not [file for file in kept if file.endswith(".part") or file.startswith("source-")]
+        stored = {path.name for path in (models.folder / name).iterdir()}
+        assert stored >= {MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE}
+        assert not [file for file in stored if file.endswith(".part") or file.startswith("source-")]
     if models.folder.exists():
         assert {path.name for path in models.folder.iterdir()} <= {*installed, LOCK_FILE, SELECTION_FILE, ".partial"}

@@ -1,11 +1,11 @@
-"""One user's way through the whole program, from source or frozen: a model is imported, pictures go through `process`
-and through the service, the results are downloaded, `doctor` looks, and the service is stopped.
+"""Uses the whole program like one user, from source or frozen: imports a model, processes pictures on the command line
+and through the service, downloads the results, runs `doctor`, and stops the service.
 
-By hand, for a guard to watch:
+By hand, for example under tests/support/connect_guard.py:
 
     python tests/support/journey.py --pictures FOLDER --work FOLDER [--model FILE…] -- PROGRAM [ARGUMENT…]
 
-It needs nothing but Python, and ends with an error where anything did not work.
+Only Python is needed. The exit status is not 0 if anything failed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Journey:
         self.log = work / "serve.log"
 
     def command(self, *arguments: str, expected: int = 0) -> str:
-        """What a command of the program prints."""
+        """The output of a command of the program."""
         done = subprocess.run(
             [*self.program, "--data-dir", str(self.data), *arguments],
             stdin=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ class Journey:
         return done.stdout
 
     def serve(self, pictures: list[Path]) -> set[str]:
-        """Send every picture through the service and fetch its results. Returns the sources of the texts."""
+        """Process every picture through the service, download the results, and return the sources of the texts."""
         key = json.loads(self.command("keys", "create", "--name", "journey", "--rate-limit", "0", "--json"))["key"]
         with self.log.open("wb") as log:
             server = subprocess.Popen(
@@ -77,22 +77,22 @@ class Journey:
     def _address(self, server: subprocess.Popen[bytes]) -> str:
         deadline = time.monotonic() + START_TIMEOUT_S
         while server.poll() is None and time.monotonic() < deadline:
-            found = ADDRESS.search(self.log.read_text(encoding="utf-8", errors="replace"))
-            if found:
-                return f"{found[1]}/api/v1"
+            printed = ADDRESS.search(self.log.read_text(encoding="utf-8", errors="replace"))
+            if printed:
+                return f"{printed[1]}/api/v1"
             time.sleep(0.05)
         raise SystemExit(f"serve did not start:\n{self.log.read_text()}")
 
     def _process(self, url: str, key: str, picture: Path) -> set[str]:
-        border = uuid.uuid4().hex
+        boundary = uuid.uuid4().hex
         name = picture.name.encode()
         body = b'--%b\r\nContent-Disposition: form-data; name="image"; filename="%b"\r\n\r\n%b\r\n--%b--\r\n' % (
-            border.encode(),
+            boundary.encode(),
             name,
             picture.read_bytes(),
-            border.encode(),
+            boundary.encode(),
         )
-        multipart = {"Content-Type": f"multipart/form-data; boundary={border}"}
+        multipart = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         job_id = json.loads(_fetch(f"{url}/images/process", key, body, multipart))["data"]["job_id"]
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
         while True:

@@ -1,4 +1,4 @@
-"""Loads the scripts of packaging/, which is a folder of scripts and no package."""
+"""Loads the scripts of packaging/, which is a folder of scripts and not a package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGING = ROOT / "packaging"
 
 
 def script(path: str) -> ModuleType:
-    """The script at `path` below packaging/. Scripts find those beside them as if they were started."""
+    """The script at `path` below packaging/. It can import the scripts beside it, as when it is started."""
     file = PACKAGING / path
     name = "packaging_" + path.removesuffix(".py").replace("/", "_")
     spec = importlib.util.spec_from_file_location(name, file)

@@ -1,4 +1,4 @@
-"""Small pictures that tests make for themselves."""
+"""Small synthetic pictures for tests."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ def avif(width: int = 160, height: int = 120) -> bytes:
 
 
 def broken_jpeg() -> bytes:
-    """A header that promises a picture, and half of its data."""
-    whole = jpeg(640, 480)
-    return whole[: len(whole) // 2]
+    """A JPEG with a valid header and half of its data."""
+    complete = jpeg(640, 480)
+    return complete[: len(complete) // 2]

@@ -1,4 +1,4 @@
-"""A whole service on a folder of its own, behind a real socket, run by a thread of the test's process."""
+"""The whole service on its own data folder and a real socket, run by a thread of the test's process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FINAL = ("completed", "failed", "done")
 
 
 class GatedDescriber:
-    """Describes at once, or not before `open` is set, or fails: a test's hand on the analyze stage."""
+    """A describer that a test controls: it waits until `open` is set, and raises `error` if there is one."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -118,7 +118,7 @@ def running(
     monotonic: Callable[[], float] = time.monotonic,
     **settings: Any,
 ) -> Iterator[Running]:
-    """The service on `folder`, stopped in order at the end of the block."""
+    """The service on `folder`, stopped gracefully at the end of the block."""
     config = config_for(folder, **settings)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Tells to whom a process and its children open connections, so that a test can demand that there is nobody."""
+"""Records to which hosts a Python process and its children open connections."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ sys.addaudithook(watch)
 
 
 def watching(folder: Path) -> dict[str, str]:
-    """What to put into the environment of a Python process, so that it and its children are watched."""
+    """Environment variables with which a Python process and its children record their connections in `folder`."""
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(SITE.format(log=str(folder / "log")))
     return {"PYTHONPATH": str(folder)}
 
 
 def reached(folder: Path) -> list[str]:
-    """The hosts beyond this machine that were looked up or connected to."""
+    """The hosts outside this machine that were looked up or connected to."""
     log = folder / "log"
     hosts = log.read_text().split() if log.exists() else []
-    return [host for host in hosts if not _is_here(host)]
+    return [host for host in hosts if not _is_local(host)]
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     if host == "localhost" or host.startswith("/"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""The project's own tiny vision model and its scenes, for tests that look through the real llama.cpp."""
+"""The project's tiny vision model and its scenes, for tests with the real llama.cpp."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tiny_model(name: str = "tiny") -> VisionModel:
 
 
 def scenes() -> Any:
-    """The recipe's module of scenes; models/ is a folder of recipes, not a package."""
+    """The module that draws the training scenes; models/ is a folder of scripts, not a package."""
     if "tiny_scenes" not in sys.modules:
         spec = importlib.util.spec_from_file_location("tiny_scenes", FOLDER / "scenes.py")
         assert spec is not None
