@@ -17,9 +17,10 @@ from litestar.response import File
 from imgproc_local.api.auth import caller, require_key
 from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
-from imgproc_local.domain.image import TRAITS, Format
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation
 
@@ -119,7 +120,7 @@ def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, endi
         raise NotFound("This file is not in the data folder any more; `imgproc-local doctor` tells what is missing.")
     return File(
         path=path,
-        media_type=TRAITS[Format(file.format)].mime,
+        media_type=FORMATS[Format(file.format)].mime,
         etag=ETag(value=file.sha256),
         headers={"Content-Disposition": content_disposition(stem, ending), "Cache-Control": "private, no-cache"},
     )

@@ -16,8 +16,9 @@ import pyvips
 from msgspec import structs
 from PIL import Image, features
 
-from imgproc_local.codecs.container import Blocks, Data, apng, avif, gif, png, webp
+from imgproc_local.codecs.container import Blocks, Data, apng, avif
 from imgproc_local.codecs.decode import CheckStop, open_upright
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
@@ -44,7 +45,12 @@ _TURNS = {
 }
 """What shows a picture of this EXIF orientation upright."""
 
-_TIMING = {Format.GIF: gif.read_timing, Format.PNG: png.read_timing, Format.WEBP: webp.read_timing}
+
+def _timing(data: Data, info: ImageInfo) -> tuple[list[int], int]:
+    """The delay of each frame in milliseconds and the number of plays; 0 is endless."""
+    read = FORMATS[info.format].read_timing
+    assert read is not None, info.format
+    return read(data)
 
 
 class _Frames(Image.Image):
@@ -77,13 +83,13 @@ class _Frames(Image.Image):
 def delays_ms(path: Path, info: ImageInfo) -> list[int]:
     """How long each frame is shown, as browsers play it and as far as a WebP can say it."""
     with opened(path) as data:
-        return [min(delay, WEBP_LONGEST_MS) for delay in _TIMING[info.format](data)[0]]
+        return [min(delay, WEBP_LONGEST_MS) for delay in _timing(data, info)[0]]
 
 
 def plays(path: Path, info: ImageInfo) -> int:
     """How many times the animation is played, at most as many as a WebP can store; 0 is endless."""
     with opened(path) as data:
-        return min(_TIMING[info.format](data)[1], WEBP_MOST_PLAYS)
+        return min(_timing(data, info)[1], WEBP_MOST_PLAYS)
 
 
 def as_shown(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
@@ -160,7 +166,7 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check
     }
     encoded = _encode(path, info, check_stop, "AVIF", **_avif_options(quality), **more)
     with opened(path) as data:
-        _, plays = _TIMING[info.format](data)
+        _, plays = _timing(data, info)
     return avif.with_plays(encoded, plays)
 
 
@@ -186,7 +192,7 @@ def _encode(
     **options: Any,
 ) -> bytes:
     with opened(path) as data:
-        delays, plays = _TIMING[info.format](data)
+        delays, plays = _timing(data, info)
         if info.frames != len(delays):
             raise BrokenImage(f"The animation is damaged: it says {info.frames} frames and has {len(delays)}.")
         with _shown(path, data, info) as shown:

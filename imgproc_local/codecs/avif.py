@@ -26,6 +26,7 @@ from imgproc_local.codecs.decode import (
     without_alpha,
 )
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened
@@ -84,7 +85,7 @@ def optimize(
     """
     check_stop()
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, Format.AVIF)
+        blocks = container.read_blocks(data)
         clean = metadata.cleaned(
             data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new), keep_location
         )
@@ -125,7 +126,7 @@ def convert(
             f" {info.width_px:,} × {info.height_px:,}."
         )
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, info.format)
+        blocks = FORMATS[info.format].container.read_blocks(data)
     if info.frames > 1:
         if info.format is Format.AVIF:
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")

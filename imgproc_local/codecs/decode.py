@@ -20,6 +20,7 @@ import pyvips
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
@@ -51,13 +52,6 @@ _keep_memory_returnable()
 T = TypeVar("T")
 CheckStop = Callable[[], None]
 
-_LOADERS: dict[Format, Callable[..., Any]] = {
-    Format.JPEG: pyvips.Image.jpegload,
-    Format.PNG: pyvips.Image.pngload,
-    Format.GIF: pyvips.Image.gifload,
-    Format.WEBP: pyvips.Image.webpload,
-    Format.AVIF: pyvips.Image.heifload,
-}
 LOST_FROM_DE00, LOST_SHARE = 2.0, 0.01
 """From this distance on a colour counts as lost, and so many pixels may lose theirs. Rounding alone makes up to 0.8."""
 
@@ -120,7 +114,8 @@ def open_upright(
         options["n"] = -1
     if info.format is Format.JPEG and shrink > 1:
         options["shrink"] = shrink
-    image = _LOADERS[info.format](os.fsencode(path), **options)  # pyvips refuses names that are no text
+    load = getattr(pyvips.Image, FORMATS[info.format].loader)
+    image = load(os.fsencode(path), **options)  # pyvips refuses names that are no text
     if info.format is Format.AVIF:
         return image  # libheif turns the picture itself
     if info.orientation != 1 and not all_frames:

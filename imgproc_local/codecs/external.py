@@ -15,14 +15,15 @@ from pathlib import Path
 import pyvips
 from msgspec import structs
 
-from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png, webp
+from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.decode import CheckStop, sample
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
-from imgproc_local.domain.image import TRAITS, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import Format, ImageInfo, Pixels
 from imgproc_local.domain.privacy import KeepLocation
 
 SAMPLE_SIDE_PX = 256
@@ -30,12 +31,7 @@ MAX_MEAN_ERROR = 8.0
 """Of 255 steps, between original and result scaled down: far above what compression does, far below another picture."""
 MAX_ALPHA_ERROR = 0.02
 
-_WITH_BLOCKS = {
-    Format.JPEG: jpeg.with_blocks,
-    Format.PNG: png.with_blocks,
-    Format.WEBP: webp.with_blocks,
-    Format.AVIF: avif.with_blocks,
-}
+SENDABLE = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
 @at_border("The picture can't be read")
@@ -44,13 +40,14 @@ def sendable(path: Path, info: ImageInfo) -> bytes | None:
 
     Raises: BrokenImage, StageFailed.
     """
-    if info.format not in _WITH_BLOCKS or info.frames > 1 or info.bits_per_sample > 8:
+    if info.format not in SENDABLE or info.frames > 1 or info.bits_per_sample > 8:
         return None
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, info.format)
+        container = FORMATS[info.format].container
+        blocks = container.read_blocks(data)
         if _must_stay(data, info, blocks):
             return None
-        return _WITH_BLOCKS[info.format](data, Blocks(icc=kept_profile(blocks.icc)))
+        return container.with_blocks(data, Blocks(icc=kept_profile(blocks.icc)))
 
 
 def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
@@ -84,21 +81,21 @@ def adopt(
     check_stop()
     stored = structs.replace(info, orientation=1)
     original = sample(path, stored, SAMPLE_SIDE_PX, check_stop)
+    container = FORMATS[info.format].container
     with opened(path) as data:
-        blocks, size_bytes = metadata.read_blocks(data, info.format), len(data)
+        blocks, size_bytes = container.read_blocks(data), len(data)
     with tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
         file = Path(folder) / "result"
         try:
             file.write_bytes(result)
             _require_same_kind(probe(file, info.pixels), stored)
-            brought = metadata.read_blocks(result, info.format)
-            with_blocks = _WITH_BLOCKS[info.format]
+            brought = container.read_blocks(result)
             profiles = [kept_profile(brought.icc)]
             if not brought.icc and info.format is not Format.AVIF and kept_profile(blocks.icc) is not None:
                 profiles.append(kept_profile(blocks.icc))
             errors = []
             for profile in profiles:
-                file.write_bytes(with_blocks(result, Blocks(icc=profile)))
+                file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
                 errors.append(_error(original, sample(file, stored, SAMPLE_SIDE_PX, check_stop)))
         except BadImage as error:
             raise OutsideServiceFailed(
@@ -108,14 +105,14 @@ def adopt(
     if errors[best] > MAX_MEAN_ERROR:
         raise OutsideServiceFailed("The compression service sent a picture that looks different.")
     kept = metadata.kept(blocks, info.format, info.format, keep_location, orientation=info.orientation)
-    adopted = with_blocks(result, Blocks(kept.exif, kept.xmp, kept.iptc, profiles[best]))
+    adopted = container.with_blocks(result, Blocks(kept.exif, kept.xmp, kept.iptc, profiles[best]))
     return adopted if len(adopted) < size_bytes else None
 
 
 def _require_same_kind(came: ImageInfo, sent: ImageInfo) -> None:
     if came.format is not sent.format:
         raise OutsideServiceFailed(
-            f"The compression service was sent a {TRAITS[sent.format].name} and sent a {TRAITS[came.format].name}."
+            f"The compression service was sent a {FORMATS[sent.format].name} and sent a {FORMATS[came.format].name}."
         )
     size = (came.width_px, came.height_px, came.frames, came.orientation)
     if size != (sent.width_px, sent.height_px, 1, 1):

@@ -48,7 +48,7 @@ def optimize(
     """
     check_stop()
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, Format.GIF)
+        blocks = container.read_blocks(data)
         kept = metadata.kept(blocks, Format.GIF, Format.GIF, keep_location)
         clean = metadata.cleaned(
             data, blocks, Format.GIF, lambda new, _: container.with_blocks(data, new), keep_location

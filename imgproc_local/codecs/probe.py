@@ -7,24 +7,16 @@ No image library is loaded.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.codecs.container import Data
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import TRAITS, Format, ImageInfo
-
-READERS: dict[Format, Callable[[Data], ImageInfo]] = {
-    Format.JPEG: jpeg.read_header,
-    Format.PNG: png.read_header,
-    Format.GIF: gif.read_header,
-    Format.WEBP: webp.read_header,
-    Format.AVIF: avif.read_header,
-}
+from imgproc_local.domain.image import Format, ImageInfo
 
 EVERY_FORMAT = tuple(Format)
 
-_NAMED = {form: f"{'an' if form is Format.AVIF else 'a'} {TRAITS[form].name}" for form in Format}
 _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
     (b"II*\0", "a TIFF or camera raw file"),
     (b"MM\0*", "a TIFF or camera raw file"),
@@ -50,7 +42,7 @@ def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT
     StageFailed where the file can't be read.
     """
     with opened(path, accepted) as data:
-        info = READERS[detect(data, accepted)](data)
+        info = FORMATS[detect(data, accepted)].container.read_header(data)
     if info.pixels > max_pixels:
         frames = f" × {info.frames} frames" if info.frames > 1 else ""
         raise TooManyPixels(
@@ -62,7 +54,7 @@ def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT
 
 def unsupported(came: str, accepted: Sequence[Format]) -> UnsupportedImage:
     """The refusal that names the formats accepted and what came instead, as in "a TIFF or camera raw file"."""
-    *others, last = (TRAITS[form].name for form in accepted)
+    *others, last = (FORMATS[form].name for form in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
     return UnsupportedImage(f"Expected a picture as {expected}, but got {came}.")
 
@@ -87,29 +79,12 @@ def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
     Raises: UnsupportedImage where it is none of those `accepted`, saying what came where it can be told.
     """
     head = data[:512]
-    found = _announced(head)
+    found = next((form for form, row in FORMATS.items() if row.container.matches(head)), None)
     if found is None:
         raise unsupported(_described(head), accepted)
     if found not in accepted:
-        raise unsupported(_NAMED[found], accepted)
+        raise unsupported(f"{FORMATS[found].article} {FORMATS[found].name}", accepted)
     return found
-
-
-def _announced(head: bytes) -> Format | None:
-    if head[:3] == b"\xff\xd8\xff":
-        return Format.JPEG
-    if head[:8] == png.SIGNATURE:
-        return Format.PNG
-    if head[:6] in (b"GIF87a", b"GIF89a"):
-        return Format.GIF
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return Format.WEBP
-    if head[4:8] == b"ftyp":
-        size = int.from_bytes(head[:4], "big")
-        brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
-        if b"avif" in brands or b"avis" in brands:
-            return Format.AVIF
-    return None
 
 
 def _described(head: bytes) -> str:

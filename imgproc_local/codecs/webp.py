@@ -14,6 +14,7 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.png import palette
@@ -77,7 +78,7 @@ def optimize(
     """
     check_stop()
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, Format.WEBP)
+        blocks = container.read_blocks(data)
         profile = kept_profile(blocks.icc)
         clean = metadata.cleaned(
             data,
@@ -126,7 +127,7 @@ def convert(
     check_stop()
     require_side(info)
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, info.format)
+        blocks = FORMATS[info.format].container.read_blocks(data)
         size_bytes = len(data)
     if info.frames > 1 and info.format is Format.AVIF:
         raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")

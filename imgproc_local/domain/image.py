@@ -15,25 +15,6 @@ class Format(StrEnum):
     AVIF = "avif"
 
 
-class FormatTraits(Struct, frozen=True):
-    """One row of the capability table. `extensions[0]` is the one the service itself writes."""
-
-    name: str
-    mime: str
-    extensions: tuple[str, ...]
-    alpha: bool
-    animation: bool
-
-
-TRAITS: dict[Format, FormatTraits] = {
-    Format.JPEG: FormatTraits("JPEG", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), alpha=False, animation=False),
-    Format.PNG: FormatTraits("PNG", "image/png", ("png",), alpha=True, animation=False),
-    Format.GIF: FormatTraits("GIF", "image/gif", ("gif",), alpha=True, animation=True),
-    Format.WEBP: FormatTraits("WebP", "image/webp", ("webp",), alpha=True, animation=True),
-    Format.AVIF: FormatTraits("AVIF", "image/avif", ("avif",), alpha=True, animation=False),
-}
-
-
 class ImageInfo(Struct, frozen=True):
     """What a picture's header says, before anything is decoded.
 

@@ -30,7 +30,7 @@ class Content(Struct, frozen=True):
 def read(work: Work, check_stop: CheckStop) -> Content:
     """Decode the picture, scaled down, and read its metadata."""
     from imgproc_local.codecs import decode
-    from imgproc_local.codecs.metadata.read import read_embedded
+    from imgproc_local.codecs.embedded import read_embedded
 
     pixels = decode.sample(work.original, work.info, SAMPLE_SIDE_PX, check_stop)
     check_stop()

@@ -10,8 +10,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.domain.errors import OutsideServiceFailed
-from imgproc_local.domain.image import TRAITS, Format
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
 
@@ -65,7 +66,7 @@ def _optimized_by(service: Tinify, picture: bytes, work: Work, check_stop: Check
     """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
     from imgproc_local.codecs import external
 
-    result = service.shrink(picture, TRAITS[work.info.format].mime, len(picture), check_stop)
+    result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
     return (
         None
         if result is None

@@ -12,9 +12,9 @@ import pyvips
 from PIL import Image, UnidentifiedImageError
 
 from imgproc_local.codecs import avif, decode, gif, webp
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.errors import at_border, translate
 from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, avif, inflate, jpeg, png
-from imgproc_local.codecs.metadata.read import read_embedded
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format

@@ -44,7 +44,7 @@ def _sqlite(advice: str) -> Check:
 
 def _libvips(advice: str) -> Check:
     """Encodes a small image in every format, because libvips may list a format whose encoder is missing."""
-    from imgproc_local.domain.image import TRAITS
+    from imgproc_local.codecs.formats import FORMATS
 
     try:
         import pyvips
@@ -52,7 +52,7 @@ def _libvips(advice: str) -> Check:
         return Check("libvips", "problem", f"can't be loaded ({error})", advice)
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     writable, missing = [], []
-    for traits in TRAITS.values():
+    for traits in FORMATS.values():
         try:
             pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{traits.extensions[0]}")
             writable.append(traits.name)

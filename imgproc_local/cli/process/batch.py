@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from imgproc_local.cli.process.results import Results
 from imgproc_local.cli.progress import StageProgress
+from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
-from imgproc_local.domain.image import TRAITS, Format
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageState, Status
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.result import Translation
@@ -202,7 +203,7 @@ class Batch:
         if job.optimized is not None:
             sources.append((path(job.optimized.sha256), ending))
         if job.converted is not None:
-            new_ending = "." + TRAITS[job.converted.format].extensions[0]
+            new_ending = "." + FORMATS[job.converted.format].extensions[0]
             # a WebP converted to WebP: the two files need different names
             same = job.optimized is not None and new_ending == ending
             sources.append((path(job.converted.sha256), f"-converted{new_ending}" if same else new_ending))
@@ -236,7 +237,7 @@ class Batch:
 def original_ending(picture: Path, file_format: Format) -> str:
     """The extension of the file in lower case if it belongs to `file_format`, else the usual one of the format."""
     ending = picture.suffix.lower()
-    extensions = TRAITS[file_format].extensions
+    extensions = FORMATS[file_format].extensions
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 

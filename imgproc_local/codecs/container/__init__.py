@@ -11,8 +11,8 @@ import mmap
 import struct
 import zlib
 
-from msgspec import Struct
-
+from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
+from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
 from imgproc_local.domain.errors import BrokenImage
 
 Data = bytes | mmap.mmap
@@ -26,36 +26,6 @@ MAX_TEXT_BYTES = 64 * 1024
 
 MAX_TEXTS = 32
 """So many are looked at in one file."""
-
-
-class Text(Struct, frozen=True):
-    """A PNG text chunk or a GIF comment.
-
-    `keyword` is PNG's in lower case and `comment` in a GIF; `language` is a BCP 47 tag where the file says one.
-    `raw` is how it is written into a file of the same format again, never longer than it was; None for a text that
-    has to be encoded.
-    """
-
-    keyword: str
-    text: str
-    language: str | None
-    raw: bytes | None
-
-
-class Blocks(Struct, frozen=True):
-    """The metadata blocks of one file, each without its container's own framing.
-
-    `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
-    PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is what a JPEG's packet had no
-    room for; it is read only.
-    """
-
-    exif: bytes | None = None
-    xmp: bytes | None = None
-    iptc: bytes | None = None
-    icc: bytes | None = None
-    texts: tuple[Text, ...] = ()
-    more_xmp: bytes | None = None
 
 
 def unpack(form: str, data: Data, offset: int, where: str) -> tuple[int, ...]:

@@ -26,8 +26,8 @@ _MAX_TRACKS = 16
 _MAX_METADATA_ITEMS = 2 * (1 + _MAX_TRACKS)
 _MAX_MIME_BYTES = 1024
 _MAX_CHUNK_OFFSETS = 100_000
-NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
-NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
+_NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
+_NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
 """What items hold whose content had to go: they themselves can't."""
 _EMPTY = b"\n"
 """A piece of no bytes would mean all there are."""
@@ -144,6 +144,13 @@ def _tracks(data: Data) -> list[Box]:
     if len(found) > _MAX_TRACKS:
         raise BrokenImage(f"The AVIF has more than {_MAX_TRACKS} tracks.")
     return found
+
+
+def matches(head: bytes) -> bool:
+    """Whether a file of this beginning names AVIF, still or animated, among its brands."""
+    size = int.from_bytes(head[:4], "big")
+    brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
+    return head[4:8] == b"ftyp" and (b"avif" in brands or b"avis" in brands)
 
 
 def read_header(data: Data) -> ImageInfo:
@@ -365,6 +372,7 @@ def _thumbnails(data: Data) -> list[Item]:
 
 
 def read_blocks(data: Data) -> Blocks:
+    """The EXIF and XMP items and the profile; what `with_blocks` writes into an emptied item counts as absent."""
     found: dict[str, bytes] = {}
     for name, item in _metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
@@ -379,18 +387,19 @@ def read_blocks(data: Data) -> Blocks:
     for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
-    return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
+    exif, xmp = found.get("exif"), found.get("xmp")
+    return Blocks(None if exif == _NO_EXIF else exif, None if xmp == _NO_XMP else xmp, None, found.get("icc"))
 
 
-def with_blocks(data: Data, blocks: Blocks) -> bytes:
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with the contents of its EXIF and XMP items exchanged for these, or emptied.
 
     Other items that are no pictures are emptied, so are thumbnails; boxes of programs' own and free space go.
     A block for which the file has no item is not written; `blocks.icc` is not looked at: the profile stays as it is.
     """
     new = {
-        "exif": b"\0\0\0\0" + (blocks.exif or NO_EXIF),
-        "xmp": blocks.xmp or NO_XMP,
+        "exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF),
+        "xmp": blocks.xmp or _NO_XMP,
         "other": _EMPTY,
     }
     thumbnails = _thumbnails(data)

@@ -13,7 +13,7 @@ from imgproc_local.codecs.container import (
     MAX_TEXTS,
     Blocks,
     Data,
-    Text,
+    TextBlock,
     text_of,
     unpack,
 )
@@ -93,6 +93,10 @@ def _first_block(data: Data) -> int:
     return 13 + _colour_table_bytes(flags)
 
 
+def matches(head: bytes) -> bool:
+    return head[:6] in (b"GIF87a", b"GIF89a")
+
+
 def read_header(data: Data) -> ImageInfo:
     """What the headers of screen and frames say. Raises: BrokenImage, also where there is no frame."""
     width, height = unpack("<HH", data, 6, "header")
@@ -136,13 +140,13 @@ def read_timing(data: Data) -> tuple[list[int], int]:
 def read_blocks(data: Data) -> Blocks:
     """The XMP packet and the comments."""
     packet: bytes | None = None
-    texts: list[Text] = []
+    texts: list[TextBlock] = []
     for block in blocks(data):
         if block.name == XMP and packet is None and block.end - block.start < MAX_BLOCK_BYTES:
             packet = data[block.start + 14 : block.end].removesuffix(_MAGIC_TRAILER)
         elif block.label == COMMENT and len(texts) < MAX_TEXTS and block.end - block.start < MAX_TEXT_BYTES:
             raw = data[block.start : block.end]
-            texts.append(Text("comment", text_of(_joined(raw[2:])), None, raw))
+            texts.append(TextBlock("comment", text_of(_joined(raw[2:])), None, raw))
     return Blocks(xmp=packet, texts=tuple(texts))
 
 
@@ -165,7 +169,7 @@ def _first_sub_block(data: Data, start: int, at: int) -> bytes:
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
-def with_blocks(data: Data, new: Blocks) -> bytes:
+def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with these metadata blocks and no others; frames, delays and loop count stay bit for bit.
 
     GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only the XMP packet and comments are written.

@@ -70,6 +70,10 @@ def segments(data: Data) -> Iterator[Segment]:
     raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments before its picture data begins.")
 
 
+def matches(head: bytes) -> bool:
+    return head[:3] == b"\xff\xd8\xff"
+
+
 def read_header(data: Data) -> ImageInfo:
     """What the frame header and EXIF say. Raises: BrokenImage."""
     orientation = 0
@@ -225,7 +229,7 @@ def _segment(marker: int, payload: bytes) -> bytes:
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
 
-def with_blocks(data: Data, blocks: Blocks) -> bytes:
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with these metadata blocks and no others; frames, tables and scans stay as they are, bit for bit.
 
     What stands between scans or follows the picture's end marker goes too, and with it previews and appended videos.

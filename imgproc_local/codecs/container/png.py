@@ -15,7 +15,7 @@ from imgproc_local.codecs.container import (
     MAX_TEXTS,
     Blocks,
     Data,
-    Text,
+    TextBlock,
     inflate,
     text_of,
     unpack,
@@ -85,6 +85,10 @@ def chunks(data: Data) -> Iterator[Chunk]:
     raise BrokenImage(f"The PNG has more than {_MAX_CHUNKS} chunks.")
 
 
+def matches(head: bytes) -> bool:
+    return head[:8] == SIGNATURE
+
+
 def read_header(data: Data) -> ImageInfo:
     """What IHDR, the animation chunks and EXIF say. Raises: BrokenImage."""
     width, height, bits, colour = 0, 0, 0, -1
@@ -146,7 +150,7 @@ def has_chunk(data: Data, *kinds: bytes) -> bool:
 def read_blocks(data: Data) -> Blocks:
     """The metadata blocks, ImageMagick's and ExifTool's hexadecimal "raw profiles" included."""
     found: dict[str, bytes] = {}
-    texts: list[Text] = []
+    texts: list[TextBlock] = []
     profiles, inflatable = 0, _MAX_INFLATED_BYTES
 
     def unpacked(compressed: bytes) -> bytes | None:
@@ -188,7 +192,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"), words)
 
 
-def _words(kind: bytes, keyword: bytes, rest: bytes) -> Text:
+def _words(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
     """The text of a chunk with one of the `TEXT_KEYWORDS`; empty where it is broken or too long.
 
     Its `raw` form lacks what no reader shows: a translated keyword, and bytes behind the compressed data.
@@ -212,7 +216,9 @@ def _words(kind: bytes, keyword: bytes, rest: bytes) -> Text:
             stored = stored[: len(stored) - len(stream.unused_data)]
     if text is None or len(text) > MAX_TEXT_BYTES:
         text = b""
-    return Text(keyword.decode().lower(), text_of(text), language, chunk_bytes(kind, keyword + b"\0" + head + stored))
+    return TextBlock(
+        keyword.decode().lower(), text_of(text), language, chunk_bytes(kind, keyword + b"\0" + head + stored)
+    )
 
 
 def _blocks_under(keyword: bytes) -> tuple[str, ...]:
@@ -282,11 +288,11 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(payload, zlib.crc32(kind)))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, compress: bool = False) -> bytes:
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     """The file with these metadata blocks and no others; the picture's own chunks stay as they are, bit for bit.
 
     IPTC-IIM stands in a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it find
-    it, unless `compress`, which asks for the shortest form of everything.
+    it, unless `shortest`.
     """
     out = [SIGNATURE]
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
@@ -294,7 +300,7 @@ def with_blocks(data: Data, blocks: Blocks, *, compress: bool = False) -> bytes:
         if chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
             out.append(data[chunk.payload - 8 : chunk.end + 4])
         if chunk.kind == b"IHDR":
-            out += _block_chunks(blocks, packed_profile, compress)
+            out += _block_chunks(blocks, packed_profile, shortest)
     return b"".join(out)
 
 
@@ -308,27 +314,27 @@ def _packed_profile(data: Data, profile: bytes) -> bytes:
     return packed
 
 
-def _block_chunks(blocks: Blocks, packed_profile: bytes, compress: bool) -> list[bytes]:
+def _block_chunks(blocks: Blocks, packed_profile: bytes, shortest: bool) -> list[bytes]:
     out = []
     if packed_profile:
         out.append(chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile))
     if blocks.exif:
         out.append(chunk_bytes(b"eXIf", blocks.exif))
     if blocks.xmp:
-        packed = zlib.compress(blocks.xmp, 9) if compress else blocks.xmp
+        packed = zlib.compress(blocks.xmp, 9) if shortest else blocks.xmp
         if len(packed) < len(blocks.xmp):
             out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packed))
         else:
             out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + blocks.xmp))
     if blocks.iptc:
-        block = blocks.iptc if compress else iptc.to_photoshop(blocks.iptc)
+        block = blocks.iptc if shortest else iptc.to_photoshop(blocks.iptc)
         packed = zlib.compress(f"\niptc\n{len(block):8}\n{block.hex()}\n".encode(), 9)
         out.append(chunk_bytes(b"zTXt", b"Raw profile type iptc\0\0" + packed))
     out += [_text_chunk(text) if text.raw is None else text.raw for text in blocks.texts]
     return out
 
 
-def _text_chunk(text: Text) -> bytes:
+def _text_chunk(text: TextBlock) -> bytes:
     """The shortest chunk of a text: in Latin-1 where that has all its characters and no language is said."""
     keyword = text.keyword.capitalize().encode("latin-1") + b"\0"
     try:

@@ -73,6 +73,10 @@ def _bitstream_size(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
     return width & 0x3FFF, height & 0x3FFF, False
 
 
+def matches(head: bytes) -> bool:
+    return head[:4] == b"RIFF" and head[8:12] == b"WEBP"
+
+
 def read_header(data: Data) -> ImageInfo:
     """What the extended header or the bitstream, the frame headers and EXIF say. Raises: BrokenImage."""
     canvas: tuple[int, int] | None = None
@@ -136,7 +140,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
 
 
-def with_blocks(data: Data, blocks: Blocks) -> bytes:
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with these metadata blocks and no others; the frames stay as they are, bit for bit.
 
     WebP has no place for IPTC-IIM: `blocks.iptc` is not written.

@@ -60,7 +60,7 @@ def optimize(
     """
     check_stop()
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, Format.JPEG)
+        blocks = container.read_blocks(data)
         gain_map, marks = container.gain_map(data), container.gain_map_marks(data)
         if gain_map is not None and (marks or _tells_of_gain_map(blocks)):
             tail = _cleaned_gain_map(gain_map)

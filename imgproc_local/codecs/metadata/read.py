@@ -6,23 +6,15 @@ Only what may be published is read: the same cleaning as for outputs, so no text
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 
-from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.metadata import exif, iptc, strip, xmp
-from imgproc_local.codecs.probe import opened
-from imgproc_local.domain.image import Embedded, EmbeddedText, ImageInfo
+from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.domain.privacy import KeepLocation
 
 
-@at_border("The picture's metadata can't be read")
-def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> Embedded:
-    """The words and facts in the file; XMP, which has languages, before IPTC-IIM, texts and EXIF.
-
-    Raises: BrokenImage where the file itself, not only a block of it, is damaged.
-    """
-    with opened(path) as data:
-        blocks = strip.read_blocks(data, info.format)
+def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:
+    """The words and facts in a file's blocks; XMP, which has languages, before IPTC-IIM, texts and EXIF."""
     remains = strip.remaining(blocks, keep_location)
     words, datasets, main = remains.xmp, iptc.read(remains.iptc), remains.exif
     texts = strip.by_name(remains.texts)

@@ -16,24 +16,17 @@ given up, the least important first, as `cleaned` says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from mmap import mmap
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import Blocks, Data, Text, avif, gif, jpeg, png, webp
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
 from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.domain.image import EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation, Removed, clean_text
-
-_READERS = {
-    Format.JPEG: jpeg.read_blocks,
-    Format.PNG: png.read_blocks,
-    Format.GIF: gif.read_blocks,
-    Format.WEBP: webp.read_blocks,
-    Format.AVIF: avif.read_blocks,
-}
 
 _TO_IPTC = {
     iptc.OBJECT_NAME: xmp.DC + "title",
@@ -83,6 +76,9 @@ TEXT_NAMES = {
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
 _MAX_XMP_BYTES = 1024 * 1024
+_MAX_JPEG_XMP_BYTES = 65_502
+"""A segment holds 65,533 bytes, of which 29 and two name its content. Source: XMP part 3, 1.1.3."""
+
 _MAX_COMPARISONS = 16
 
 
@@ -96,13 +92,8 @@ class Remaining(Struct, frozen=True):
     xmp: xmp.Properties
     iptc: bytes | None
     icc: bytes | None
-    texts: tuple[Text, ...]
+    texts: tuple[TextBlock, ...]
     removed: frozenset[Removed]
-
-
-def read_blocks(data: Data, form: Format) -> Blocks:
-    """The metadata blocks as the file has them. Raises: BrokenImage."""
-    return _READERS[form](data)
 
 
 def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Remaining:
@@ -169,7 +160,7 @@ def _blocks(
 
     tags = _EXIF_NAMES if source is target else {tag: _EXIF_NAMES[tag] for tag in _EXIF_NAMES if tag < exif.XP_TITLE}
     fields = {tag: raw for tag, raw in remains.exif.items() if tag in tags and stays(tags[tag])}
-    limit = jpeg.MAX_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
+    limit = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
     words, datasets, texts = remains.xmp, remains.iptc, remains.texts
     if source is not target:
         words, datasets, texts = _merged(remains), None, ()
@@ -181,7 +172,7 @@ def _blocks(
 
 
 def cleaned(
-    data: Data,
+    data: bytes | mmap,
     blocks: Blocks,
     form: Format,
     write: Callable[[Blocks, bool], bytes],
@@ -228,22 +219,22 @@ def _is_more(blocks: Blocks, remains: Remaining, preserved: Blocks) -> bool:
     if set(main) - {*_EXIF_NAMES, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in remains.exif.items()):
         return True
     # other IFDs, and what no field points to
-    if blocks.exif not in (None, avif.NO_EXIF) and len(blocks.exif or b"") > len(preserved.exif or b""):
+    if blocks.exif is not None and len(blocks.exif or b"") > len(preserved.exif or b""):
         return True
     if xmp_fields.content(words.values()) != xmp_fields.content(remains.xmp.values()):
         return True
-    if not words and blocks.xmp not in (None, avif.NO_XMP):
+    if not words and blocks.xmp is not None:
         return True
     return remains.texts != blocks.texts or remains.iptc != blocks.iptc
 
 
-def _has_bytes_outside(data: Data, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
+def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
     """Whether a file holds bytes beside its picture and its blocks: with these unchanged, only those are missing."""
     compressed = blocks.xmp is not None and data.find(blocks.xmp) < 0
     return len(write(blocks, compressed)) < len(data)
 
 
-def _clean_texts(texts: Iterable[Text], clean: Callable[[str], str]) -> tuple[Text, ...]:
+def _clean_texts(texts: Iterable[TextBlock], clean: Callable[[str], str]) -> tuple[TextBlock, ...]:
     """The PNG texts and GIF comments that a person wrote; one that changes is encoded again by its container."""
     found = []
     for text in texts:
@@ -254,7 +245,7 @@ def _clean_texts(texts: Iterable[Text], clean: Callable[[str], str]) -> tuple[Te
     return tuple(found)
 
 
-def by_name(texts: Iterable[Text]) -> dict[str, list[EmbeddedText]]:
+def by_name(texts: Iterable[TextBlock]) -> dict[str, list[EmbeddedText]]:
     """PNG texts and GIF comments by the XMP property of the same meaning."""
     found: dict[str, list[EmbeddedText]] = {}
     for text in texts:

@@ -50,12 +50,12 @@ def optimize(
     """
     check_stop()
     with opened(path) as data:
-        blocks = metadata.read_blocks(data, Format.PNG)
+        blocks = container.read_blocks(data)
         clean = metadata.cleaned(
             data,
             blocks,
             Format.PNG,
-            lambda new, tight: container.with_blocks(data, new, compress=tight),
+            lambda new, tight: container.with_blocks(data, new, shortest=tight),
             keep_location,
             orientation=info.orientation,
         )

@@ -19,8 +19,8 @@ from imgproc_local.codecs.container import avif_grid
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.doors import OPTIMIZE

@@ -10,14 +10,14 @@ import pytest
 
 from imgproc_local.codecs import avif, gif, webp
 from imgproc_local.codecs.container import MAX_TEXT_BYTES, MAX_TEXTS
-from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.captions import reads_as_a_caption
-from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from tests.codecs import pictures
+from tests.codecs.doors import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -79,7 +79,7 @@ def test_png_texts_reach_the_packet_of_another_format(tmp_path: Path, convert: o
     found = embedded(tmp_path, out)
     assert found == embedded(tmp_path, described_png())
     assert b"SECRET" not in out
-    packet = metadata.read_blocks(out, probe(pictures.write(tmp_path, out), MANY).format).xmp
+    packet = read_blocks(out, probe(pictures.write(tmp_path, out), MANY).format).xmp
     terms = xmp.alternatives(xmp.parse(packet), xmp.RIGHTS + "UsageTerms")
     assert terms == [EmbeddedText("Editorial use only")]
 
@@ -126,7 +126,7 @@ def test_a_compressed_bomb_is_not_unpacked() -> None:
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
     tracemalloc.start()
     try:
-        assert metadata.read_blocks(source, Format.PNG).texts == ()
+        assert read_blocks(source, Format.PNG).texts == ()
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -136,7 +136,7 @@ def test_a_compressed_bomb_is_not_unpacked() -> None:
 def test_only_so_many_texts_are_looked_at() -> None:
     texts = b"".join(pictures.chunk(b"tEXt", b"Title\0Words %d" % number) for number in range(MAX_TEXTS * 3))
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), texts)
-    assert len(metadata.read_blocks(source, Format.PNG).texts) == MAX_TEXTS
+    assert len(read_blocks(source, Format.PNG).texts) == MAX_TEXTS
 
 
 def test_a_gif_keeps_a_comment_that_a_person_wrote(tmp_path: Path) -> None:

@@ -16,15 +16,15 @@ from types import ModuleType
 import pytest
 
 from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata import xmp, xmp_fields
-from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import KeepLocation
 from tests.codecs import pictures
+from tests.codecs.doors import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -174,7 +174,7 @@ def with_riff_or_items(kind: str, exif: bytes | None, words: bytes | None) -> by
 
 def everything_in(data: bytes, form: Format) -> bytes:
     """The bytes, and what is compressed in them or in another encoding."""
-    blocks = metadata.read_blocks(data, form)
+    blocks = read_blocks(data, form)
     more = [block for block in (blocks.exif, blocks.xmp, blocks.iptc) if block]
     more += [text.text.encode() for text in blocks.texts]
     return b"\n".join([data, *more, *(block.replace(b"\0", b"") for block in more)])

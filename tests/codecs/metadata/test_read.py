@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
-from imgproc_local.codecs.metadata import strip as metadata
-from imgproc_local.codecs.metadata.read import read_embedded
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation
 from tests.codecs import pictures
+from tests.codecs.doors import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -99,7 +99,7 @@ def test_rights_told_only_in_exif_reach_xmp(tmp_path: Path) -> None:
         tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
     )
     out = webp.convert(path, probe(path, MANY), never_stop)
-    words = xmp.parse(metadata.read_blocks(out, metadata.Format.WEBP).xmp)
+    words = xmp.parse(read_blocks(out, Format.WEBP).xmp)
     assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
 
@@ -345,13 +345,13 @@ def test_creators_and_rights_that_only_iptc_names_stay_beside_those_of_xmp(tmp_p
     )
     same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
     out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
-    assert xmp.parse(metadata.read_blocks(out, Format[form]).xmp).keys() == xmp.parse(packet.encode()).keys()
+    assert xmp.parse(read_blocks(out, Format[form]).xmp).keys() == xmp.parse(packet.encode()).keys()
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
     assert b"Example Press;" not in out
     other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
     out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
-    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    words = xmp.parse(read_blocks(out, Format[form]).xmp)
     assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
     assert xmp.texts(words, xmp.DC + "rights") == [
         "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
@@ -395,7 +395,7 @@ def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: s
 def test_old_names_of_copyright_and_creator_stay(tmp_path: Path, form: str) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
     out = _made(tmp_path, form, _xmp_segment(packet.encode()))
-    words = xmp.parse(metadata.read_blocks(out, Format[form]).xmp)
+    words = xmp.parse(read_blocks(out, Format[form]).xmp)
     assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
     assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
     assert b"SECRET" not in out
@@ -413,7 +413,7 @@ def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_pat
 def test_a_field_that_ends_before_it_begins_is_not_written(tmp_path: Path) -> None:
     fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
     source = _made(tmp_path, "JPEG", _exif(fields))
-    main = exif.read_ifd(metadata.read_blocks(source, Format.JPEG).exif or b"")
+    main = exif.read_ifd(read_blocks(source, Format.JPEG).exif or b"")
     assert main == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)
     assert jpeg.optimize(path, probe(path, MANY), never_stop) is None

@@ -16,15 +16,14 @@ from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.decode import sample
-from imgproc_local.codecs.metadata.read import read_embedded
-from imgproc_local.codecs.metadata.strip import read_blocks
+from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import KeepLocation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
-from tests.codecs.doors import OPTIMIZE
+from tests.codecs.doors import OPTIMIZE, read_blocks
 from tests.codecs.metadata.planted import (
     ALT_TEXT,
     CAPTION,

@@ -1,0 +1,57 @@
+"""The image formats: one row per format, read by everything that asks what a format is or can do.
+
+Adding a format is a module in `container`, a row here, and a module that encodes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.domain.image import Format, ImageInfo
+
+
+class Container(Protocol):
+    """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
+
+    `matches` decides by the first 512 bytes. `with_blocks` returns the same picture with these metadata blocks and no
+    others; `shortest` asks for the shortest form of each.
+    """
+
+    def matches(self, head: bytes, /) -> bool: ...
+
+    def read_header(self, data: Data, /) -> ImageInfo: ...
+
+    def read_blocks(self, data: Data, /) -> Blocks: ...
+
+    def with_blocks(self, data: Data, blocks: Blocks, /, *, shortest: bool = False) -> bytes: ...
+
+
+class FormatRow(Struct, frozen=True):
+    """What a format is called and can do.
+
+    `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
+    libvips' operation. `read_timing` gives the frames' delays in milliseconds and the number of plays (0 is endless);
+    None for formats whose animations can't be converted.
+    """
+
+    name: str
+    article: str
+    mime: str
+    extensions: tuple[str, ...]
+    container: Container
+    loader: str
+    read_timing: Callable[[Data], tuple[list[int], int]] | None = None
+
+
+FORMATS: dict[Format, FormatRow] = {
+    Format.JPEG: FormatRow("JPEG", "a", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), jpeg, "jpegload"),
+    Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.read_timing),
+    Format.GIF: FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.read_timing),
+    Format.WEBP: FormatRow("WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.read_timing),
+    Format.AVIF: FormatRow("AVIF", "an", "image/avif", ("avif",), avif, "heifload"),
+}

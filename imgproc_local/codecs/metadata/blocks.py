@@ -1,0 +1,35 @@
+"""The metadata blocks of one file, as every container gives and takes them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class TextBlock(Struct, frozen=True):
+    """A PNG text chunk or a GIF comment.
+
+    `keyword` is PNG's in lower case and `comment` in a GIF; `language` is a BCP 47 tag where the file has one.
+    `raw` is how it is written into a file of the same format again, never longer than it was; None for a text that
+    has to be encoded.
+    """
+
+    keyword: str
+    text: str
+    language: str | None
+    raw: bytes | None
+
+
+class Blocks(Struct, frozen=True):
+    """The metadata blocks of one file, each without its container's own framing.
+
+    `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
+    PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is the extension of a JPEG's
+    packet; it is read only.
+    """
+
+    exif: bytes | None = None
+    xmp: bytes | None = None
+    iptc: bytes | None = None
+    icc: bytes | None = None
+    texts: tuple[TextBlock, ...] = ()
+    more_xmp: bytes | None = None
