@@ -1,8 +1,7 @@
-"""Writes models of the true sizes of known ones, with random weights: what they cost is real, what they say is not.
+"""Writes models with the sizes of known ones and random weights: their costs are real, their texts are not.
 
-Tokens that are not plain letters get small weights in the output, as a trained model hardly ever picks one where a
-word is wanted: so the grammar of the answer refuses about as seldom as it would in use. The vocabularies are the ones
-that llama.cpp's source carries for its own tests.
+Tokens that are not plain letters get small weights in the output, because a trained model rarely chooses one in place of
+a word: so the grammar refuses about as many tokens as in use. The vocabularies are those of llama.cpp's own tests.
 
 `python -m tests.bench.random_weights FOLDER VOCABULARIES [--model NAME]`, where VOCABULARIES is `models` of
 llama.cpp's source (`vendor/llama.cpp/models` in the sdist of llama-cpp-python). Needs the package `gguf`.
@@ -35,11 +34,11 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 SPREAD = 0.02
-SELDOM = 0.2
-"""Weight of a token that is no plain letters, against the others."""
+NON_LETTER_WEIGHT = 0.2
+"""Output weight of a token that is not plain letters, relative to the others."""
 LETTERS = re.compile("[a-z]+")
 POOL = 1 << 22
-"""Random numbers that are drawn once and used again and again: a model has hundreds of times as many."""
+"""Number of random values that are drawn once and reused: a model has hundreds of times as many weights."""
 TURNS = ("<|im_start|>", "<|im_end|>")
 
 
@@ -57,14 +56,14 @@ class TextSize(Struct, frozen=True):
     norm_epsilon: float
     context: int
     tied: bool = False
-    """Whether the output shares the embedding's weights."""
+    """The output shares the weights of the embedding."""
     normed_heads: bool = False
     rope_sections: tuple[int, ...] = ()
     deep_layers: int = 0
-    """First layers that get features of the picture of their own."""
+    """Number of first layers that receive picture features directly (deepstack)."""
 
 
-class EyesSize(Struct, frozen=True):
+class VisionSize(Struct, frozen=True):
     projector: str
     width: int
     layers: int
@@ -73,22 +72,22 @@ class EyesSize(Struct, frozen=True):
     picture_px: int
     patch_px: int
     merged: int
-    """Patches per side that become one token."""
+    """Patches per side that are merged into one token."""
     longest_px: int = 0
-    """What the longer side of a picture is scaled to, before it is cut into tiles of `picture_px`. 0: no tiles."""
+    """Longer side that a picture is scaled to before it is cut into tiles of `picture_px`. 0: no tiles."""
     deep_layers: tuple[int, ...] = ()
 
 
 class Size(Struct, frozen=True):
     text: TextSize
-    eyes: EyesSize
+    vision: VisionSize
     quantization: str
     specials: tuple[str, ...]
 
 
 _TILES = tuple(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7))
 _SMOL_TOKENS = ("<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<image>", *_TILES)
-_SIGLIP = EyesSize("idefics3", 768, 12, 12, 3072, picture_px=512, patch_px=16, merged=4, longest_px=2048)
+_SIGLIP = VisionSize("idefics3", 768, 12, 12, 3072, picture_px=512, patch_px=16, merged=4, longest_px=2048)
 
 
 def _smol(width: int, layers: int, heads: int, kv_heads: int, feed_forward: int) -> Size:
@@ -106,7 +105,7 @@ SIZES = {
             "qwen3vl", 2048, 28, 16, 8, 128, 6144, 151_936, "qwen2", 5_000_000.0, 1e-6,
             context=32_768, tied=True, normed_heads=True, rope_sections=(24, 20, 20, 0), deep_layers=3,
         ),
-        EyesSize(
+        VisionSize(
             "qwen3vl_merger", 1024, 24, 16, 4096, picture_px=768, patch_px=16, merged=2, deep_layers=(5, 11, 17)
         ),
         "q4_k_m",
@@ -124,7 +123,7 @@ def mmproj_path(folder: Path, name: str) -> Path:
 
 
 class _Writer:
-    """A GGUF file in the making; its weights come from `POOL` random numbers."""
+    """Writes a GGUF file whose weights come from `POOL` random numbers."""
 
     def __init__(self, path: Path, architecture: str) -> None:
         self.keys = GGUFWriter(path, architecture)
@@ -215,7 +214,7 @@ def write_text(path: Path, size: Size, vocabularies: Path) -> None:
     keys.add_add_bos_token(False)
     keys.add_chat_template(CHAT_TEMPLATE)
 
-    scale = np.array([[1.0 if LETTERS.fullmatch(token) else SELDOM] for token in tokens], np.float32)
+    scale = np.array([[1.0 if LETTERS.fullmatch(token) else NON_LETTER_WEIGHT] for token in tokens], np.float32)
     writer.half("token_embd", text.tokens, text.width, scale=scale if text.tied else None)
     if not text.tied:
         writer.half("output", text.tokens, text.width, scale=scale)
@@ -240,54 +239,54 @@ def write_text(path: Path, size: Size, vocabularies: Path) -> None:
 
 def write_mmproj(path: Path, size: Size) -> None:
     """The projector, 8 bits a weight."""
-    eyes, width, token = size.eyes, size.eyes.width, size.text.width
+    vision, width, token = size.vision, size.vision.width, size.text.width
     writer = _Writer(path, "clip")
     keys = writer.keys
     keys.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     keys.add_quantization_version(gguf.GGML_QUANT_VERSION)
     keys.add_clip_has_vision_encoder(True)
-    keys.add_clip_projector_type(eyes.projector)
+    keys.add_clip_projector_type(vision.projector)
     keys.add_vision_use_gelu(True)
-    keys.add_vision_image_size(eyes.picture_px)
-    keys.add_vision_patch_size(eyes.patch_px)
+    keys.add_vision_image_size(vision.picture_px)
+    keys.add_vision_patch_size(vision.patch_px)
     keys.add_vision_embedding_length(width)
-    keys.add_vision_feed_forward_length(eyes.feed_forward)
-    keys.add_vision_block_count(eyes.layers)
-    keys.add_vision_head_count(eyes.heads)
+    keys.add_vision_feed_forward_length(vision.feed_forward)
+    keys.add_vision_block_count(vision.layers)
+    keys.add_vision_head_count(vision.heads)
     keys.add_vision_projection_dim(token)
     keys.add_vision_attention_layernorm_eps(1e-6)
     keys.add_vision_image_mean([0.5] * 3)
     keys.add_vision_image_std([0.5] * 3)
 
-    writer.full("v.patch_embd.weight", width, 3, eyes.patch_px, eyes.patch_px)
+    writer.full("v.patch_embd.weight", width, 3, vision.patch_px, vision.patch_px)
     writer.constant("v.patch_embd.bias", 0, width)
-    writer.full("v.position_embd.weight", (eyes.picture_px // eyes.patch_px) ** 2, width)
+    writer.full("v.position_embd.weight", (vision.picture_px // vision.patch_px) ** 2, width)
     writer.norm("v.post_ln", width)
-    inward = ("attn_qkv",) if eyes.deep_layers else ("attn_q", "attn_k", "attn_v")
-    for layer in range(eyes.layers):
+    inward = ("attn_qkv",) if vision.deep_layers else ("attn_q", "attn_k", "attn_v")
+    for layer in range(vision.layers):
         block = f"v.blk.{layer}."
         writer.norm(f"{block}ln1", width)
         writer.norm(f"{block}ln2", width)
         for name, to, of in (
             *((name, 3 * width // len(inward), width) for name in inward),
             ("attn_out", width, width),
-            ("ffn_up", eyes.feed_forward, width),
-            ("ffn_down", width, eyes.feed_forward),
+            ("ffn_up", vision.feed_forward, width),
+            ("ffn_down", width, vision.feed_forward),
         ):
             writer.eighth(block + name, to, of)
             writer.constant(f"{block}{name}.bias", 0, to)
 
-    merged = width * eyes.merged**2
-    if eyes.longest_px:
-        keys.add_vision_projector_scale_factor(eyes.merged)
-        keys.add_vision_preproc_image_size(eyes.longest_px)
+    merged = width * vision.merged**2
+    if vision.longest_px:
+        keys.add_vision_projector_scale_factor(vision.merged)
+        keys.add_vision_preproc_image_size(vision.longest_px)
         writer.eighth("mm.model.fc", token, merged)
-    if eyes.deep_layers:
-        keys.add_vision_spatial_merge_size(eyes.merged)
-        keys.add_vision_is_deepstack_layers([layer in eyes.deep_layers for layer in range(eyes.layers)])
-        writer.full("v.patch_embd.weight.1", width, 3, eyes.patch_px, eyes.patch_px)
+    if vision.deep_layers:
+        keys.add_vision_spatial_merge_size(vision.merged)
+        keys.add_vision_is_deepstack_layers([layer in vision.deep_layers for layer in range(vision.layers)])
+        writer.full("v.patch_embd.weight.1", width, 3, vision.patch_px, vision.patch_px)
         _merger(writer, ("mm.0", "mm.2"), merged, token)
-        for layer in eyes.deep_layers:
+        for layer in vision.deep_layers:
             block = f"v.deepstack.{layer}."
             writer.norm(f"{block}norm", merged)
             _merger(writer, (f"{block}fc1", f"{block}fc2"), merged, token)

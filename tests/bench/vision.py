@@ -1,11 +1,11 @@
-"""One picture in several languages through this project, through its own engine without sharing, through the stock
-handler of llama-cpp-python and through llama-server: load, prefix, tokens per second, seconds, peak memory.
+"""Describes one picture in several languages with this project, its engine without a shared prefix, the stock handler
+of llama-cpp-python, and llama-server: load time, prefix time, tokens per second, seconds, peak memory.
 
-The models have random weights at true size (`python -m tests.bench.random_weights`), so only costs are measured. A
-model that says nothing never ends an answer either: every contender writes the same number of tokens per language,
-held to the same grammar. Each runs in a process of its own, one after the other, and that again in every round; the
-round with the least seconds counts, of each contender alike, as whatever else the machine does only ever adds. The
-stock handler, which takes minutes, runs once. Threads sleep instead of spin (`GOMP_SPINCOUNT`) for all alike.
+The models have random weights at true size (`python -m tests.bench.random_weights`), so only costs are measured. Such a
+model never ends an answer, so every contender writes the same number of tokens per language, with the same grammar.
+Contenders run in separate processes, one after the other, in every round. The fastest round of each counts, because
+other load on the machine only adds time. The stock handler takes minutes and runs once. Threads sleep instead of
+spinning (`GOMP_SPINCOUNT`) in all of them.
 
 `python -m tests.bench.vision FOLDER_OF_MODELS [--model NAME] [--llama-server PATH] [--languages 5] [--rounds 2]
 [--no-stock]`
@@ -35,13 +35,13 @@ PICTURE_PX = (1024, 768)
 NEW_TOKENS = 60
 CONTENDER_TIMEOUT_S = 3600
 OURS, SEPARATE, SERVER, STOCK = "ours, shared", "ours, one by one", "llama-server", "stock handler"
-UNCAPPED = "server as it comes, no cap"
+UNLIMITED = "server, no image token limit"
 Named = tuple[str, Measured]
 
 
 def run(role: str, task: Task) -> Measured:
     """What a contender measured in a child process."""
-    ended = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "tests.bench.vision_contenders", role],
         cwd=ROOT,
         env=os.environ | {"GOMP_SPINCOUNT": SPINS},
@@ -50,13 +50,13 @@ def run(role: str, task: Task) -> Measured:
         timeout=CONTENDER_TIMEOUT_S,
         check=False,
     )
-    if ended.returncode:
-        raise SystemExit(f"{role} ended with {ended.returncode}:\n{ended.stderr.decode(errors='replace')[-2000:]}")
-    return msgspec.json.decode(ended.stdout, type=Measured)
+    if done.returncode:
+        raise SystemExit(f"{role} ended with {done.returncode}:\n{done.stderr.decode(errors='replace')[-2000:]}")
+    return msgspec.json.decode(done.stdout, type=Measured)
 
 
 def contenders(task: Task, few: int, llama_server: Path | None, *, rounds: int, with_stock: bool) -> list[Named]:
-    """This project first."""
+    """Name and measurement of every contender, this project first."""
     to_few = replace(task, counts=(1, few))
     entries = [(OURS, "shared", task), (SEPARATE, "separate", to_few)]
     if llama_server is not None:
@@ -65,7 +65,7 @@ def contenders(task: Task, few: int, llama_server: Path | None, *, rounds: int, 
             (f"{SERVER}, in turn", "server", served),
             (f"{SERVER}, at once", "server", replace(served, slots=few)),
             (f"{SERVER}, 1 then rest", "server", replace(served, slots=few, first_alone=True)),
-            (UNCAPPED, "server", replace(served, image_tokens=0)),
+            (UNLIMITED, "server", replace(served, image_tokens=0)),
         ]
     found = [[run(role, todo) for _, role, todo in entries] for _ in range(rounds)]
     measured = [
@@ -76,7 +76,7 @@ def contenders(task: Task, few: int, llama_server: Path | None, *, rounds: int, 
 
 
 def show(measured: Sequence[Named], few: int, many: int) -> None:
-    """A row per contender."""
+    """Print a row per contender."""
     texts = measured[0][1].turns[few].texts
     head = ["", "load s", "prefix s", "tok/s, 1", f"tok/s, {few}", "1 lang. s", f"{few} lang. s", f"{many} lang. s"]
     head += [f"{few} lang. CPU s", "tokens", "peak MB", "same texts"]
@@ -105,26 +105,26 @@ def show(measured: Sequence[Named], few: int, many: int) -> None:
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def bars(title: str, measured: Sequence[Named], few: int, many: int) -> None:
-    """The ratios, each against its bar."""
+def print_ratios(title: str, measured: Sequence[Named], few: int, many: int) -> None:
+    """Print the ratios with their limits."""
     by_name = dict(measured)
     ours = by_name[OURS]
     rivals = [(f"{few} separate calls", [by_name[SEPARATE]], 0.35)]
-    rivals.append(("llama-server at its best", [found for name, found in measured if name.startswith(SERVER)], 0.7))
-    rivals.append(("llama-server without a cap", [found for name, found in measured if name == UNCAPPED], 0.7))
+    rivals.append(("llama-server, fastest mode", [found for name, found in measured if name.startswith(SERVER)], 0.7))
+    rivals.append(("llama-server without a limit", [found for name, found in measured if name == UNLIMITED], 0.7))
     rivals.append(("the stock handler", [found for name, found in measured if name == STOCK], 0.10))
     rows = []
-    for name, tries, bar in rivals:
+    for name, tries, limit in rivals:
         if tries:
             rival = min(tries, key=lambda found: found.turns[few].seconds).turns[few]
             ratio = ours.turns[few].seconds / rival.seconds
-            rows.append((f"{few} languages, of {name}", f"{ratio:.3f} ×", verdict(ratio, bar, "×")))
-            rows.append(("  the same in processor time", f"{ours.turns[few].cpu_s / rival.cpu_s:.3f} ×", ""))
+            rows.append((f"{few} languages, of {name}", f"{ratio:.3f} ×", verdict(ratio, limit, "×")))
+            rows.append(("  the same in CPU time", f"{ours.turns[few].cpu_s / rival.cpu_s:.3f} ×", ""))
     decode = ours.turns[many].decode_s / ours.turns[few].decode_s
     rows.append((f"decoding of {many} languages, of {few}", f"{decode:.3f} ×", verdict(decode, 1.5, "×")))
-    asked = ours.turns[many].tokens
+    tokens = ours.turns[many].tokens
     rows += [
-        ("tokens that the grammar refused at first", f"{ours.refused} of {asked}", ""),
+        ("tokens that the grammar refused at first", f"{ours.refused} of {tokens}", ""),
         ("choosing tokens, of the decoding", f"{ours.sampling_s / ours.turns[many].decode_s:.1%}", ""),
     ]
     print_table(title, rows)
@@ -135,7 +135,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", choices=SIZES, action="append", help="only these")
     parser.add_argument("--llama-server", type=Path, help="built from the source that the bindings were built from")
-    parser.add_argument("--languages", type=int, default=5, help="how many; the same again for the last bar")
+    parser.add_argument(
+        "--languages", type=int, default=5, help="number of languages; the last ratio uses twice as many"
+    )
     parser.add_argument("--threads", type=int, default=physical_cores())
     parser.add_argument("--new-tokens", type=int, default=NEW_TOKENS)
     parser.add_argument("--image-tokens", type=int, default=256)
@@ -164,7 +166,7 @@ def main() -> None:
             )
             print(f"\n{model}: {PICTURE_PX[0]}×{PICTURE_PX[1]}, {arguments.new_tokens} tokens per language\n")
             show(found, few, many)
-            bars(model, found, few, many)
+            print_ratios(model, found, few, many)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The contenders of the vision benchmark, each in a process of its own: a `Task` on stdin, a `Measured` on stdout.
+"""The contenders of the vision benchmark, each in a separate process: a `Task` on stdin, a `Measured` on stdout.
 
-- `shared`: this project. The picture is read once, all languages are decoded together.
-- `separate`: the same engine and cap, but every language is a call of its own that reads the picture again.
-- `stock`: `MTMDChatHandler` of llama-cpp-python, one chat completion per language. It knows no cap on image tokens.
+- `shared`: this project. The picture is evaluated once, and all languages are decoded together.
+- `separate`: the same engine and image token limit, but one call per language, which evaluates the picture again.
+- `stock`: `MTMDChatHandler` of llama-cpp-python, one chat completion per language, without an image token limit.
 - `server`: `llama-server`, one chat completion per language with the picture first and the language last, so that its
-  prompt cache can hold the picture. Tried one after the other and side by side.
+  prompt cache can hold the picture; sequentially and in parallel.
 
-All get the same pixels, text, grammar, threads and number of new tokens, and always take the likeliest token.
+All get the same pixels, text, grammar, threads and number of new tokens, and always choose the most probable token.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ ANSWER_TIMEOUT_S = 1800
 
 
 class Task(Struct, frozen=True):
-    """`counts` are the numbers of languages that are measured, each on its own; `languages` are as many as the most.
+    """What to measure. `counts` are the numbers of languages, measured separately; `languages` has the largest of them.
 
-    `image_tokens` 0 is the server's own measure.
+    `image_tokens` 0 leaves the limit to the server.
     """
 
     text: str
@@ -58,13 +58,13 @@ class Task(Struct, frozen=True):
     llama_server: str = ""
     slots: int = 1
     first_alone: bool = False
-    """Whether the first of several requests is answered before the others are sent."""
+    """Wait for the answer to the first request before sending the others."""
 
 
 class Turn(Struct, frozen=True):
-    """One picture in some languages: `seconds` in all; `decode_s` of them after the shared part was read.
+    """One picture in some languages: `seconds` in total, `decode_s` of them after the evaluation of the shared prefix.
 
-    `cpu_s` is of all cores together: what a machine that is busy otherwise does not change much.
+    `cpu_s` is CPU time of all cores, which other load on the machine changes little.
     """
 
     seconds: float
@@ -75,20 +75,20 @@ class Turn(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """`turns` by number of languages. `prefix_s`: until the picture and the shared text are read, once."""
+    """`turns` by number of languages. `prefix_s` is the evaluation of the picture and the shared text, once."""
 
     load_s: float
     prefix_s: float
     turns: dict[int, Turn]
     peak_bytes: int
     refused: int = 0
-    """Tokens that the grammar did not take, so that all of the vocabulary had to be asked."""
+    """Most probable tokens that the grammar refused, so that the whole vocabulary had to be checked."""
     sampling_s: float = 0.0
-    """Spent on choosing tokens, in the turn with the most languages."""
+    """Time spent on choosing tokens, in the turn with the most languages."""
 
 
 class _Sampling:
-    """Counts what `Sampler` does, from outside."""
+    """Times `Sampler` and counts the tokens that it refuses."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -96,15 +96,15 @@ class _Sampling:
         next_token, allowed = llama_sampler.Sampler.next_token, llama_sampler.Sampler._allowed
 
         def timed(sampler: llama_sampler.Sampler, context: Any, row: int) -> int:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             token = next_token(sampler, context, row)
-            self.seconds += time.perf_counter() - began
+            self.seconds += time.perf_counter() - started_at
             return token
 
         def counted(sampler: llama_sampler.Sampler, token: int) -> bool:
-            taken = allowed(sampler, token)
-            self.refused += not taken
-            return taken
+            accepted = allowed(sampler, token)
+            self.refused += not accepted
+            return accepted
 
         llama_sampler.Sampler.next_token = timed  # type: ignore[method-assign]
         llama_sampler.Sampler._allowed = counted  # type: ignore[method-assign]
@@ -121,19 +121,19 @@ def ours(task: Task, *, separately: bool) -> Measured:
     model = VisionModel(
         "bench", Path(task.text), Path(task.mmproj), ChatFormat(task.image_tokens), run_options=RunOptions(task.threads)
     )
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     loaded = llama.Llama(model)
-    load_s = time.perf_counter() - began
+    load_s = time.perf_counter() - started_at
 
     def describe(languages: tuple[str, ...]) -> tuple[float, Turn]:
-        began, before, cpu_began = time.perf_counter(), loaded.tokens_written, time.process_time()
+        started_at, before, cpu_before = time.perf_counter(), loaded.tokens_written, time.process_time()
         tails = [language_prompt(language) for language in languages]
         loaded.read(pixels, INSTRUCTIONS, tails, _never)
-        read_s = time.perf_counter() - began
+        read_s = time.perf_counter() - started_at
         texts = tuple(loaded.write(tails, _never))
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started_at
         return read_s, Turn(
-            seconds, seconds - read_s, time.process_time() - cpu_began, loaded.tokens_written - before, texts
+            seconds, seconds - read_s, time.process_time() - cpu_before, loaded.tokens_written - before, texts
         )
 
     prefix_s, turns = 0.0, {}
@@ -152,18 +152,18 @@ def stock(task: Task) -> Measured:
     from llama_cpp import Llama, LlamaGrammar
     from llama_cpp.llama_chat_format import MTMDChatHandler
 
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     handler = MTMDChatHandler(clip_model_path=task.mmproj, verbose=False, use_gpu=False)
     loaded = Llama(
         task.text, chat_handler=handler, n_ctx=4096, n_threads=task.threads, n_threads_batch=task.threads,
         n_gpu_layers=0, flash_attn=True, verbose=False,
     )  # fmt: skip
-    load_s = time.perf_counter() - began
+    load_s = time.perf_counter() - started_at
     grammar = LlamaGrammar.from_string(GRAMMAR, verbose=False)
     url = _data_url(task.picture)
 
     def describe(language: str) -> tuple[float, Turn]:
-        began, cpu_began = time.perf_counter(), time.process_time()
+        started_at, cpu_before = time.perf_counter(), time.process_time()
         first_s, reason, pieces = 0.0, None, []
         for chunk in loaded.create_chat_completion(
             messages=_messages(url, language), grammar=grammar, max_tokens=task.new_tokens, temperature=0.0,
@@ -172,12 +172,12 @@ def stock(task: Task) -> Measured:
             reason = chunk["choices"][0]["finish_reason"] or reason
             piece = chunk["choices"][0]["delta"].get("content")
             if piece:
-                first_s = first_s or time.perf_counter() - began
+                first_s = first_s or time.perf_counter() - started_at
                 pieces.append(piece)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - started_at
         text = "".join(pieces)
         tokens = task.new_tokens if reason == "length" else len(loaded.tokenize(text.encode(), add_bos=False))
-        return first_s, Turn(seconds, seconds - first_s, time.process_time() - cpu_began, tokens, (text,))
+        return first_s, Turn(seconds, seconds - first_s, time.process_time() - cpu_before, tokens, (text,))
 
     prefix_s, turns = 0.0, {}
     for count in task.counts:
@@ -191,7 +191,7 @@ def server(task: Task) -> Measured:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     context = 4096 if task.slots == 1 else 2048 * task.slots
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     with Path(os.environ.get("BENCH_SERVER_LOG", os.devnull)).open("ab") as log:
         process = subprocess.Popen(
             [
@@ -205,8 +205,8 @@ def server(task: Task) -> Measured:
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        _wait_healthy(process, port, began + LOAD_TIMEOUT_S)
-        load_s = time.perf_counter() - began
+        _wait_healthy(process, port, started_at + LOAD_TIMEOUT_S)
+        load_s = time.perf_counter() - started_at
         url = _data_url(task.picture)
 
         def ask(language: str) -> Any:
@@ -227,19 +227,19 @@ def server(task: Task) -> Measured:
         prefix_s, turns = 0.0, {}
         with ThreadPoolExecutor(max(1, task.slots)) as pool:
             for number, count in enumerate(task.counts):
-                # another picture in between: a user's next one is not in the cache either
+                # use another picture each time, because a user's next picture is not in the cache either
                 if number:
                     url = _data_url(task.picture, stamp=number)
                 languages = list(task.languages[:count])
-                began, cpu_began = time.perf_counter(), _cpu_s(process.pid)
+                started_at, cpu_before = time.perf_counter(), _cpu_s(process.pid)
                 alone = 1 if task.first_alone or task.slots == 1 else 0
                 answers = [ask(language) for language in languages[:alone]]
                 answers += pool.map(ask, languages[alone:])
-                seconds = time.perf_counter() - began
+                seconds = time.perf_counter() - started_at
                 prefix_s = answers[0]["timings"]["prompt_ms"] / 1000
                 tokens = sum(answer["usage"]["completion_tokens"] for answer in answers)
                 texts = tuple(answer["choices"][0]["message"]["content"] for answer in answers)
-                turns[count] = Turn(seconds, seconds - prefix_s, _cpu_s(process.pid) - cpu_began, tokens, texts)
+                turns[count] = Turn(seconds, seconds - prefix_s, _cpu_s(process.pid) - cpu_before, tokens, texts)
         return Measured(load_s, prefix_s, turns, memory_bytes(process.pid, "VmHWM"))
     finally:
         process.kill()
@@ -263,7 +263,7 @@ def _wait_healthy(process: subprocess.Popen[bytes], port: int, deadline: float) 
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor seconds of the process so far. Source: proc_pid_stat(5)."""
+    """CPU seconds of the process so far. Source: proc_pid_stat(5)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -277,7 +277,7 @@ def _messages(url: str, language: str) -> list[dict[str, Any]]:
 
 
 def _data_url(picture: str, stamp: int = 0) -> str:
-    """The picture as PNG; `stamp` changes one pixel, so that it is another one."""
+    """The picture as PNG; `stamp` changes one pixel, so that caches see another picture."""
     with Image.open(picture) as opened:
         changed = opened.convert("RGB")
     if stamp:
@@ -298,7 +298,7 @@ def _sum(turns: list[Turn]) -> Turn:
 
 
 def _never() -> None:
-    """Nothing asks to stop."""
+    """A `check_stop` that never stops."""
 
 
 ROLES: dict[str, Callable[[Task], Measured]] = {

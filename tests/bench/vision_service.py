@@ -1,9 +1,9 @@
-"""The service while a vision model describes: polls, stalls of the event loop, and what becomes of a folder's pictures.
+"""Latency of polls and stalls of the event loop while a vision model describes; or the texts for a folder of pictures.
 
-The model is installed by `models import`, as users do. Polls are measured as in `latency.py`: server, client and an
-empty server that shows the client's own share are three processes. With `--pictures` the pictures of a folder are
-described through the HTTP API instead, and every text is told with its source and what the lint says of it: a text of
-the model's that the lint refuses, or a job that fails, ends the run with an error.
+The model is installed by `models import`, as users do. Polls are measured as in `latency.py`: the server, the client,
+and an empty server that shows the client's own share run in three processes. With `--pictures`, the pictures of a
+folder are described through the HTTP API instead, and every text is printed with its source and the lint's verdict. A
+text by the model that the lint refuses, or a failed job, ends the run with an error.
 
 `python -m tests.bench.vision_service TEXT.gguf MMPROJ.gguf [--seconds 20] [--languages en,de,fr,es,it]
 [--pictures FOLDER [--limit 20]]`
@@ -40,7 +40,7 @@ MODEL = "bench"
 IMPORT_TIMEOUT_S = 900
 DESCRIBED_TIMEOUT_S = 600
 QUEUED = 12
-"""Pictures that wait for the model while polls are measured."""
+"""Pictures queued for the model while polls are measured."""
 
 
 def install(data: Path, text: Path, mmproj: Path) -> None:
@@ -66,15 +66,15 @@ def polls(data: Path, key: str, files: list[Path], languages: str, seconds: floa
     with serving(data) as server, empty_server() as nothing:
         root = server.wait_ready()
         job_ids = asyncio.run(queue(root))
-        with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=60) as told:
-            while _status(told, job_ids[0]) == "pending":
+        with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=60) as api:
+            while _status(api, job_ids[0]) == "pending":
                 time.sleep(0.05)
-            # it looks, rather than being loaded
-            _wait_final(told, job_ids[0])
+            # the model is loaded once the first picture is described
+            _wait_final(api, job_ids[0])
             own_ms = client("poll", nothing, key, ["none"], min(5, seconds))
             busy_ms = client("poll", root, key, job_ids, seconds)
-            if _status(told, job_ids[-1]) != "pending":
-                raise SystemExit("The pictures ran out while polls were measured: fewer --seconds, please.")
+            if _status(api, job_ids[-1]) != "pending":
+                raise SystemExit("All pictures were described during the measurement; use fewer --seconds.")
     return busy_ms, own_ms
 
 
@@ -117,7 +117,7 @@ def measure(data: Path, languages: str, seconds: float) -> None:
 
 
 def some_of(folder: Path, limit: int) -> list[Path]:
-    """`limit` pictures that can be analyzed, evenly from all below `folder`; those in a folder `bad` are left out."""
+    """`limit` pictures that can be analyzed, spread over all below `folder`; folders called `bad` are left out."""
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "bad" not in path.relative_to(folder).parts[:-1]:
@@ -129,7 +129,7 @@ def some_of(folder: Path, limit: int) -> list[Path]:
 
 
 def describe(data: Path, pictures: list[Path], languages: str) -> bool:
-    """Prints every text and where it comes from; whether all is as it must be."""
+    """Print every text with its source; return whether no job failed and the lint refused no text of the model."""
     key = make_key(data)
     sources: Counter[str] = Counter()
     faults: Counter[str] = Counter()
@@ -138,15 +138,15 @@ def describe(data: Path, pictures: list[Path], languages: str) -> bool:
     with serving(data) as server:
         url = f"{server.wait_ready()}/api/v1"
         print("| picture | language | source | lint | seo_filename | seo_alt_text |\n" + "|---" * 6 + "|")
-        with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60) as told:
+        with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60) as api:
             for picture in pictures:
-                began = time.monotonic()
-                job = _described(told, picture, languages)
+                started_at = time.monotonic()
+                job = _described(api, picture, languages)
                 if job["status"] != "completed":
                     failed += 1
                     print(f"| {picture.name} | – | {job['status']} | {job.get('errors', job)} | | |")
                     continue
-                seconds.append(time.monotonic() - began)
+                seconds.append(time.monotonic() - started_at)
                 for entry in job["image"]["translations"]:
                     language, source, text = entry["language_code"], entry["source"], entry["seo_alt_text"]
                     answer = Answer(entry["seo_filename"], text)
@@ -173,26 +173,26 @@ def describe(data: Path, pictures: list[Path], languages: str) -> bool:
     return not failed and not faults["vision"]
 
 
-def _described(told: httpx.Client, picture: Path, languages: str) -> dict[str, Any]:
-    """The job when it is final; one that was not taken has the answer's code as its status."""
+def _described(api: httpx.Client, picture: Path, languages: str) -> dict[str, Any]:
+    """The final job; for a refused upload, the HTTP status is its status."""
     with picture.open("rb") as file:
-        answer = told.post("/images/analyze", files={"image": (picture.name, file)}, data={"languages": languages})
+        answer = api.post("/images/analyze", files={"image": (picture.name, file)}, data={"languages": languages})
     if answer.status_code != 202:
         return {"status": str(answer.status_code), "errors": answer.json().get("message")}
-    return _wait_final(told, answer.json()["data"]["job_id"])
+    return _wait_final(api, answer.json()["data"]["job_id"])
 
 
-def _wait_final(told: httpx.Client, job_id: str) -> dict[str, Any]:
+def _wait_final(api: httpx.Client, job_id: str) -> dict[str, Any]:
     deadline = time.monotonic() + DESCRIBED_TIMEOUT_S
     while time.monotonic() < deadline:
-        job: dict[str, Any] = told.get(f"/jobs/{job_id}", headers={"Prefer": "wait=30"}).json()["data"]
+        job: dict[str, Any] = api.get(f"/jobs/{job_id}", headers={"Prefer": "wait=30"}).json()["data"]
         if job["status"] in ("completed", "failed"):
             return job
     raise SystemExit(f"a picture was not described in {DESCRIBED_TIMEOUT_S} s")
 
 
-def _status(told: httpx.Client, job_id: str) -> str:
-    status: str = told.get(f"/jobs/{job_id}").json()["data"]["status"]
+def _status(api: httpx.Client, job_id: str) -> str:
+    status: str = api.get(f"/jobs/{job_id}").json()["data"]["status"]
     return status
 
 
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("mmproj", type=Path)
     parser.add_argument("--languages", default="en,de,fr,es,it")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--pictures", type=Path, help="describe pictures below it instead of measuring polls")
+    parser.add_argument("--pictures", type=Path, help="describe the pictures in this folder instead of measuring polls")
     parser.add_argument("--limit", type=int, default=20)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -212,7 +212,7 @@ def main() -> None:
             measure(data, arguments.languages, arguments.seconds)
             return
         if not describe(data, some_of(arguments.pictures, arguments.limit), arguments.languages):
-            sys.exit("Something was published that must not be, or a picture was not described.")
+            sys.exit("A text was published that the lint refuses, or a picture was not described.")
 
 
 if __name__ == "__main__":

@@ -180,6 +180,12 @@ def test_paths_and_modules_in_documents_exist(document: Path) -> None:
     assert [name for name in MODULE.findall(code) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
 
 
+def test_every_bench_is_documented() -> None:
+    benches = [file for file in (ROOT / "tests/bench").glob("*.py") if "argparse" in file.read_text(encoding="utf-8")]
+    page = (ROOT / "tests/README.md").read_text(encoding="utf-8")
+    assert [file.stem for file in benches if f"`python -m tests.bench.{file.stem}" not in page] == []
+
+
 def test_no_file_names_a_document_that_is_not_in_the_repository() -> None:
     names = {document.name for document in DOCUMENTS}
     for file in FILES:

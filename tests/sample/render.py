@@ -1,9 +1,9 @@
-"""Renders the project's sample picture: a lighthouse, a moored boat and mountains, as a camera stores an evening.
+"""Renders the project's sample picture: a lighthouse, a moored boat and mountains in the evening, as a camera file.
 
 The scene is a ray-cast height field with a sky, water that mirrors what stands above it, painted buildings and a
 lens and sensor model; the file then gets the blocks that a camera and a photographer's catalogue write. Everything
 follows from one seed: the same size on the same machine gives the same bytes. It is one long file so that the picture
-can be made from this script alone, with numpy and Pillow and nothing of the package.
+can be made with this script, numpy and Pillow alone.
 
 Coordinates: x to the right, y up from the water, z away from the camera, in metres. Colours: linear light, Rec. 709
 primaries until `to_profile`.
@@ -964,7 +964,7 @@ KEYWORDS = (
 )  # fmt: skip
 CITY, COUNTRY, COUNTRY_CODE = "Skarvøy", "Norway", "NOR"  # the town is made up
 TAKEN = "2025:05:24 21:48:16"
-ORIENTATION = 6  # stored lying; a viewer turns it a quarter clockwise
+ORIENTATION = 6  # stored rotated; a viewer turns it a quarter clockwise
 
 ASCII, SHORT, LONG, RATIONAL, UNDEFINED, BYTE, SRATIONAL = 2, 3, 4, 5, 7, 1, 10
 Entry = tuple[int, int, Any]  # tag, type, value(s)
@@ -1134,7 +1134,7 @@ def icc() -> bytes:
 
 
 def camera_file(pixels: NDArray[np.uint8]) -> bytes:
-    """The JPEG file of the picture as displayed: stored lying, quality 95, 4:2:0, blocks in the order cameras use."""
+    """The JPEG file of the picture as displayed: stored rotated, quality 95, 4:2:0, blocks in the order cameras use."""
     stored = Image.fromarray(np.ascontiguousarray(np.rot90(pixels)))
     buffer = io.BytesIO()
     stored.resize((160, 120), Image.Resampling.LANCZOS, reducing_gap=3).save(buffer, "JPEG", quality=80)
@@ -1152,7 +1152,7 @@ def camera_file(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def main() -> None:
-    """Writes the sample picture."""
+    """Write the sample picture."""
     parser = argparse.ArgumentParser(description="Render the sample picture of imgproc-local.")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("IMG_4711.jpg"), metavar="FILE")
     parser.add_argument(

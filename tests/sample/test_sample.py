@@ -1,4 +1,4 @@
-"""The sample picture carries what a camera and a catalogue program write, and its script makes the same file twice."""
+"""The sample picture has the metadata that a camera and a catalogue program write, and its script is reproducible."""
 
 import importlib.util
 import io
@@ -58,12 +58,12 @@ def markers(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def test_blocks_stand_in_the_order_cameras_use(picture: bytes) -> None:
+def test_blocks_are_in_the_order_that_cameras_use(picture: bytes) -> None:
     expected = [(0xE1, b"Exif\0\0II"), (0xE1, b"http://n"), (0xED, b"Photosho"), (0xE2, b"ICC_PROF")]
     assert markers(picture) == expected
 
 
-def test_committed_picture_is_twelve_megapixels_stored_lying() -> None:
+def test_committed_picture_is_twelve_megapixels_stored_rotated() -> None:
     assert 2_000_000 <= SAMPLE.stat().st_size <= 5_000_000
     with Image.open(SAMPLE) as image:
         assert image.size == (4032, 3024)
@@ -71,10 +71,10 @@ def test_committed_picture_is_twelve_megapixels_stored_lying() -> None:
         assert image.getexif().get_ifd(ExifTags.IFD.Exif)[ExifTags.Base.ExifImageWidth] == 4032
 
 
-def test_turned_upright_the_sky_is_above_and_the_grass_below() -> None:
+def test_displayed_upright_the_sky_is_above_and_the_grass_below() -> None:
     with Image.open(SAMPLE) as image:
         image.draft("RGB", (504, 378))
-        upright = image.transpose(Image.Transpose.ROTATE_270)  # what orientation 6 asks for
+        upright = image.transpose(Image.Transpose.ROTATE_270)  # as orientation 6 requires
     assert upright.height > upright.width
     top = pixel(upright.resize((1, 8), Image.Resampling.BOX), (0, 1))
     bottom = pixel(upright.resize((1, 8), Image.Resampling.BOX), (0, 7))
@@ -83,7 +83,7 @@ def test_turned_upright_the_sky_is_above_and_the_grass_below() -> None:
     assert sum(top) > sum(bottom)
 
 
-def test_exif_tells_camera_exposure_place_and_rights(picture: bytes) -> None:
+def test_exif_has_camera_exposure_place_and_rights(picture: bytes) -> None:
     with Image.open(io.BytesIO(picture)) as image:
         exif = image.getexif()
         shot, place = exif.get_ifd(ExifTags.IFD.Exif), exif.get_ifd(ExifTags.IFD.GPSInfo)
