@@ -1,7 +1,7 @@
 """Writes models with the sizes of known ones and random weights: their costs are real, their texts are not.
 
-Tokens that are not plain letters get small weights in the output, because a trained model rarely chooses one in place of
-a word: so the grammar refuses about as many tokens as in use. The vocabularies are those of llama.cpp's own tests.
+Tokens that are not plain letters get small weights in the output, because a trained model rarely chooses one in place
+of a word: so the grammar refuses about as many tokens as in use. The vocabularies are those of llama.cpp's own tests.
 
 `python -m tests.bench.random_weights FOLDER VOCABULARIES [--model NAME]`, where VOCABULARIES is `models` of
 llama.cpp's source (`vendor/llama.cpp/models` in the sdist of llama-cpp-python). Needs the package `gguf`.
