@@ -183,7 +183,7 @@ class Tinify:
             )
         except (OSError, ValueError, ImportError, httpx.InvalidURL):
             raise OutsideServiceFailed(
-                "The compression service can't be reached: a certificate or proxy setting of the environment is invalid."
+                "The compression service can't be reached: the environment has invalid certificate or proxy settings."
             ) from None
         try:
             async with asyncio.timeout(self._timeout_s), client:
@@ -283,9 +283,7 @@ class Tinify:
                 raise _Transient(
                     f"The compression service received too many requests{reason}.", float(response.retry_after)
                 )
-            raise OutsideServiceFailed(
-                f"The compression service accepts no more requests for now: its limit is reached{reason}."
-            )
+            raise OutsideServiceFailed(f"The compression service refuses more requests: its limit is reached{reason}.")
         if status >= 500:
             raise _Transient(f"The compression service failed with status {status}{reason}.")
         if status in (401, 403):

@@ -1,7 +1,7 @@
-"""The guards of the local page: a host name that is this machine's, the session's cookie, the page's own origin.
+"""The guards of the local page check the host name, the session cookie and the origin of a request.
 
-Loopback is no border by itself. A foreign site can let its name resolve to 127.0.0.1 (DNS rebinding), a page of any
-other local server counts as the same site because cookies know no ports, and every user of the machine can connect.
+Listening on loopback is not enough. A foreign site can let its name resolve to 127.0.0.1 (DNS rebinding), pages of
+other local servers count as the same site because cookies ignore the port, and every user of the machine can connect.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
-    """Refuse a `Host` that is neither loopback nor the configured host: another name may be one that was rebound."""
+    """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding."""
     services: Services = connection.app.state.services
     host = connection.headers.get("host", "")
     if not is_own_host(host, services.config.host):
         raise PermissionDeniedException(
-            "The local page answers only under the address that `imgproc-local serve` printed;"
-            f" {host[:80]!r} came as Host."
+            f"Expected the address that `imgproc-local serve` printed as Host, received {host[:80]!r}."
         )
 
 
 def is_own_host(host: str, configured: str) -> bool:
-    """Whether a `Host` header names this service, its port aside."""
+    """Whether a `Host` header names this service. The port is not compared."""
     name = _name(host)
     if name in LOOPBACK_NAMES or name == configured.strip("[]").lower():
         return True
-    # listening everywhere, it is reached by addresses that no setting knows; only names can be rebound
+    # a service on all interfaces has addresses that no setting names; DNS rebinding needs a name
     return configured.strip("[]") in ("0.0.0.0", "::") and _is_address(name)  # noqa: S104
 
 
@@ -67,13 +66,15 @@ def has_session(connection: Connection) -> bool:
 
 def require_session(connection: Connection, _: BaseRouteHandler) -> None:
     if not has_session(connection):
-        raise NotAuthorizedException("There is no session; open the link that `imgproc-local serve` printed.")
+        raise NotAuthorizedException("There is no session. Open the link that `imgproc-local serve` printed.")
 
 
 def require_same_origin(connection: Connection, _: BaseRouteHandler) -> None:
-    """For whatever changes something. Every browser sends `Origin` with it, so a missing one is refused too."""
+    """Refuse a request of another origin. Browsers always send `Origin` with a change, so it must not be missing."""
     origin = connection.headers.get("origin", "")
     expected = f"{connection.scope['scheme']}://{connection.headers.get('host', '')}"
     if origin.lower() != expected.lower():
-        came = f"{origin[:80]!r} came" if origin else "no Origin came"
-        raise PermissionDeniedException(f"Only the local page itself may do this: Origin must be {expected}; {came}.")
+        received = repr(origin[:80]) if origin else "none"
+        raise PermissionDeniedException(
+            f"Only the local page may do this: expected the Origin {expected}, received {received}."
+        )

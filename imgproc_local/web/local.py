@@ -1,6 +1,4 @@
-"""What the local page can do beyond the API: list, make and revoke keys, see the balance before it has a key, and see
-which model describes.
-"""
+"""The endpoints of the local page beyond the API: keys, the balance before there is a key, and the vision model."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ MAX_RATE_LIMIT = 1_000_000
 
 
 class DescribedBy(Struct, frozen=True):
-    """The vision model in use, None for none; with a `problem` the facts are told instead.
+    """The vision model in use, None without one. With a `problem`, pictures are described from metadata.
 
-    `grades` are for people ("A 92 %"), per code of those languages that were checked.
+    `grades` maps the code of each graded language to its grade, such as "A 92 %".
     """
 
     model: str | None
@@ -38,7 +36,7 @@ class DescribedBy(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """`balance` is of the default account, which the page's keys belong to; None until it has its first key."""
+    """`balance` is that of the default account, to which the keys of the page belong; None before its first key."""
 
     balance: int | None
     max_upload_bytes: int
@@ -52,7 +50,7 @@ class OverviewBody(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True, omit_defaults=True):
-    """`key` is the secret: only in the answer that made it."""
+    """`key` is the secret. Only the response that creates the key contains it."""
 
     id: str
     name: str
@@ -72,7 +70,7 @@ class KeysBody(Struct, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """`ticket` stands for the token in a link to the page, once."""
+    """`ticket` opens the page once, in place of the token."""
 
     ticket: str
 
@@ -82,7 +80,7 @@ class TicketBody(Struct, frozen=True):
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """`rate_limit` is requests per minute: None is the service's own setting, 0 is no limit."""
+    """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit."""
 
     name: str
     rate_limit: int | None = None
@@ -111,8 +109,8 @@ async def list_keys(request: Request[Any, Any, Any]) -> KeysBody:
 @post("/local/keys", guards=[require_session, require_same_origin])
 async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     services: Services = request.app.state.services
-    wanted = _new_key(await _read_body(request))
-    key, secret = await services.store.keys.create(wanted.name, rate_limit=wanted.rate_limit)
+    requested = _new_key(await _read_body(request))
+    key, secret = await services.store.keys.create(requested.name, rate_limit=requested.rate_limit)
     return KeyBody(_key(key, secret))
 
 
@@ -149,30 +147,30 @@ async def _read_body(request: Request[Any, Any, Any]) -> bytes:
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise UploadTooLarge(f"The body may have {MAX_BODY_BYTES} bytes; more came.")
+                    raise UploadTooLarge(f"Expected a body of at most {MAX_BODY_BYTES} bytes, received more.")
     except TimeoutError:
-        raise UploadTimedOut(f"The body did not come within {BODY_TIMEOUT_S} seconds.") from None
+        raise UploadTimedOut(f"The body was not received within {BODY_TIMEOUT_S} seconds.") from None
     return bytes(body)
 
 
 def _new_key(body: bytes) -> NewKey:
-    """The key asked for. Raises `InvalidRequest`."""
+    """The name and the limit in `body`. Raises: InvalidRequest."""
     try:
-        wanted = msgspec.json.decode(body, type=NewKey)
+        requested = msgspec.json.decode(body, type=NewKey)
     except msgspec.MsgspecError as error:
-        expected = "The body must be a JSON object with name (text) and, if wanted, rate_limit (integer)"
+        expected = "Expected a JSON object with name (text) and optionally rate_limit (integer)"
         raise InvalidRequest({"body": [f"{expected}: {error}."]}) from error
     errors: dict[str, list[str]] = {}
-    name = unicodedata.normalize("NFC", wanted.name.strip())
+    name = unicodedata.normalize("NFC", requested.name.strip())
     if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        errors["name"] = [f"name must be 1 to {MAX_NAME} printable characters; {wanted.name[:40]!r} came."]
-    if wanted.rate_limit is not None and not 0 <= wanted.rate_limit <= MAX_RATE_LIMIT:
+        errors["name"] = [f"name must be 1 to {MAX_NAME} printable characters; received {requested.name[:40]!r}."]
+    if requested.rate_limit is not None and not 0 <= requested.rate_limit <= MAX_RATE_LIMIT:
         errors["rate_limit"] = [
-            f"rate_limit must be an integer from 0 (no limit) to {MAX_RATE_LIMIT}; {wanted.rate_limit} came."
+            f"rate_limit must be an integer from 0 (no limit) to {MAX_RATE_LIMIT}; received {requested.rate_limit}."
         ]
     if errors:
         raise InvalidRequest(errors)
-    return NewKey(name, wanted.rate_limit)
+    return NewKey(name, requested.rate_limit)
 
 
 HANDLERS = [overview, list_keys, create_key, revoke_key, create_ticket]

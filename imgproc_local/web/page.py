@@ -1,7 +1,7 @@
-"""The local page and its files: plain HTML, CSS and ES modules as they lie in `static/`, nothing from a network.
+"""The local page: the HTML, CSS and ES modules in `static/`, served as they are, without a build step.
 
-Invariant: no script, style, picture or connection that does not come from this very address. The policy sent with the
-page says so, and a test reads the files for it.
+Invariant: the page loads scripts, styles and pictures from its own origin only, and connects to no other. Its Content
+Security Policy enforces that, and a test checks the files.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ STATIC = {
     "dom.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-"""Every file that is served, and its type; no other name is looked up. Litestar adds the charset to text."""
+"""The files that are served, and their media types. Litestar adds the charset to text."""
 
 
 @cache
 def _file(name: str) -> tuple[bytes, str]:
-    """A file of `static/` and its entity tag."""
+    """The content of a file in `static/` and its entity tag."""
     content = resources.files(__package__).joinpath("static", name).read_bytes()
     return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 @get("/", response_headers=[ResponseHeader(name="Cache-Control", value="no-store")])
 async def index(request: Request[Any, Any, Any]) -> Response[Any]:
-    """The page; a link's token becomes a cookie first and leaves the address bar."""
+    """The page. A token in the link is exchanged for a cookie by a redirect, which removes it from the address bar."""
     services: Services = request.app.state.services
     presented = request.query_params.get("token")
     if presented is not None and services.page.opens(presented):
@@ -88,7 +88,7 @@ async def index(request: Request[Any, Any, Any]) -> Response[Any]:
 
 @get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
 async def static(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes | None]:
-    """One file. Browsers ask each time whether it changed, so a new version of the program is seen at once."""
+    """A file of the page. Browsers revalidate it each time, so that a new version of the program is used at once."""
     if name not in STATIC:
         raise NotFoundException
     content, etag = _file(name)

@@ -1,4 +1,4 @@
-"""Keys made, listed and revoked on the page, and what the page is told about the service."""
+"""The endpoints of the local page: creating, listing and revoking keys, and the overview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.service import Running, running
 
 @pytest.fixture
 def page(service: Running) -> Iterator[httpx.Client]:
-    """The page as a client: its cookie and its origin."""
+    """A client with the cookie and the origin of the page."""
     session = service.services.page
     headers = {"Cookie": f"{session.cookie_name}={session.token}", "Origin": service.root}
     with httpx.Client(base_url=service.root, headers=headers, timeout=30) as client:
@@ -32,7 +32,7 @@ def works(service: Running, key: str) -> bool:
     return httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 200
 
 
-def make(page: httpx.Client, **body: Any) -> dict[str, Any]:
+def create(page: httpx.Client, **body: Any) -> dict[str, Any]:
     answer = page.post("/local/keys", json=body)
     assert answer.status_code == 201, answer.text
     made: dict[str, Any] = answer.json()["data"]
@@ -45,8 +45,8 @@ def listed(page: httpx.Client) -> dict[str, dict[str, Any]]:
     return {key["id"]: key for key in answer.json()["data"]}
 
 
-def test_a_key_made_on_the_page_works_at_once_and_is_shown_once(service: Running, page: httpx.Client) -> None:
-    made = make(page, name="  Shop „Äöü“ ", rate_limit=7)
+def test_a_new_key_works_at_once_and_is_shown_once(service: Running, page: httpx.Client) -> None:
+    made = create(page, name="  Shop „Äöü“ ", rate_limit=7)
     answer = httpx.get(f"{service.url}/credits/balance", headers={"Authorization": f"Bearer {made['key']}"})
     assert answer.status_code == 200
     assert answer.headers["x-ratelimit-limit"] == "7"
@@ -62,8 +62,8 @@ def test_a_key_made_on_the_page_works_at_once_and_is_shown_once(service: Running
     assert made["key"] not in page.get("/local/keys").text
 
 
-def test_a_key_revoked_on_the_page_is_refused_at_once_and_stays_listed(service: Running, page: httpx.Client) -> None:
-    made = make(page, name="short-lived")
+def test_a_revoked_key_is_refused_at_once_and_is_still_listed(service: Running, page: httpx.Client) -> None:
+    made = create(page, name="short-lived")
     assert works(service, made["key"])
     assert page.delete(f"/local/keys/{made['id'].upper()}").status_code == 204
     assert not works(service, made["key"])
@@ -73,7 +73,7 @@ def test_a_key_revoked_on_the_page_is_refused_at_once_and_stays_listed(service: 
     assert "message" in again.json()
 
 
-def test_a_key_made_or_revoked_elsewhere_is_seen(service: Running, page: httpx.Client) -> None:
+def test_keys_created_or_revoked_elsewhere_are_listed(service: Running, page: httpx.Client) -> None:
     key, _ = service.run(service.services.store.keys.create("elsewhere", "another account"))
     assert listed(page)[key.id]["account"] == "another account"
     service.run(service.services.store.keys.revoke(key.id))
@@ -81,8 +81,8 @@ def test_a_key_made_or_revoked_elsewhere_is_seen(service: Running, page: httpx.C
 
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 1_000_000])
-def test_limits_in_bounds_are_taken(page: httpx.Client, limit: int | None) -> None:
-    assert make(page, name="bounds", rate_limit=limit)["rate_limit"] == limit
+def test_rate_limits_within_bounds_are_accepted(page: httpx.Client, limit: int | None) -> None:
+    assert create(page, name="bounds", rate_limit=limit)["rate_limit"] == limit
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_limits_in_bounds_are_taken(page: httpx.Client, limit: int | None) -> No
         (b'{"name": "x", "rate_limit": ' + b"9" * 30 + b"}", "rate_limit"),
     ],
 )
-def test_a_bad_wish_is_told_and_makes_nothing(page: httpx.Client, body: bytes, field: str) -> None:
+def test_an_invalid_body_is_refused_and_no_key_is_created(page: httpx.Client, body: bytes, field: str) -> None:
     before = listed(page)
     answer = page.post("/local/keys", content=body)
     assert answer.status_code == 422, answer.text
@@ -115,16 +115,14 @@ def test_a_bad_wish_is_told_and_makes_nothing(page: httpx.Client, body: bytes, f
     assert listed(page) == before
 
 
-def test_a_body_past_its_bound_is_refused_while_it_comes(page: httpx.Client) -> None:
+def test_a_body_that_is_too_large_is_refused_while_it_is_read(page: httpx.Client) -> None:
     body = json.dumps({"name": "x", "pad": "y" * local.MAX_BODY_BYTES}).encode()
     assert page.post("/local/keys", content=body).status_code == 413
     chunked = page.post("/local/keys", content=iter([body[:9000], body[9000:]]))
     assert (chunked.status_code, "16384" in chunked.json()["message"]) == (413, True)
 
 
-def test_a_body_that_stands_still_is_given_up(
-    service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "BODY_TIMEOUT_S", 0.05)
 
     async def stall() -> bytes:
@@ -140,7 +138,7 @@ def test_a_body_that_stands_still_is_given_up(
     assert b" 408 " in asyncio.run(stall())
 
 
-def test_the_overview_tells_balance_and_bounds(service: Running, page: httpx.Client) -> None:
+def test_the_overview_has_the_balance_and_the_limits(service: Running, page: httpx.Client) -> None:
     config: Config = service.services.config
     data = page.get("/local/overview").json()["data"]
     assert data == {
@@ -155,23 +153,23 @@ def test_the_overview_tells_balance_and_bounds(service: Running, page: httpx.Cli
     assert page.get("/local/overview").json()["data"]["balance"] == data["balance"] + 5
 
 
-def test_the_overview_tells_which_model_describes_and_its_grades(service: Running, page: httpx.Client) -> None:
+def test_the_overview_has_the_model_in_use_and_its_grades(service: Running, page: httpx.Client) -> None:
     models = ModelStore(service.services.config.models_folder)
     install(models, "seer")
     models.save_grades("seer", {"en": 0.923, "de": 0.5})
-    told = page.get("/local/overview").json()["data"]["described_by"]
-    assert told == {"model": "seer", "problem": None, "grades": {"en": "A 92 %", "de": "C 50 %"}}
+    described_by = page.get("/local/overview").json()["data"]["described_by"]
+    assert described_by == {"model": "seer", "problem": None, "grades": {"en": "A 92 %", "de": "C 50 %"}}
     (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")
-    told = page.get("/local/overview").json()["data"]["described_by"]
-    assert told["model"] == "seer"
-    assert "4 bytes" in told["problem"]
-    assert told["grades"] == {}
+    described_by = page.get("/local/overview").json()["data"]["described_by"]
+    assert described_by["model"] == "seer"
+    assert "4 bytes" in described_by["problem"]
+    assert described_by["grades"] == {}
     models.remove("seer")
     assert page.get("/local/overview").json()["data"]["described_by"]["model"] is None
 
 
-def test_the_page_does_the_main_job_with_a_key_it_made(service: Running, page: httpx.Client) -> None:
-    made = make(page, name="Local page", rate_limit=600)
+def test_a_picture_is_processed_with_a_key_of_the_page(service: Running, page: httpx.Client) -> None:
+    made = create(page, name="Local page", rate_limit=600)
     form = {"languages": ["en", "de"], "format": "webp"}
     with service.client_for(made["key"]) as client:
         taken = client.post("/images/process", files={"image": ("harbour.jpg", pictures.jpeg())}, data=form)

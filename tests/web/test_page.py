@@ -1,4 +1,4 @@
-"""The page's own files: what is served, how, and that nothing in them leads to a network."""
+"""The files of the page: how they are served, and that they use no other origin."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @pytest.fixture(scope="module")
 def browser(service: Running) -> Iterator[httpx.Client]:
-    """A client that came by the link and holds the cookie."""
+    """A client with the cookie that the link gives."""
     with httpx.Client(base_url=service.root, follow_redirects=True) as client:
         client.get("/", params={"token": service.services.page.token})
         yield client
 
 
-def test_the_page_is_html_with_a_policy_that_lets_nothing_foreign_in(browser: httpx.Client) -> None:
+def test_the_page_is_html_with_a_strict_content_security_policy(browser: httpx.Client) -> None:
     answer = browser.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -40,7 +40,7 @@ def test_the_page_is_html_with_a_policy_that_lets_nothing_foreign_in(browser: ht
 
 
 @pytest.mark.parametrize("name", sorted(STATIC))
-def test_a_static_file_has_its_type_and_is_revalidated(browser: httpx.Client, name: str) -> None:
+def test_a_static_file_has_its_media_type_and_is_revalidated(browser: httpx.Client, name: str) -> None:
     answer = browser.get(f"/static/{name}")
     assert answer.status_code == 200
     charset = "" if name.endswith(".svg") else "; charset=utf-8"
@@ -55,25 +55,25 @@ def test_a_static_file_has_its_type_and_is_revalidated(browser: httpx.Client, na
 @pytest.mark.parametrize(
     "path", ["index.html", "locked.html", "nothing.js", "..%2Fpage.py", "%2e%2e/page.py", "sub/app.js"]
 )
-def test_no_other_name_is_served(service: Running, path: str) -> None:
+def test_no_other_file_is_served(service: Running, path: str) -> None:
     answer = httpx.get(f"{service.root}/static/{path}")
     assert answer.status_code == 404
     assert "message" in answer.json()
 
 
-def test_every_file_is_served_or_a_page() -> None:
+def test_every_file_is_static_or_a_page() -> None:
     assert set(FILES) == set(STATIC) | {"index.html", "locked.html"}
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_no_file_names_a_foreign_address(name: str) -> None:
+def test_no_file_contains_a_foreign_url(name: str) -> None:
     addresses = re.findall(r"(?:[a-z]+:)?//[\w.-]+\.\w+[^\s\"')]*", re.sub(r"^\s*//.*$", "", FILES[name], flags=re.M))
     assert [address for address in addresses if address != "http://www.w3.org/2000/svg"] == []
     assert "@import" not in FILES[name]
 
 
 @pytest.mark.parametrize("name", ["index.html", "locked.html"])
-def test_the_html_holds_no_script_style_or_handler_of_its_own(name: str) -> None:
+def test_the_html_has_no_inline_script_style_or_handler(name: str) -> None:
     html = FILES[name]
     assert re.findall(r"<script(?![^>]*\bsrc=\"/static/)", html) == []
     assert "<style" not in html
@@ -91,14 +91,14 @@ def test_scripts_import_only_each_other_and_parse_no_markup(name: str) -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
 
 
-def test_every_id_that_a_script_asks_for_is_in_the_page() -> None:
+def test_every_id_that_a_script_uses_exists() -> None:
     scripts = "".join(text for name, text in FILES.items() if name.endswith(".js"))
     made = set(re.findall(r"\bid: \"([\w-]+)\"", scripts))
     present = set(re.findall(r"\bid=\"([\w-]+)\"", FILES["index.html"]))
     assert set(re.findall(r"byId\(\"([\w-]+)\"\)", scripts)) <= present | made
 
 
-def test_every_control_of_the_page_has_a_name() -> None:
+def test_every_control_has_an_accessible_name() -> None:
     html = FILES["index.html"]
     labelled = "".join(re.findall(r"<label.*?</label>", html, flags=re.S))
     for control in re.findall(r"<input[^>]*>", html):

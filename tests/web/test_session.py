@@ -1,4 +1,4 @@
-"""Who gets in: the link, the cookie, the host name and the origin, each of which alone keeps a stranger out."""
+"""Access to the local page: the link, the cookie, the host name and the origin are each required."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def port_of(service: Running) -> str:
 # ---- the token ----
 
 
-def test_the_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_token_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     token = page_token(tmp_path)
     assert page_token(tmp_path) == token
     assert [file.name for file in tmp_path.iterdir()] == [TOKEN_FILE]
@@ -38,13 +38,13 @@ def test_the_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "short", "x" * 40 + " and more", "é" * 50])
-def test_a_file_that_holds_no_token_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_without_a_token_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / TOKEN_FILE).write_text(content, encoding="utf-8")
     with pytest.raises(StorageFailed, match="holds no token"):
         page_token(tmp_path)
 
 
-def test_a_ticket_opens_once_and_the_newest_alone() -> None:
+def test_a_ticket_works_once_and_a_new_one_replaces_it() -> None:
     session = PageSession("t" * 43)
     first, second = session.new_ticket(), session.new_ticket()
     assert not session.opens(first)
@@ -59,7 +59,7 @@ def test_two_data_folders_use_two_cookies() -> None:
     assert PageSession("a" * 43).cookie_name != PageSession("b" * 43).cookie_name
 
 
-def test_the_token_outlives_a_restart(tmp_path: Path) -> None:
+def test_the_token_is_valid_after_a_restart(tmp_path: Path) -> None:
     with running(tmp_path) as first:
         cookie = cookie_of(first)
     with running(tmp_path) as second:
@@ -69,7 +69,7 @@ def test_the_token_outlives_a_restart(tmp_path: Path) -> None:
 # ---- the link and the cookie ----
 
 
-def test_the_link_becomes_a_cookie_and_leaves_the_address(service: Running) -> None:
+def test_the_link_is_exchanged_for_a_cookie_by_a_redirect(service: Running) -> None:
     token = service.services.page.token
     answer = httpx.get(service.root, params={"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -87,7 +87,7 @@ def test_a_ticket_of_serve_opens_the_page_once(service: Running) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "é€😀", "\udc80", "%00"])
-def test_without_the_right_token_the_page_says_where_the_link_is(service: Running, token: str | None) -> None:
+def test_without_the_token_the_page_says_where_to_find_the_link(service: Running, token: str | None) -> None:
     query = (
         "" if token is None else "?token=" + "".join(f"%{byte:02x}" for byte in token.encode("utf-8", "surrogatepass"))
     )
@@ -100,7 +100,7 @@ def test_without_the_right_token_the_page_says_where_the_link_is(service: Runnin
 
 
 @pytest.mark.parametrize("value", ["", "wrong", "imgp_" + "a" * 32])
-def test_a_wrong_cookie_opens_nothing(service: Running, value: str) -> None:
+def test_a_wrong_cookie_is_refused(service: Running, value: str) -> None:
     cookie = {"Cookie": f"{service.services.page.cookie_name}={value}"}
     assert httpx.get(service.root, headers=cookie).status_code == 403
     assert httpx.get(f"{service.root}/local/keys", headers=cookie).status_code == 401
@@ -110,14 +110,14 @@ ENDPOINTS = [("GET", "/local/overview"), ("GET", "/local/keys"), ("POST", "/loca
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-def test_without_the_cookie_no_local_endpoint_answers(service: Running, method: str, path: str) -> None:
+def test_local_endpoints_need_the_cookie(service: Running, method: str, path: str) -> None:
     headers = {"Origin": service.root, "X-API-Key": service.key}
     answer = httpx.request(method, service.root + path, headers=headers)
     assert answer.status_code == 401
     assert "imgproc-local serve" in answer.json()["message"]
 
 
-def test_the_cookie_is_no_key_of_the_api(service: Running) -> None:
+def test_the_cookie_is_not_a_key_of_the_api(service: Running) -> None:
     assert httpx.get(f"{service.url}/credits/balance", headers=cookie_of(service)).status_code == 401
 
 
@@ -125,7 +125,7 @@ def test_the_cookie_is_no_key_of_the_api(service: Running) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_loopback_names_are_answered(service: Running, host: str) -> None:
+def test_loopback_names_are_accepted(service: Running, host: str) -> None:
     headers = {**cookie_of(service), "Host": f"{host}:{port_of(service)}"}
     assert httpx.get(service.root, headers=headers).status_code == 200
     assert httpx.get(f"{service.root}/local/keys", headers=headers).status_code == 200
@@ -135,7 +135,7 @@ def test_loopback_names_are_answered(service: Running, host: str) -> None:
     "host", ["rebound.example", "127.0.0.1.example", "localhost.example", "192.0.2.7", "[::2]", "a@127.0.0.1"]
 )
 @pytest.mark.parametrize("path", ["/", "/local/keys", "/static/app.js"])
-def test_any_other_name_is_refused_with_the_cookie_too(service: Running, host: str, path: str) -> None:
+def test_any_other_host_name_is_refused_also_with_the_cookie(service: Running, host: str, path: str) -> None:
     answer = httpx.get(service.root + path, headers={**cookie_of(service), "Host": f"{host}:{port_of(service)}"})
     assert answer.status_code == 403
     assert host in answer.json()["message"]
@@ -155,7 +155,7 @@ def test_any_other_name_is_refused_with_the_cookie_too(service: Running, host: s
         ("", "0.0.0.0", False),
     ],
 )
-def test_the_configured_host_is_answered_and_everywhere_means_addresses_only(
+def test_the_configured_host_is_accepted_and_all_interfaces_only_by_address(
     host: str, configured: str, own: bool
 ) -> None:
     assert is_own_host(host, configured) is own
@@ -170,7 +170,7 @@ def origins(service: Running) -> list[str | None]:
             f"http://localhost:{port}", "http://127.0.0.1", f"http://127.0.0.1:{port}.evil.example"]  # fmt: skip
 
 
-def test_only_the_same_origin_may_write(service: Running) -> None:
+def test_changes_need_the_same_origin(service: Running) -> None:
     before = service.run(service.services.store.keys.all())
     for origin in origins(service):
         headers = cookie_of(service) | ({} if origin is None else {"Origin": origin})
@@ -181,7 +181,7 @@ def test_only_the_same_origin_may_write(service: Running) -> None:
     assert service.run(service.services.store.keys.all()) == before
 
 
-def test_no_answer_invites_another_origin(service: Running) -> None:
+def test_no_response_allows_another_origin(service: Running) -> None:
     headers = {**cookie_of(service), "Origin": "http://evil.example"}
     for path in ("/", "/local/keys", "/static/app.js"):
         answer = httpx.get(service.root + path, headers=headers)

@@ -1,4 +1,4 @@
-// Starts the page: what the service offers, what the person chose, and where files come in.
+// Starts the page: languages and format, file input, the credit balance.
 
 import { announce, byId, el } from "./dom.js";
 import { showKeys, startKeys } from "./keys.js";
@@ -26,23 +26,23 @@ function chosenLanguages() {
 
 const chosenFormat = () => document.querySelector("input[name=format]:checked").value;
 
-/** The languages that were chosen last time, else the browser's own, else English. */
+/** The languages chosen last time, else those of the browser, else English. */
 function firstChoice() {
   const offered = (codes) => [...new Set(codes)].filter((code) => names.has(code)).slice(0, maxLanguages);
   const stored = offered(storedChoice().languages ?? []);
   if (stored.length > 0) return stored;
-  const own = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
-  return own.length > 0 ? own.slice(0, 2) : ["en"];
+  const preferred = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
+  return preferred.length > 0 ? preferred.slice(0, 2) : ["en"];
 }
 
-/** Whose texts they will be; a language's grade stands beside its name. */
+/** Show which model writes the texts. The grades of the languages are beside their names. */
 function showDescriber({ model, problem }) {
   const graded = Object.keys(grades).length > 0;
-  let text = "Texts say what is certain from the file and its colours: no vision model is in use.";
-  if (problem !== null) text = `The vision model ${model} can't be used, so texts say only what is certain: ${problem}`;
+  let text = "No vision model is in use. Texts are made from the metadata, the file name and the colours of a picture.";
+  if (problem !== null) text = `The vision model ${model} can't be used: ${problem} Texts are made from the metadata, the file name and the colours.`;
   else if (model !== null) {
-    text = `Written by the vision model ${model}. `
-      + (graded ? "A to D: how well it does in a language." : `It has no grades yet: imgproc-local models check ${model}`);
+    text = `Texts are written by the vision model ${model}. `
+      + (graded ? "Its grade per language is from A (best) to D." : `It has no grades yet. To grade it: imgproc-local models check ${model}`);
   }
   byId("described-by").textContent = text;
 }
@@ -68,7 +68,7 @@ function languagesChanged() {
   const full = chosen.length >= maxLanguages;
   for (const box of document.querySelectorAll("#language-list input")) box.disabled = full && !box.checked;
   byId("languages").querySelector("summary").textContent = chosen.map(withGrade).join(", ") || "None chosen: English";
-  byId("language-hint").textContent = full ? `${maxLanguages} languages are the most for one picture.` : "";
+  byId("language-hint").textContent = full ? `You can choose at most ${maxLanguages} languages.` : "";
   remember();
 }
 
@@ -81,7 +81,7 @@ function searchLanguages() {
   for (const item of byId("language-list").children) item.hidden = !item.textContent.toLowerCase().includes(wanted);
 }
 
-// ---- files in ----
+// ---- file input ----
 
 function take(files) {
   if (files.length === 0) return;
@@ -95,7 +95,7 @@ function listenForFiles() {
     event.preventDefault();
     drop.classList.toggle("over", over);
   };
-  // the whole page takes a drop: a file that misses the box would otherwise replace the page
+  // the whole page accepts drops, because the browser would open a file that is dropped beside the box
   document.addEventListener("dragover", (event) => isOver(event, true));
   document.addEventListener("dragleave", (event) => { if (event.relatedTarget === null) isOver(event, false); });
   document.addEventListener("drop", async (event) => {
@@ -113,14 +113,14 @@ function listenForFiles() {
 
 let balanceDue = null;
 
-/** Ask for the balance soon, once for many pictures. */
+/** Update the balance soon, with one request for many pictures. */
 function balanceSoon() {
   balanceDue ??= setTimeout(async () => {
     balanceDue = null;
     try {
       showBalance(await local("GET", "/overview"));
     } catch {
-      // the figure shown stays; whatever the service does not answer is told by the call that matters
+      // the old balance remains; other requests report why the service does not answer
     }
   }, 700);
 }
@@ -153,6 +153,6 @@ async function start() {
 }
 
 start().catch((error) => {
-  byId("notices").append(el("p", { class: "notice" }, `The page could not start: ${error.message} `,
+  byId("notices").append(el("p", { class: "notice" }, `The page can't start: ${error.message} `,
     el("button", { type: "button", onclick: () => location.reload() }, "Try again")));
 });

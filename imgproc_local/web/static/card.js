@@ -1,20 +1,20 @@
-// One picture as it is seen: what is known about it is drawn into its card, and what does not change is left alone, so
-// that focus and selection survive every update.
+// The card of one picture. An update changes only the elements whose content changed, so that focus and selection are
+// preserved.
 
 import { bytes, copyButton, el } from "./dom.js";
 
 const THUMBNAIL_PX = 240;
 const STAGES = [
   { name: "analyze", label: "Alt text", verb: "analyzing", done: (image) => image.translations.length > 0 },
-  { name: "optimize", label: "Smaller file", verb: "optimizing", done: (image) => image.optimized_size !== null },
+  { name: "optimize", label: "Optimization", verb: "optimizing", done: (image) => image.optimized_size !== null },
   { name: "convert", label: "Conversion", verb: "converting", done: (image) => image.converted_size !== null },
 ];
-const VERBS = { analyzing: "Writing alt texts", optimizing: "Making it smaller", converting: "Converting" };
+const VERBS = { analyzing: "Writing alt texts", optimizing: "Optimizing", converting: "Converting" };
 const MARKS = { waiting: "○", running: "◐", done: "✓", failed: "✕" };
 const SOURCES = {
   vision: "written by the vision model",
-  facts: "made from what the file says for certain",
-  embedded: "found in the file",
+  facts: "made from the metadata and the file name",
+  embedded: "from the metadata of the file",
   person: "written by a person",
 };
 
@@ -24,7 +24,7 @@ const ROW_ORDER = ["original", "optimized", "converted"];
 export const isFinal = (status) => ["completed", "done", "failed"].includes(status);
 
 export class Card {
-  /** `on` holds what the buttons do: download(which), again(), remove(). `languageName(code)` is for people. */
+  /** `on` has the actions of the buttons: download(which), retry(), remove(). `languageName(code)` names a language. */
   constructor(name, size, on, languageName) {
     this.on = on;
     this.languageName = languageName;
@@ -47,7 +47,7 @@ export class Card {
     this.name = name;
   }
 
-  /** Add a button unless it is there; each has its place, whichever stage is done first. */
+  /** Add a button, unless it exists, at its place in `BUTTON_ORDER`. */
   button(id, label, fullLabel, onclick) {
     if (this.buttons[id]) return;
     this.buttons[id] = el("button", { type: "button", "aria-label": fullLabel, onclick }, label);
@@ -59,35 +59,35 @@ export class Card {
     inOrder(this.sizes, ROW_ORDER, this.rows, id);
   }
 
-  dropButton(id) {
+  removeButton(id) {
     this.buttons[id]?.remove();
     delete this.buttons[id];
   }
 
-  tell(state, text) {
+  setState(state, text) {
     this.node.dataset.state = state;
     if (this.state.textContent !== text) this.state.textContent = text;
   }
 
-  wait(text) {
+  showWaiting(text) {
     this.waiting.hidden = !text;
     this.waiting.textContent = text ?? "";
   }
 
-  /** Something went wrong before there was a job, or with reaching it. */
+  /** Show an error that is not one of the job: before it was created, or in reaching it. */
   fail(message, canRepeat) {
-    this.tell("failed", "Not done");
-    this.wait(null);
+    this.setState("failed", "Failed");
+    this.showWaiting(null);
     this.listProblems([message]);
-    if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.again());
+    if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.retry());
   }
 
-  /** Back to the start. */
+  /** Show the picture as not sent yet. */
   reset() {
-    this.dropButton("again");
+    this.removeButton("again");
     this.listProblems([]);
     this.stageList.hidden = true;
-    this.tell("waiting", "Waiting to be sent");
+    this.setState("waiting", "Waiting to be sent");
   }
 
   listProblems(messages) {
@@ -103,7 +103,7 @@ export class Card {
     for (const stage of STAGES) this.showStage(stage, job, errors);
     if (status === "failed") {
       this.listProblems(errors.map(({ stage, message }) => `${STAGES.find(({ name }) => name === stage).label}: ${message}`));
-      if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.again());
+      if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.retry());
     }
     this.showSizes(image);
     if (image.translations.length > 0 && !this.texts.hasChildNodes()) {
@@ -112,15 +112,15 @@ export class Card {
   }
 
   showState(status, image) {
-    if (status === "pending") this.tell("waiting", "Queued");
+    if (status === "pending") this.setState("waiting", "Queued");
     else if (status === "failed") {
       const some = STAGES.some((stage) => stage.done(image));
-      this.tell("failed", some ? "Done in part" : "Not done");
-    } else if (isFinal(status)) this.tell("done", "Done");
+      this.setState("failed", some ? "Partly done" : "Failed");
+    } else if (isFinal(status)) this.setState("done", "Done");
     else {
-      // the status names the stage that started last, and others may still run when that one is done
+      // the status names the stage that started last; other stages may still run after it is done
       const latest = STAGES.find(({ verb }) => verb === status);
-      this.tell("running", latest && !latest.done(image) ? `${VERBS[status]}…` : "Working…");
+      this.setState("running", latest && !latest.done(image) ? `${VERBS[status]}…` : "Processing…");
     }
   }
 
@@ -137,8 +137,8 @@ export class Card {
 
   showSizes(image) {
     if (image.optimized_size !== null && !this.buttons.optimized) {
-      this.size("optimized", "Optimised", ...change(image.original_size, image.optimized_size, image.compression_percentage));
-      this.button("optimized", "Download optimised", `Download optimised ${this.name}`, () => this.on.download("optimized"));
+      this.size("optimized", "Optimized", ...change(image.original_size, image.optimized_size, image.compression_percentage));
+      this.button("optimized", "Download optimized", `Download optimized ${this.name}`, () => this.on.download("optimized"));
     }
     if (image.converted_size !== null && !this.buttons.converted) {
       const format = image.converted_format === "avif" ? "AVIF" : "WebP";
@@ -158,13 +158,13 @@ export class Card {
       copyButton("Copy", `file name in ${language}`, () => filename));
   }
 
-  /** Draw a small copy of the picture; a file that the browser can't read keeps its placeholder. */
+  /** Draw a thumbnail. The placeholder remains if the browser can't decode the file. */
   async drawThumbnail(file) {
     let bitmap;
     try {
       bitmap = await createImageBitmap(file, { resizeWidth: THUMBNAIL_PX, resizeQuality: "medium" });
     } catch {
-      return; // the service tells what is wrong with the file
+      return; // the service reports what is wrong with the file
     }
     const canvas = el("canvas", { width: bitmap.width, height: bitmap.height });
     canvas.getContext("2d").drawImage(bitmap, 0, 0);
@@ -173,14 +173,14 @@ export class Card {
   }
 }
 
-/** Insert `nodes[id]` before the first of those present that come after it. Nothing else moves, so focus stays. */
+/** Insert `nodes[id]` at its place in `order`. No other node moves, so the focus is preserved. */
 function inOrder(parent, order, nodes, id) {
   const after = order.slice(order.indexOf(id) + 1).find((other) => nodes[other]);
   parent.insertBefore(nodes[id], after ? nodes[after] : null);
 }
 
 function change(before, after, percentage) {
-  if (after === before) return [bytes(after), " ", el("span", { class: "hint" }, "already as small as it gets")];
+  if (after === before) return [bytes(after), " ", el("span", { class: "hint" }, "can't be made smaller")];
   const word = percentage > 0 ? `${percentage} % smaller` : percentage < 0 ? `${-percentage} % larger` : "about the same";
   return [`${bytes(before)} → ${bytes(after)} `, el("strong", { class: percentage > 0 ? "saved" : "hint" }, word)];
 }

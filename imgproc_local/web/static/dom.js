@@ -1,7 +1,7 @@
-// Small things that every part of the page does to the document.
-// Text only ever becomes text: nothing on this page parses markup, and its policy would not let it.
+// Elements, notices, dialogs and sizes for the other modules.
+// Text is always inserted as text: no module parses markup, and the Content Security Policy forbids it.
 
-/** A new element; `on…` attributes are listeners, null and false ones are left out. */
+/** A new element. Attributes `on…` are event listeners; those that are null, undefined or false are omitted. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,17 +16,17 @@ export const byId = (id) => document.getElementById(id);
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-let said;
+let announcing;
 
-/** Have assistive technology say `text` when it has a pause; what comes quickly after it takes its place. */
+/** Announce `text` to assistive technology. A later text within 300 ms replaces it. */
 export function announce(text) {
-  clearTimeout(said);
-  said = setTimeout(() => { byId("announcements").textContent = text; }, 300);
+  clearTimeout(announcing);
+  announcing = setTimeout(() => { byId("announcements").textContent = text; }, 300);
 }
 
 const notices = new Map();
 
-/** Show a message at the top until `clearNotice(id)`; resolves when its button is pressed. */
+/** Show a message at the top until `clearNotice(id)`. Resolves when its button is pressed. */
 export function notice(id, text, buttonText = null) {
   if (notices.has(id)) return notices.get(id).pressed;
   const node = el("p", { class: "notice" }, text, " ");
@@ -43,7 +43,7 @@ export function clearNotice(id) {
   notices.delete(id);
 }
 
-/** Whether the person says yes; Escape is no. */
+/** Whether the user confirms. Escape means no. */
 export function confirmed({ title, text, yes, no }) {
   const dialog = byId("confirm");
   byId("confirm-title").textContent = title;
@@ -59,13 +59,13 @@ export function confirmed({ title, text, yes, no }) {
   });
 }
 
-/** A button that copies what `text()` gives and says so. */
+/** A button that copies the result of `text()` to the clipboard and confirms it. */
 export function copyButton(label, what, text) {
   const button = el("button", { type: "button", class: "small", "aria-label": `${label} ${what}` }, label);
   button.addEventListener("click", async () => {
     const done = await copy(text());
     button.textContent = done ? "Copied" : "Press Ctrl+C";
-    announce(done ? `Copied ${what}` : "Copying was refused by the browser.");
+    announce(done ? `Copied ${what}` : "The browser did not allow copying.");
     setTimeout(() => { button.textContent = label; }, 2000);
   });
   return button;
@@ -76,7 +76,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // an address of the local network is no secure context and has no clipboard object
+    // only secure contexts have a clipboard object, and http in the local network is none
     const field = el("textarea", { class: "unseen", readonly: true });
     field.value = text;
     const focused = document.activeElement;
@@ -91,7 +91,7 @@ async function copy(text) {
 
 const UNITS = ["bytes", "KB", "MB", "GB"];
 
-/** A size in words, on the 1024 scale that the service's own limit is told in. */
+/** A size as text in powers of 1024, as in the limits of the service. */
 export function bytes(size) {
   let unit = 0;
   while (size >= 1000 && unit < UNITS.length - 1) {

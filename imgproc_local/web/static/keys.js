@@ -1,20 +1,20 @@
-// The API keys: listed, made, revoked. A new key is shown in the page itself, not in a window that Escape would close.
+// The API keys: list, create, revoke. A new key is shown in the page, not in a dialog that Escape would close.
 
 import { announce, byId, confirmed, copyButton, el } from "./dom.js";
 import { forgetKey, local, storedKey } from "./service.js";
 
-let standardLimit = null;
+let defaultLimit = null;
 
-/** Show the keys for the first time; a key of the page's own that is no longer in force is forgotten. Throws `Refused`. */
+/** Show the keys for the first time, and forget the key of the page if it was revoked. Throws `Refused`. */
 export async function startKeys(rateLimitPerMinute) {
-  standardLimit = rateLimitPerMinute;
-  byId("limit-hint").textContent = `Leave the limit empty for the service's own (${limitWords(standardLimit)}); 0 is no limit.`;
+  defaultLimit = rateLimitPerMinute;
+  byId("limit-hint").textContent = `Leave the limit empty for the default (${limitText(defaultLimit)}). 0 means no limit.`;
   const keys = await showKeys();
   const own = storedKey();
   if (own && !keys.some(({ id, revoked_at }) => id === own.id && revoked_at === null)) forgetKey();
 }
 
-/** Show the keys as they are now, those in force first, and return them. Throws `Refused`. */
+/** Fetch, show and return the keys, active ones first. Throws `Refused`. */
 export async function showKeys() {
   const keys = await local("GET", "/keys");
   keys.sort((a, b) => Number(a.revoked_at !== null) - Number(b.revoked_at !== null));
@@ -23,15 +23,15 @@ export async function showKeys() {
 }
 
 const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
-const limitWords = (limit) => (limit === 0 ? "no limit" : `${limit} requests per minute`);
+const limitText = (limit) => (limit === 0 ? "no limit" : `${limit} requests per minute`);
 const line = (term, content) => el("div", {}, el("dt", {}, term), el("dd", {}, content));
 const time = (at) => el("time", { datetime: at }, day.format(new Date(at)));
 
 function row(key) {
-  const limit = key.rate_limit === null ? `${limitWords(standardLimit)} (the service's own)` : limitWords(key.rate_limit);
+  const limit = key.rate_limit === null ? `${limitText(defaultLimit)} (default)` : limitText(key.rate_limit);
   const node = el("li", { class: key.revoked_at ? "key revoked" : "key" },
     el("h3", { dir: "auto", tabindex: "-1" }, key.name),
-    el("dl", {}, line("Account", key.account), line("Made", time(key.created_at)), line("Limit", limit),
+    el("dl", {}, line("Account", key.account), line("Created", time(key.created_at)), line("Limit", limit),
       ...(key.revoked_at ? [line("Revoked", time(key.revoked_at))] : [])));
   if (key.id === storedKey()?.id) node.querySelector("h3").append(" ", el("span", { class: "tag" }, "this page"));
   if (!key.revoked_at) {
@@ -45,13 +45,13 @@ async function revoke(key) {
   const sure = await confirmed({
     title: `Revoke “${key.name}”?`,
     text: own
-      ? "This page works with that key itself. It will ask you for a new one when it next needs it."
-      : "Programs that use this key are refused from now on. This can't be undone.",
+      ? "This page uses this key. It will ask you to create a new one when it next needs a key."
+      : "Programs that use this key will be refused. This can't be undone.",
     yes: "Revoke",
-    no: "Keep it",
+    no: "Cancel",
   });
   if (!sure) return;
-  await telling(async () => {
+  await showingErrors(async () => {
     await local("DELETE", `/keys/${key.id}`);
     await showKeys();
     announce(`${key.name} was revoked.`);
@@ -59,21 +59,21 @@ async function revoke(key) {
   });
 }
 
-async function make(form) {
+async function create(form) {
   const limit = form.elements.rate_limit.value.trim();
-  await telling(async () => {
-    const made = await local("POST", "/keys", {
+  await showingErrors(async () => {
+    const created = await local("POST", "/keys", {
       name: form.elements.name.value,
       rate_limit: limit === "" ? null : Number(limit),
     });
     form.reset();
-    showOnce(made);
+    showSecret(created);
     await showKeys();
   });
 }
 
-/** Run `work`; what the service refuses is told beside the form. */
-async function telling(work) {
+/** Run `work`, and show its error message beside the form. */
+async function showingErrors(work) {
   byId("key-problem").textContent = "";
   try {
     await work();
@@ -82,7 +82,7 @@ async function telling(work) {
   }
 }
 
-function showOnce({ name, key }) {
+function showSecret({ name, key }) {
   const curl = `curl -H "Authorization: Bearer ${key}" -H "Prefer: wait=60" -F languages=en -F image=@picture.jpg ${location.origin}/api/v1/images/process`;
   const panel = byId("made-key");
   const close = () => {
@@ -94,14 +94,14 @@ function showOnce({ name, key }) {
     el("h3", { id: "made-key-title" }, `Your new key “${name}”`),
     el("p", {}, "Copy it now: it can't be shown again."),
     el("p", { class: "secret" }, el("code", { dir: "ltr" }, key), " ", copyButton("Copy", "the key", () => key)),
-    el("p", {}, "Try it with a picture of yours:"),
+    el("p", {}, "To try it with one of your pictures:"),
     el("p", { class: "secret" }, el("code", { dir: "ltr" }, curl), " ", copyButton("Copy", "the command", () => curl)),
-    el("button", { type: "button", onclick: close }, "I have kept it"));
+    el("button", { type: "button", onclick: close }, "I have stored the key"));
   panel.hidden = false;
   panel.focus();
 }
 
 byId("new-key").addEventListener("submit", (event) => {
   event.preventDefault();
-  make(event.target);
+  create(event.target);
 });

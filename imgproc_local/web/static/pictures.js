@@ -1,6 +1,6 @@
-// The pictures on the page: sent a few at a time, followed a few at a time, kept here until the service has them.
+// The pictures on the page: uploads and follows a few at a time.
 //
-// A browser opens six connections to one host. Two send, three follow, and one is left for downloads and keys.
+// A browser opens six connections to one host: two for uploads, three to follow jobs, one for downloads and keys.
 
 import { announce, byId, clearNotice, confirmed, el, notice, sleep } from "./dom.js";
 import { Card, isFinal } from "./card.js";
@@ -8,12 +8,12 @@ import { api, follow, Refused, storedKey } from "./service.js";
 
 const UPLOADS = 2;
 const FOLLOWS = 3;
-const PATIENCE_MS = 10_000; // a slow picture gives its place to the next one and is looked at again later
+const FOLLOW_MS = 10_000; // after this time, a slow job makes room to follow the next one and is queued again
 const EARLIER = 12;
-const NO_USE_REPEATING = [409, 413, 422];
+const NOT_RETRYABLE = [409, 413, 422];
 const EXTENSIONS = { "image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif" };
 
-/** Runs `work` on what is put in, first in first out, `width` at a time. */
+/** A queue that runs `work` on its items in order, `width` at a time. */
 class Lane {
   constructor(width, work) {
     Object.assign(this, { width, work, waiting: [], running: 0 });
@@ -41,12 +41,12 @@ const toFollow = new Lane(FOLLOWS, followOnce);
 const toDraw = new Lane(1, (picture) => picture.card.drawThumbnail(picture.file));
 const context = { overview: null, languageName: (code) => code, onSettled: () => {} };
 
-/** `overview` is the service's limits, `onSettled` is called when a picture was taken or is final. */
+/** `overview` has the limits of the service. `onSettled` is called when a picture was accepted, and when it is final. */
 export function prepare(given) {
   Object.assign(context, given);
 }
 
-/** Take files in; `options` are the languages and the format that they get. */
+/** Add files. `options` are their languages and their format. */
 export function add(files, options) {
   for (const file of files) {
     const picture = { file, options, job: null, state: "open", abort: new AbortController(), attempt: newAttempt() };
@@ -60,7 +60,7 @@ export function add(files, options) {
   showProgress();
 }
 
-/** Show the jobs that an earlier visit left; those that are not final are followed. */
+/** Show the jobs of earlier visits, and follow those that are not final. */
 export async function addEarlier() {
   if (!storedKey()) return;
   const { data } = await (await api(`/jobs?limit=${EARLIER}`)).json();
@@ -75,19 +75,19 @@ export async function addEarlier() {
   byId("earlier").hidden = !byId("earlier-cards").hasChildNodes();
 }
 
-/** Whether leaving the page now would lose pictures that the service does not have yet. */
+/** Whether some pictures are not uploaded yet, and would be lost by leaving the page. */
 export const hasUnsent = () => [...pictures].some((picture) => picture.state === "open" && picture.job === null);
 
 function newCard(picture, name, size) {
   const on = {
     download: (which) => download(picture, which),
-    again: () => again(picture),
+    retry: () => retry(picture),
     remove: () => remove(picture),
   };
   return new Card(name, size, on, context.languageName);
 }
 
-/** Names one dispatch, so that a picture whose answer got lost is not taken twice. */
+/** An Idempotency-Key, so that a picture is not accepted twice when a response is lost. */
 function newAttempt() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, "0")).join("");
 }
@@ -95,8 +95,8 @@ function newAttempt() {
 function start(picture) {
   const limit = context.overview?.max_upload_bytes;
   if (limit && picture.file.size > limit) {
-    // a refusal in mid-upload reaches the browser as a cut connection, so it is told here
-    settle(picture, "failed", new Refused(413, `A picture may have ${limit / 1024 / 1024} MB; this file is larger.`));
+    // checked here, because a refusal during the upload reaches the browser as a closed connection
+    settle(picture, "failed", new Refused(413, `The file is larger than ${limit / 1024 / 1024} MB, the maximum for a picture.`));
   } else {
     toUpload.put(picture);
   }
@@ -105,7 +105,7 @@ function start(picture) {
 async function upload(picture) {
   const { file, card, options, abort } = picture;
   if (abort.signal.aborted) return;
-  card.tell("running", "Sending…");
+  card.setState("running", "Uploading…");
   try {
     await requireReadable(file);
     const form = new FormData();
@@ -114,11 +114,11 @@ async function upload(picture) {
     form.append("image", file, file.name);
     const headers = { "Idempotency-Key": picture.attempt };
     const answer = await api("/images/process", {
-      method: "POST", body: form, headers, signal: abort.signal, onWait: (text) => card.wait(text),
+      method: "POST", body: form, headers, signal: abort.signal, onWait: (text) => card.showWaiting(text),
     });
     const { job_id } = (await answer.json()).data;
     picture.job = { job_id, status: "pending" };
-    card.tell("waiting", "Queued");
+    card.setState("waiting", "Queued");
     context.onSettled();
     toFollow.put(picture);
   } catch (error) {
@@ -130,7 +130,7 @@ async function requireReadable(file) {
   try {
     await file.slice(0, 1).arrayBuffer();
   } catch {
-    throw new Refused(0, "The file can't be read any more. Was it moved or changed? Drop it here again.");
+    throw new Refused(0, "The file can't be read. It may have been moved or changed: add it again.");
   }
 }
 
@@ -138,13 +138,13 @@ async function followOnce(picture) {
   const { card, abort } = picture;
   if (abort.signal.aborted) return;
   try {
-    await follow(picture.job.job_id, PATIENCE_MS, (job) => {
+    await follow(picture.job.job_id, FOLLOW_MS, (job) => {
       picture.job = job;
       card.show(job, picture.file !== null);
-    }, (text) => card.wait(text), abort.signal);
+    }, (text) => card.showWaiting(text), abort.signal);
   } catch (error) {
     if (abort.signal.aborted) return;
-    if (error.status === 404) settle(picture, "failed", new Refused(404, "The service no longer has this picture; it was deleted elsewhere."));
+    if (error.status === 404) settle(picture, "failed", new Refused(404, "This picture was deleted from the service."));
     else settle(picture, "failed", error);
     return;
   }
@@ -161,14 +161,14 @@ function settle(picture, state, error = null) {
   if (picture.state !== "earlier") picture.state = state;
   if (error) {
     if (!(error instanceof Refused)) console.error(error);
-    const message = error instanceof Refused ? error.message : "This page met a problem that was not foreseen.";
-    picture.card.fail(message, picture.file !== null && !NO_USE_REPEATING.includes(error.status));
+    const message = error instanceof Refused ? error.message : "An unexpected error occurred in this page. Try again, or reload the page.";
+    picture.card.fail(message, picture.file !== null && !NOT_RETRYABLE.includes(error.status));
   }
   showProgress();
   context.onSettled();
 }
 
-function again(picture) {
+function retry(picture) {
   Object.assign(picture, { job: null, state: "open", attempt: newAttempt() });
   picture.card.reset();
   picture.card.title.focus();
@@ -181,14 +181,14 @@ async function remove(picture) {
   const sent = picture.job !== null;
   const sure = await confirmed({
     title: `Delete ${card.name}?`,
-    text: sent ? "The service's copies, alt texts and file names of this picture go. Your own file stays as it is." : "It is not processed. Your own file stays as it is.",
+    text: sent ? "The service deletes its copies, alt texts and file names of this picture. Your own file is not changed." : "The picture will not be processed. Your own file is not changed.",
     yes: "Delete",
-    no: "Keep it",
+    no: "Cancel",
   });
   if (!sure) return;
   if (picture.job !== null) {
     try {
-      await api(`/jobs/${picture.job.job_id}`, { method: "DELETE", onWait: (text) => card.wait(text) });
+      await api(`/jobs/${picture.job.job_id}`, { method: "DELETE", onWait: (text) => card.showWaiting(text) });
     } catch (error) {
       if (error.status !== 404) {
         card.listProblems([error.message]);
@@ -206,24 +206,24 @@ async function remove(picture) {
   announce(`${card.name} was deleted.`);
 }
 
-// ---- files out ----
+// ---- downloads ----
 
 async function download(picture, which) {
   const { image } = picture.job;
   const { card } = picture;
   try {
-    const answer = await api(`/images/${image.id}/${which}`, { onWait: (text) => card.wait(text) });
+    const answer = await api(`/images/${image.id}/${which}`, { onWait: (text) => card.showWaiting(text) });
     const file = await answer.blob();
     const extension = EXTENSIONS[file.type];
     const link = el("a", { href: URL.createObjectURL(file), download: `${savedName(image, which)}.${extension}` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   } catch (error) {
-    card.listProblems([error instanceof Refused ? error.message : "The download was cut off; try it again."]);
+    card.listProblems([error instanceof Refused ? error.message : "The download was interrupted. Try again."]);
   }
 }
 
-/** The SEO name in the first language; without one, the name that the picture came with. */
+/** The SEO name in the first language, else the original name. */
 function savedName(image, which) {
   const name = image.translations[0]?.seo_filename ?? image.original_filename.replace(/\.[^.]*$/, "");
   const twins = which === "optimized" && image.original_filename.toLowerCase().endsWith(`.${image.converted_format}`);
@@ -237,7 +237,7 @@ export async function downloadAll(which) {
   }
 }
 
-// ---- how far it is ----
+// ---- progress ----
 
 function showProgress() {
   const all = [...pictures];
@@ -246,7 +246,7 @@ function showProgress() {
   byId("batch").hidden = all.length === 0;
   byId("progress").max = Math.max(1, all.length);
   byId("progress").value = settled;
-  const problems = failed > 0 ? `, ${failed} with a problem` : "";
+  const problems = failed > 0 ? `, ${failed} failed` : "";
   const text = `${settled} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${problems}`;
   if (byId("progress-text").textContent !== text) {
     byId("progress-text").textContent = text;
@@ -254,14 +254,14 @@ function showProgress() {
   }
 }
 
-// ---- files in ----
+// ---- file input ----
 
-/** The files of a drop, folders opened. Of a folder only what looks like a picture is taken. */
+/** The files of a drop, including those with the extension of a picture in dropped folders. */
 export async function filesOfDrop(transfer) {
   clearNotice("drop");
   const entries = [...transfer.items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
   if (entries.length === 0) {
-    notice("drop", "There was no file in what was dropped. Save the picture first, then drop the file.", "Close");
+    notice("drop", "There is no file in the drop. Save the picture to a file first, and drop that file.", "Close");
     return [];
   }
   const files = [];
@@ -270,8 +270,8 @@ export async function filesOfDrop(transfer) {
     if (entry instanceof File) files.push(entry);
     else unread += await collect(entry, files, true);
   }
-  if (unread > 0) notice("drop", `${unread} ${unread === 1 ? "file" : "files"} could not be read and was left out.`, "Close");
-  else if (files.length === 0) notice("drop", "There is no JPEG, PNG, GIF or WebP picture in that folder.", "Close");
+  if (unread > 0) notice("drop", `${unread} ${unread === 1 ? "file" : "files"} could not be read.`, "Close");
+  else if (files.length === 0) notice("drop", "There is no JPEG, PNG, GIF or WebP picture in the folder.", "Close");
   return files;
 }
 
@@ -286,10 +286,10 @@ async function collect(entry, files, wanted) {
     const reader = entry.createReader();
     let unread = 0;
     for (;;) {
-      // a folder comes in pieces of about a hundred
-      const piece = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
-      if (piece.length === 0) return unread;
-      for (const inner of piece) unread += await collect(inner, files, false);
+      // browsers return a folder in parts of about a hundred entries
+      const part = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+      if (part.length === 0) return unread;
+      for (const inner of part) unread += await collect(inner, files, false);
     }
   } catch {
     return 1;

@@ -1,18 +1,17 @@
-// Talks to the service. A call comes back with its answer or with a refusal in the service's own words; what is only a
-// matter of waiting (a pause asked for, a stopped server, a revoked key) is waited for here, and told meanwhile.
+// Requests to the service. A call returns the response or throws the error message of the service. Temporary problems (a
+// rate limit, a stopped server, a revoked key) are shown and waited for here.
 
 import { clearNotice, notice, sleep } from "./dom.js";
 
-// The page's key lives in localStorage, not in sessionStorage: one key per browser instead of one per tab. The session
-// cookie beside it can make any number of keys, so hiding this one better would protect nothing; scripts of others
-// never run here.
+// The key of the page is in localStorage instead of sessionStorage: one key per browser instead of one per tab. The session
+// cookie can create any number of keys, so hiding this one better would protect nothing; foreign scripts never run here.
 const KEY_STORE = "imgproc-local.key";
 const KEY_NAME = "Local page";
-const KEY_RATE_LIMIT = 600; // a folder of pictures dropped at once; still a brake should this script ever run wild
-const SILENCE_MS = 45_000; // the event stream shows a sign of life every 15 s
+const KEY_RATE_LIMIT = 600; // enough for a large folder, and still a limit if this script should fail
+const SILENCE_MS = 45_000; // the event stream sends a comment every 15 s
 const MAX_CUTS = 3;
 
-/** The service said no. */
+/** The service refused a request. */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -23,7 +22,7 @@ export class Refused extends Error {
 class Unreachable extends Error {}
 class SessionEnded extends Error {}
 
-// ---- the page's session: /local ----
+// ---- the session of the page: /local ----
 
 async function localOnce(method, path, body) {
   let answer;
@@ -43,7 +42,7 @@ async function localOnce(method, path, body) {
   return answer.status === 204 ? null : (await answer.json()).data;
 }
 
-/** Ask one of the page's own endpoints. Throws `Refused`, also where the service can't be reached. */
+/** Call an endpoint of the page. Throws `Refused`, also if the service can't be reached. */
 export async function local(method, path, body) {
   try {
     return await localOnce(method, path, body);
@@ -51,17 +50,17 @@ export async function local(method, path, body) {
     if (error instanceof Refused) throw error;
     if (error instanceof SessionEnded) {
       sessionEnded();
-      throw new Refused(401, "This page's session has ended.");
+      throw new Refused(401, "The session of this page has ended.");
     }
-    throw new Refused(0, "The service can't be reached just now; nothing was changed.");
+    throw new Refused(0, "The service can't be reached. Nothing was changed.");
   }
 }
 
 function sessionEnded() {
   return notice(
     "session",
-    "This page's session has ended. Open the link that imgproc-local serve printed, in this browser, then go on here.",
-    "Go on",
+    "The session of this page has ended. Open the link that imgproc-local serve printed in this browser, then continue here.",
+    "Continue",
   );
 }
 
@@ -71,12 +70,12 @@ async function refusal(answer) {
     const body = await answer.json();
     message = body.message ?? body.error ?? message;
   } catch {
-    // no JSON: the status is all there is to tell
+    // not JSON: the status is all that is known
   }
   return new Refused(answer.status, message);
 }
 
-// ---- the page's key ----
+// ---- the key of the page ----
 
 export function storedKey() {
   try {
@@ -91,7 +90,7 @@ export function forgetKey() {
   localStorage.removeItem(KEY_STORE);
 }
 
-/** Told when the page made itself a key. */
+/** Dispatches "made" when the page has created a key for itself. */
 export const keyMade = new EventTarget();
 let making = null;
 
@@ -111,8 +110,9 @@ async function currentKey() {
 // ---- the API ----
 
 /**
- * The service's answer to a call of /api/v1, once it is neither "later" nor out of reach.
- * `onWait(text)` is told what is waited for, and called with null when that is over. Throws `Refused`, or the signal's own error.
+ * The response to a request to /api/v1, repeated while the service is busy or can't be reached.
+ * `onWait(text)` is called with the reason for waiting, and with null when the wait is over. Throws `Refused`, or the error
+ * of `signal`.
  */
 export async function api(path, { method = "GET", body, headers = {}, signal, onWait = () => {} } = {}) {
   for (let cuts = 0; ; ) {
@@ -127,12 +127,12 @@ export async function api(path, { method = "GET", body, headers = {}, signal, on
       signal?.throwIfAborted();
       if (error instanceof Refused) throw error;
       if (error instanceof SessionEnded) {
-        onWait("Waiting for this page's session.");
+        onWait("Waiting for a new session of this page.");
         await sessionEnded();
       } else {
-        onWait("Waiting for the service to come back.");
+        onWait("Waiting for the service.");
         cuts += (await reachable()) ? 1 : 0;
-        if (cuts >= MAX_CUTS) throw new Refused(0, "The connection was cut several times while this was sent.");
+        if (cuts >= MAX_CUTS) throw new Refused(0, "The connection was interrupted several times during the upload.");
       }
       onWait(null);
       continue;
@@ -160,15 +160,15 @@ export async function api(path, { method = "GET", body, headers = {}, signal, on
 async function keyRefused(key) {
   await notice(
     "key",
-    "This page's own API key was revoked. Your pictures are safe; to go on, the page needs another key.",
-    "Make a new key and go on",
+    "The API key of this page was revoked. Your pictures are not lost. To continue, the page needs a new key.",
+    "Create a key and continue",
   );
   if (storedKey()?.key === key) forgetKey();
 }
 
 let probing = null;
 
-/** Wait until the service answers; true where it did so at once, so that the fault lies elsewhere. */
+/** Wait until the service answers. True if it did at once, so that the problem is another one. */
 function reachable() {
   probing ??= probe().finally(() => { probing = null; });
   return probing;
@@ -181,19 +181,19 @@ async function probe() {
       clearNotice("unreachable");
       return tries === 0;
     } catch {
-      notice("unreachable", "The service can't be reached. Nothing is lost: this page goes on as soon as it is back.");
+      notice("unreachable", "The service can't be reached. Nothing is lost: this page continues when the service answers again.");
       await sleep(Math.min(1000 * 2 ** tries, 8000));
     }
   }
 }
 
 /**
- * Follow a job by its event stream and hand every change to `onJob`. Ends when the job is final, the stream ends, or
- * `patience_ms` are over. Throws `Refused`.
+ * Follow a job by its event stream, and call `onJob` with every change. Ends when the job is final, when the stream ends,
+ * or after `maxMs`. Throws `Refused`.
  */
-export async function follow(jobId, patience_ms, onJob, onWait, signal) {
+export async function follow(jobId, maxMs, onJob, onWait, signal) {
   const stop = new AbortController();
-  const patience = setTimeout(() => stop.abort(), patience_ms);
+  const limit = setTimeout(() => stop.abort(), maxMs);
   let silence;
   const alive = () => {
     clearTimeout(silence);
@@ -217,9 +217,9 @@ export async function follow(jobId, patience_ms, onJob, onWait, signal) {
     }
   } catch (error) {
     if (error instanceof Refused) throw error;
-    // cut off or out of patience: whoever follows comes back to it
+    // interrupted or out of time: the caller follows the job again
   } finally {
-    clearTimeout(patience);
+    clearTimeout(limit);
     clearTimeout(silence);
     stop.abort();
   }
