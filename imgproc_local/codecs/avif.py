@@ -14,7 +14,8 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import animation
-from imgproc_local.codecs.container import Blocks, avif_grid
+from imgproc_local.codecs.avif_alpha import AlphaEncoder
+from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.decode import (
     CheckStop,
@@ -92,14 +93,20 @@ def optimize(
         best = clean
         image = open_upright(path, info)
         too_long = max(info.width_px, info.height_px) > MAX_SIDE_PX
-        if container.has_own_colours(data) or too_long or info.frames > 1 or image.format != "uchar":
+        # encoding alpha once more would lose some of it each time, so it is copied
+        alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
+        fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
+        if fixed or too_long or image.format != "uchar":
             finish(image, check_stop, "avg")
         else:
             kept, profile = metadata.kept(blocks, info.format, Format.AVIF, keep_location), kept_profile(blocks.icc)
             image = _with_blocks(finish(image, check_stop, "copy_memory"), kept, profile)
             sample = Sample(image, profile=profile)
             bare = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
-            form = _form(info, check_stop, graphic=_is_graphic(sample.image))
+            alphas = AlphaEncoder(check_stop)
+            if alpha:
+                alphas.use_stored(image, alpha)
+            form = _form(info, check_stop, alphas, graphic=_is_graphic(sample.image))
             encoded = smaller(image, profile, form, bare, target, sample)
             if encoded:
                 best = min(clean, container.with_blocks(encoded, kept), key=len)
@@ -150,17 +157,19 @@ def convert(
             image = without_alpha(image).copy_memory()
         if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
-            form = _form(info, check_stop, graphic=_is_graphic(sample.image))
+            form = _form(info, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
             quality = quality_for(sample, form, target).quality
             # what was decoded is given back before the encoder takes its share
             del image, sample
             whole = without_alpha(shown()[0]) if opaque else shown()[0]
+            if whole.hasalpha():  # read twice: for the colours and for the alpha
+                whole = finish(whole, check_stop, "copy_memory")
             encoded = form.final(_with_blocks(whole, kept, profile), quality)
         else:
             image, profile = srgb_where_it_fits(image, profile)
             image = _with_blocks(image, kept, profile)
             sample = Sample(image, profile=profile)
-            form = _form(info, check_stop, graphic=_is_graphic(sample.image))
+            form = _form(info, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
             encoded = smallest(image, profile, form, target, sample).encoded
         # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
         return container.with_blocks(encoded, kept)
@@ -194,27 +203,40 @@ def _is_graphic(image: pyvips.Image) -> bool:
     return float(((here == right) & (here == below)).avg()) > 255 * FLAT_SHARE
 
 
-def _form(info: ImageInfo, check_stop: CheckStop, *, graphic: bool) -> Form:
+def _form(info: ImageInfo, check_stop: CheckStop, alphas: AlphaEncoder, *, graphic: bool) -> Form:
     usual = _options(info, graphic=graphic)
 
     def encode(part: pyvips.Image, **options: Any) -> bytes:
+        part = without_alpha(part)
         if part.format == "uchar" and options["bitdepth"] > 8:
             part = _in_sixteen_bits(part)
         return bytes(finish(part, check_stop, "heifsave_buffer", **options))
 
+    def draft(part: pyvips.Image, quality: int) -> bytes:
+        colour = encode(part, keep="none", Q=QUALITIES[quality], **usual | _DRAFT)
+        if not part.hasalpha():
+            return colour
+        return avif_writer.assemble([colour], [alphas.draft(part)], 1, part.width, part.height, Blocks())
+
     def final(part: pyvips.Image, quality: int) -> bytes:
         options = usual | {"Q": QUALITIES[quality]}
-        if part.width * part.height < GRID_FROM_PIXELS:
+        is_grid = part.width * part.height >= GRID_FROM_PIXELS
+        if not is_grid and not part.hasalpha():
             return encode(part, keep="all", **options)
-        if part.width % 2 or part.height % 2:  # a grid of subsampled tiles has even sides
-            options["subsample_mode"] = "off"
-        part = finish(part, check_stop, "copy_memory")
-        tiles, columns = _tiles(part)
-        encoded = [encode(tile, keep="none", **options) for tile in tiles]
-        return avif_grid.joined(encoded, columns, part.width, part.height, _blocks(part))
+        tiles, columns = [part], 1
+        if is_grid:
+            if part.width % 2 or part.height % 2:  # a grid of subsampled tiles has even sides
+                options["subsample_mode"] = "off"
+            part = finish(part, check_stop, "copy_memory")
+            tiles, columns = _tiles(part)
+        colour = [encode(tile, keep="none", **options) for tile in tiles]
+        alpha = []
+        if part.hasalpha():
+            alpha = [alphas.encode(tile, usual["bitdepth"], len(own)) for tile, own in zip(tiles, colour, strict=True)]
+        return avif_writer.assemble(colour, alpha, columns, part.width, part.height, _blocks(part))
 
     return Form(
-        lambda part, quality: encode(part, keep="none", Q=QUALITIES[quality], **usual | _DRAFT),
+        draft,
         final,
         as_browsers_read,
         USUAL if info.pixels <= TINY_PIXELS else LOWEST,

@@ -15,7 +15,7 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs.container import avif as avif_container
-from imgproc_local.codecs.container import avif_grid
+from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
@@ -165,26 +165,26 @@ def box(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(body), kind) + body
 
 
-def avif_of(folder: Path, *items: avif_grid._Item) -> bytes:
+def avif_of(folder: Path, *items: avif_writer._Item) -> bytes:
     """A picture in few bytes and these items beside it, all of which speak of it; a second picture is its thumbnail."""
     tile = settled(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
-    picture = avif_grid._pictures(tile)[0]
+    picture = avif_writer.picture_of(tile)
     numbers = range(2, len(items) + 2)
     references = [
         (b"thmb" if item.kind == b"av01" else b"cdsc", number, [1]) for number, item in zip(numbers, items, strict=True)
     ]
-    return avif_grid._file(tile, [avif_grid._Item(b"av01", picture.data, picture.properties), *items], references)
+    return avif_writer._file(tile, [avif_writer._Item(b"av01", picture.data, picture.properties), *items], references)
 
 
-@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
 def test_nothing_hides_in_an_avifs_items_wherever_they_lie(tmp_path: Path, place: int) -> None:
-    small = avif_grid._pictures(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))[0]
-    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
-    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    small = avif_writer.picture_of(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))
+    exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
     # libavif wants something beside the tables
-    beside = avif_grid._IN_TABLE
-    json = avif_grid._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
-    thumbnail = avif_grid._Item(b"av01", small.data, small.properties)
+    beside = avif_writer._IN_TABLE
+    json = avif_writer._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
+    thumbnail = avif_writer._Item(b"av01", small.data, small.properties)
     source = avif_of(tmp_path, exif, words, thumbnail, json)
     out = settled(tmp_path, source, "AVIF")
     assert len(out) < len(source)
@@ -247,14 +247,14 @@ def test_a_packet_in_a_box_of_its_own_stays_there(tmp_path: Path, *, secret: boo
     assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
 
 
-@pytest.mark.parametrize("place", [avif_grid._IN_FILE, avif_grid._IN_TABLE])
+@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
 @pytest.mark.parametrize("from_a_base", [False, True])
 def test_an_avifs_metadata_in_pieces_is_read_and_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, from_a_base: bool
 ) -> None:
-    def locations(items: Sequence[avif_grid._Item], start: int) -> bytes:
+    def locations(items: Sequence[avif_writer._Item], start: int) -> bytes:
         """Like the table that is written, but with metadata in three pieces."""
-        at, entries = {avif_grid._IN_FILE: start, avif_grid._IN_TABLE: 0}, b""
+        at, entries = {avif_writer._IN_FILE: start, avif_writer._IN_TABLE: 0}, b""
         for number, item in enumerate(items, 1):
             length, begin = len(item.content), at[item.place]
             sizes = [length] if length < 1000 else [10, length // 2, length - 10 - length // 2]
@@ -263,12 +263,12 @@ def test_an_avifs_metadata_in_pieces_is_read_and_cleaned(
                 offset = at[item.place] - begin if from_a_base else at[item.place]
                 entries += struct.pack(">II", offset, size)
                 at[item.place] += size
-        return avif_grid._full_box(b"iloc", struct.pack(">BBH", 0x44, 0x40, len(items)) + entries, version=1)
+        return avif_writer._full_box(b"iloc", struct.pack(">BBH", 0x44, 0x40, len(items)) + entries, version=1)
 
-    monkeypatch.setattr(avif_grid, "_locations", locations)
-    exif = avif_grid._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
-    words = avif_grid._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
-    other = avif_grid._Item(b"mime", b"{}", place=avif_grid._IN_TABLE, content_type=b"application/json\0")
+    monkeypatch.setattr(avif_writer, "_locations", locations)
+    exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
+    words = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    other = avif_writer._Item(b"mime", b"{}", place=avif_writer._IN_TABLE, content_type=b"application/json\0")
     source = avif_of(tmp_path, exif, words, other)
     out = settled(tmp_path, source, "AVIF")
     assert [secret for secret in pictures.SECRETS.values() if secret in out] == []

@@ -11,7 +11,8 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import avif
-from imgproc_local.codecs.container import Blocks, avif_grid
+from imgproc_local.codecs.avif_alpha import MAX_ERROR
+from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
@@ -45,6 +46,9 @@ def test_every_reader_sees_one_picture(tmp_path: Path, size: tuple[int, int], al
     info = probe(pictures.write(tmp_path, out), 10**9)
     assert (info.width_px, info.height_px, info.has_alpha) == (*size, alpha)
     assert pictures.distance(pictures.opened(out), scene) < 3
+    if alpha:
+        shown = np.asarray(pictures.opened(out))[..., 3].astype(int)
+        assert np.abs(shown - scene[..., 3]).max() <= MAX_ERROR
     by_libvips = pyvips.Image.new_from_buffer(out, "")
     assert (by_libvips.width, by_libvips.height, by_libvips.bands) == (*size, 4 if alpha else 3)
 
@@ -76,7 +80,7 @@ def test_an_optimised_grid_comes_back_as_it_is(tmp_path: Path) -> None:
 def test_tiles_keep_their_places() -> None:
     colours = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200), (200, 30, 200)]
     tiles = [pictures.saved(Image.new("RGB", TILE, colour), "AVIF", quality=90) for colour in colours]
-    joined = avif_grid.joined(tiles, 3, 3 * TILE[0] - 10, 2 * TILE[1] - 20, Blocks())
+    joined = avif_writer.assemble(tiles, [], 3, 3 * TILE[0] - 10, 2 * TILE[1] - 20, Blocks())
     shown = pictures.opened(joined).convert("RGB")
     assert shown.size == (3 * TILE[0] - 10, 2 * TILE[1] - 20)
     for number, colour in enumerate(colours):
@@ -87,4 +91,4 @@ def test_tiles_keep_their_places() -> None:
 def test_rows_that_are_not_full_are_no_grid() -> None:
     tiles = [pictures.saved(Image.new("RGB", TILE), "AVIF")] * 3
     with pytest.raises(ValueError, match="full rows"):
-        avif_grid.joined(tiles, 2, 100, 100, Blocks())
+        avif_writer.assemble(tiles, [], 2, 100, 100, Blocks())

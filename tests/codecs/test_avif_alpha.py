@@ -1,0 +1,161 @@
+"""AVIF's alpha: within its bound whatever its shape, exact where that costs little, and copied when optimised."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image, ImageDraw
+
+from imgproc_local.codecs import avif, avif_alpha
+from imgproc_local.codecs.avif_alpha import MAX_ERROR, AlphaEncoder
+from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.container import avif_writer
+from imgproc_local.codecs.probe import probe
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+MANY = 10**9
+WIDTH, HEIGHT = 320, 240
+
+
+def hair() -> np.ndarray:
+    """Fine lines of several strengths around a shape, drawn large and scaled down so that they have soft edges."""
+    random = np.random.default_rng(3)
+    large = Image.new("L", (4 * WIDTH, 4 * HEIGHT))
+    draw = ImageDraw.Draw(large)
+    draw.ellipse((400, 240, 880, 720), fill=255)
+    for angle in random.uniform(0, 2 * np.pi, 150):
+        start = np.array([640 + 240 * np.cos(angle), 480 + 240 * np.sin(angle)])
+        end = start + random.uniform(40, 200) * np.array([np.cos(angle), np.sin(angle)])
+        draw.line((*start, *end), fill=int(random.integers(90, 256)), width=int(random.integers(2, 9)))
+    return np.asarray(large.resize((WIDTH, HEIGHT), Image.Resampling.BOX))
+
+
+def one_pixel() -> np.ndarray:
+    alpha = np.zeros((HEIGHT, WIDTH), np.uint8)
+    alpha[100, 150] = 255
+    return alpha
+
+
+def checks() -> np.ndarray:
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    return (255 * ((x // 5 + y // 7) % 2)).astype(np.uint8)
+
+
+ALPHAS: dict[str, Callable[[], np.ndarray]] = {
+    "gradient": lambda: np.tile(np.linspace(0, 255, WIDTH).astype(np.uint8), (HEIGHT, 1)),
+    "hair": hair,
+    "noise": lambda: np.random.default_rng(4).integers(0, 256, (HEIGHT, WIDTH)).astype(np.uint8),
+    "one opaque pixel": one_pixel,
+    "one transparent pixel": lambda: 255 - one_pixel(),
+    "checks": checks,
+}
+
+
+def converted(folder: Path, data: bytes) -> bytes:
+    path = pictures.write(folder, data)
+    return avif.convert(path, probe(path, MANY), never_stop)
+
+
+def optimized(folder: Path, data: bytes) -> bytes | None:
+    path = pictures.write(folder, data)
+    return avif.optimize(path, probe(path, MANY), never_stop)
+
+
+def alpha_of(data: bytes) -> np.ndarray:
+    return np.asarray(pictures.opened(data).convert("RGBA").getchannel("A")).astype(int)
+
+
+def with_alpha(alpha: np.ndarray) -> np.ndarray:
+    return np.dstack([pictures.photo(alpha.shape[1], alpha.shape[0]), alpha])
+
+
+@pytest.mark.parametrize("colours", ["photo", "graphic"])
+@pytest.mark.parametrize("name", ALPHAS)
+def test_no_alpha_is_further_off_than_the_bound(tmp_path: Path, name: str, colours: str) -> None:
+    alpha = ALPHAS[name]()
+    source = pictures.photo() if colours == "photo" else pictures.graphic()
+    out = converted(tmp_path, pictures.saved(np.dstack([source, alpha]), "PNG"))
+    assert np.abs(alpha_of(out) - alpha).max() <= MAX_ERROR
+    by_libvips = pyvips.Image.heifload_buffer(out)
+    assert by_libvips.bands == 4
+    shown = by_libvips[3].numpy().astype(int)
+    shown = shown / 257 if by_libvips.format == "ushort" else shown
+    assert np.abs(shown - alpha).max() <= MAX_ERROR + 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (17, 9), (331, 245)])
+def test_alpha_of_any_size_is_within_the_bound(tmp_path: Path, size: tuple[int, int]) -> None:
+    picture = np.random.default_rng(5).integers(0, 256, (size[1], size[0], 4)).astype(np.uint8)
+    out = converted(tmp_path, pictures.saved(picture, "PNG"))
+    assert np.abs(alpha_of(out) - picture[..., 3]).max() <= MAX_ERROR
+
+
+@pytest.mark.parametrize("space", ["rgb16", "grey16"])
+def test_alpha_of_sixteen_bits_is_within_the_bound(tmp_path: Path, space: str) -> None:
+    alpha = hair().astype(np.uint16) * 257
+    colours = pictures.photo().astype(np.uint16) * 257
+    colours = colours if space == "rgb16" else colours[..., 1:2]
+    deep = pyvips.Image.new_from_array(np.dstack([colours, alpha]), interpretation=space)
+    out = converted(tmp_path, deep.pngsave_buffer())
+    assert probe(pictures.write(tmp_path, out), MANY).bits_per_sample == 10
+    assert np.abs(alpha_of(out) - hair()).max() <= MAX_ERROR
+
+
+def test_alpha_is_exact_where_that_costs_little(tmp_path: Path) -> None:
+    alpha = 255 - one_pixel()
+    assert np.array_equal(alpha_of(converted(tmp_path, pictures.saved(with_alpha(alpha), "PNG"))), alpha)
+
+
+def test_alpha_is_exact_where_no_quality_is_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avif_alpha, "MAX_ERROR", 0)
+    noise = ALPHAS["noise"]()
+    picture = pyvips.Image.new_from_array(with_alpha(noise), interpretation="srgb")
+    coded = AlphaEncoder(never_stop).encode(picture, 8, 10_000)
+    colour = pictures.saved(pictures.photo(), "AVIF", quality=50)
+    made = avif_writer.assemble([colour], [coded], 1, WIDTH, HEIGHT, container.Blocks())
+    assert np.array_equal(alpha_of(made), noise)
+
+
+@pytest.mark.parametrize("quality", [30, 75, 98])
+def test_optimising_copies_the_alpha(tmp_path: Path, quality: int) -> None:
+    colours = pictures.saved(pictures.photo(), "AVIF", quality=98)
+    alpha = avif_writer.picture_of(pictures.saved(with_alpha(hair()), "AVIF", quality=quality), alpha=True)
+    source = avif_writer.assemble([colours], [alpha], 1, WIDTH, HEIGHT, container.Blocks())
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert np.array_equal(alpha_of(out), alpha_of(source))
+    assert optimized(tmp_path, out) is None
+
+
+def test_a_turned_picture_with_alpha_keeps_its_data(tmp_path: Path) -> None:
+    source = pictures.saved(with_alpha(hair()), "AVIF", quality=98, exif=pictures.tiff(6))
+    out = optimized(tmp_path, source)
+    assert out is not None
+    assert pictures.GPS_RATIONAL not in out
+    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
+
+
+def test_metadata_and_profile_are_written_beside_the_alpha(tmp_path: Path) -> None:
+    picture = Image.fromarray(with_alpha(hair()))
+    source = pictures.saved(picture, "PNG", exif=pictures.tiff(), icc_profile=pictures.wide_profile())
+    out = converted(tmp_path, source)
+    with Image.open(io.BytesIO(out)) as shown:
+        assert shown.info["icc_profile"] == pictures.wide_profile()
+    assert pictures.COPYRIGHT.encode() in (container.read_blocks(out).exif or b"")
+    for name, secret in pictures.SECRETS.items():
+        assert secret not in out, name
+
+
+def test_an_animation_has_alpha_of_one_quality_with_its_colours(tmp_path: Path) -> None:
+    pages = [Image.fromarray(with_alpha(np.roll(hair(), 20 * number, axis=1))) for number in range(3)]
+    source = pictures.saved(pages[0], "PNG", save_all=True, append_images=pages[1:], duration=100)
+    out = converted(tmp_path, source)
+    with Image.open(io.BytesIO(out)) as shown:
+        assert shown.n_frames == 3
+        assert np.abs(np.asarray(shown.convert("RGBA"))[..., 3].astype(int) - hair()).mean() < 3
