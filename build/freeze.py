@@ -64,7 +64,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--one-file", action="store_true", help="a single file instead of a folder")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="where it goes  [dist/]")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="output folder  [dist/]")
     parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
     return parser.parse_args()
 
@@ -121,7 +121,7 @@ def _environment(work: Path) -> Path:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
             # The user's own pip cache may hold a llama.cpp compiled for this processor only: pip finds a compiled
-            # package by its source's address, whatever it was compiled with.
+            # package by its source's address, regardless of the compiler settings.
             cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=CMAKE_ARGS)
             (scratch / "venv" / "complete").touch()

@@ -53,8 +53,8 @@ def test_a_step_that_fails_is_named() -> None:
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
     script = ROOT / "build" / "freeze.py"
-    told = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
-    assert "--one-file" in told
+    output = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
+    assert "--one-file" in output
 
 
 def test_two_folders_are_compared_by_content_mode_and_link(tmp_path: Path) -> None:
