@@ -252,7 +252,7 @@ def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
         while True:
             frame, is_first = frames[following], following == 0
             part = _of_png(apng.as_png(data, frame))
-            before = canvas.copy() if frame.disposal == apng.TO_PREVIOUS and not is_first else None
+            before = canvas.copy() if frame.disposal == apng.DISPOSE_PREVIOUS and not is_first else None
             place = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
             if frame.over:
                 canvas.alpha_composite(part, place[:2])
@@ -261,7 +261,10 @@ def _shown_of_apng(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             whole = canvas.copy()
             if before is not None:
                 canvas = before
-            elif frame.disposal in (apng.TO_NOTHING, apng.TO_PREVIOUS):  # nothing was there before the first
+            elif frame.disposal in (
+                apng.DISPOSE_BACKGROUND,
+                apng.DISPOSE_PREVIOUS,
+            ):  # nothing was there before the first
                 canvas.paste((0, 0, 0, 0), place)
             following += 1
             if following > number:

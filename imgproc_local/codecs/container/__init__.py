@@ -1,8 +1,8 @@
-"""The five file formats as bytes: what a header says, where the metadata blocks lie, how they are exchanged.
+"""The file formats as bytes: reading headers, and reading and replacing metadata blocks.
 
-Nothing here decodes a pixel or imports an image library, so it is quick and safe on hostile files: every loop moves
-forward through the file and every length is checked against the bytes that are there. What is not as the format's
-specification has it raises `BrokenImage`.
+Nothing here decodes pixels or imports an image library, so it is fast and safe on hostile files: every loop moves
+forward through the file, and every length is checked against the bytes that are there. A file that violates its
+format's specification raises `BrokenImage`.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ from imgproc_local.domain.errors import BrokenImage
 Data = bytes | mmap.mmap
 
 MAX_BLOCK_BYTES = 8 * 1024 * 1024
-"""The longest metadata block that is looked at, decompressed; a longer one is treated as absent."""
+"""The largest metadata block that is read, after decompression; a larger one counts as absent."""
 
 
 MAX_TEXT_BYTES = 64 * 1024
-"""The longest PNG text or GIF comment that is looked at, decompressed."""
+"""The largest PNG text or GIF comment that is read, after decompression."""
 
 MAX_TEXTS = 32
-"""So many are looked at in one file."""
+"""The number of PNG texts or GIF comments that are read from one file."""
 
 
-def unpack(form: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
-    """The integers that struct reads at `offset`. Raises: BrokenImage where the file ends before."""
-    end = offset + struct.calcsize(form)
+def unpack(layout: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
+    """The integers of a `struct` layout at `offset`.
+
+    Raises: BrokenImage if the file ends before them; `where` names the part of the file in its message.
+    """
+    end = offset + struct.calcsize(layout)
     if offset < 0 or end > len(data):
         raise BrokenImage(f"The picture is cut off: it ends at byte {len(data)}, inside its {where}.")
-    return struct.unpack(form, data[offset:end])
+    return struct.unpack(layout, data[offset:end])
 
 
 def inflate(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-    """The bytes that a zlib stream holds, None where it is broken or longer than `max_bytes`."""
+    """The decompressed bytes of a zlib stream; None if it is damaged or would exceed `max_bytes`."""
     stream = zlib.decompressobj()
     try:
         plain = stream.decompress(compressed, max_bytes)
@@ -47,7 +50,7 @@ def inflate(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None
 
 
 def text_of(raw: bytes) -> str:
-    """The characters of a text without a declared encoding: UTF-8, and Windows-1252 where it can't be that."""
+    """A text without a declared encoding, decoded as UTF-8 or, where that fails, as Windows-1252."""
     try:
         return raw.decode("utf-8").replace("\0", "").strip()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The frames of an APNG, each as a PNG of its own. Source: W3C PNG specification, third edition, 11.3.6 and 4.9."""
+"""The frames of an APNG, each as a separate PNG. Source: W3C PNG specification, third edition, 11.3.6 and 4.9."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from msgspec import Struct
 from imgproc_local.codecs.container import Data, png, unpack
 from imgproc_local.domain.errors import BrokenImage
 
-TO_NOTHING, TO_PREVIOUS = 1, 2
-"""What a frame leaves behind: a hole, or what was there before it."""
+DISPOSE_BACKGROUND, DISPOSE_PREVIOUS = 1, 2
+"""Values of `dispose_op`: clear the frame's area to transparent black, or restore what it covered."""
 
-_OVER = 1
+_BLEND_OVER = 1
 
 
 class Frame(Struct, frozen=True):
-    """Where it lies in the picture, and its data; `over` what is there already, else in place of it."""
+    """A frame: its area in pixels, `dispose_op` as `disposal`, and the byte ranges of its compressed data.
+
+    `over` says that it is blended over the canvas; otherwise it replaces its area.
+    """
 
     left: int
     top: int
@@ -22,34 +25,36 @@ class Frame(Struct, frozen=True):
     height: int
     disposal: int
     over: bool
-    pieces: tuple[tuple[int, int], ...]
+    data_ranges: tuple[tuple[int, int], ...]
 
 
 def frames(data: Data) -> list[Frame]:
-    """Raises: BrokenImage, also where a frame lies outside of the picture."""
+    """The frames in order. Raises: BrokenImage if a frame has no data or lies outside the picture."""
     width, height = unpack(">II", data, 16, "header")
     controls: list[tuple[int, ...]] = []
-    pieces: list[list[tuple[int, int]]] = []
+    ranges: list[list[tuple[int, int]]] = []
     for chunk in png.chunks(data):
         if chunk.kind == b"fcTL":
-            controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame header"))
-            pieces.append([])
-        elif pieces and chunk.kind in (b"IDAT", b"fdAT"):
+            controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame control chunk"))
+            ranges.append([])
+        elif ranges and chunk.kind in (b"IDAT", b"fdAT"):
             # frame data begins with a sequence number
-            pieces[-1].append((chunk.payload + (4 if chunk.kind == b"fdAT" else 0), chunk.end))
+            ranges[-1].append((chunk.payload + (4 if chunk.kind == b"fdAT" else 0), chunk.end))
     found = []
-    for (across, down, left, top, _, _, disposal, blend), lies in zip(controls, pieces, strict=True):
-        if not across or not down or left + across > width or top + down > height or not lies:
-            raise BrokenImage("The APNG is damaged: a frame has no data, or lies outside of the picture.")
-        found.append(Frame(left, top, across, down, disposal, blend == _OVER, tuple(lies)))
+    for control, data_ranges in zip(controls, ranges, strict=True):
+        frame_width, frame_height, left, top, _, _, disposal, blend = control
+        outside = left + frame_width > width or top + frame_height > height
+        if not frame_width or not frame_height or outside or not data_ranges:
+            raise BrokenImage("The APNG is damaged: a frame has no data, or lies outside the picture.")
+        found.append(Frame(left, top, frame_width, frame_height, disposal, blend == _BLEND_OVER, tuple(data_ranges)))
     return found
 
 
 def as_png(data: Data, frame: Frame) -> bytes:
-    """The frame alone, with the palette of the whole."""
+    """The frame as a PNG, with the palette and transparency of the animation."""
     header = data[16:29]
     size = frame.width.to_bytes(4, "big") + frame.height.to_bytes(4, "big")
     out = [png.SIGNATURE, png.chunk_bytes(b"IHDR", size + header[8:])]
     out += [data[chunk.payload - 8 : chunk.end + 4] for chunk in png.chunks(data) if chunk.kind in (b"PLTE", b"tRNS")]
-    coded = b"".join(data[start:end] for start, end in frame.pieces)
-    return b"".join([*out, png.chunk_bytes(b"IDAT", coded), png.chunk_bytes(b"IEND", b"")])
+    compressed = b"".join(data[start:end] for start, end in frame.data_ranges)
+    return b"".join([*out, png.chunk_bytes(b"IDAT", compressed), png.chunk_bytes(b"IEND", b"")])

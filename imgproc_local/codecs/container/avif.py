@@ -1,8 +1,8 @@
 """AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
 
-Metadata blocks are items: `with_blocks` replaces their bytes in place, takes out boxes that no picture needs, and moves
-every offset that points behind them, so that picture data and sample tables stay bit for bit. It is one long file
-because reading and rewriting go through the same tables.
+Metadata blocks are items: `with_blocks` replaces their bytes in place, removes boxes that no picture needs, and adjusts
+every offset that points past them, so that picture data is copied bit for bit. This is one long file because reading
+and rewriting use the same tables.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 _MAX_BOXES = 1_000
-"""In one box; a list of items or of their properties may be longer."""
+"""The number of boxes in one box; a list of items or of their properties may be longer."""
 _MAX_LISTED = 65_536
-"""Items, their pieces, their properties: a grid has one item for each of its tiles."""
+"""The number of items, of their extents and of their properties: a grid has one item per tile."""
 _MAX_TRACKS = 16
 _MAX_METADATA_ITEMS = 2 * (1 + _MAX_TRACKS)
 _MAX_MIME_BYTES = 1024
 _MAX_CHUNK_OFFSETS = 100_000
 _NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
 _NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
-"""What items hold whose content had to go: they themselves can't."""
-_EMPTY = b"\n"
-"""A piece of no bytes would mean all there are."""
+"""Written into the items whose content is removed: the items themselves can't be."""
+_BLANK = b"\n"
+"""Written into further extents: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
-"""BT.709's or not said; those of sRGB or like it. Source: ITU-T H.273, 8.1 and 8.2."""
+"""BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
 _XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
 _TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
 _CONTAINERS = frozenset((b"meta", b"moov", b"trak", b"mdia", b"minf"))
-_LEVELS = 4
-"""As deep they stand in one another: `moov`, `trak`, `mdia`, `minf`."""
-_NEEDLESS = frozenset((b"uuid", b"udta", b"free", b"skip", b"xml ", b"bxml"))
+_MAX_DEPTH = 4
+"""The nesting depth of these: `moov`, `trak`, `mdia`, `minf`."""
+_REMOVABLE = frozenset((b"uuid", b"udta", b"free", b"skip", b"xml ", b"bxml"))
 
 _ORIENTATIONS = {
     (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
     (2, 0): 2, (2, 1): 4, (1, 1): 7, (3, 1): 5,
 }  # fmt: skip
-"""EXIF's number for a turn of n × 90° anticlockwise, then a mirroring (0 top to bottom, 1 left to right)."""
+"""The EXIF orientation of a rotation by n × 90° anticlockwise and then a mirroring (0 vertical, 1 horizontal)."""
 
 
 class Box(Struct, frozen=True):
@@ -58,9 +58,10 @@ class Box(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """One piece of an item, from `offset` of the file on.
+    """A part of an item: `length` bytes at `offset` of the file.
 
-    The table says it from `base` on, which is said of the whole item. Fields are `(position, size in bytes)`.
+    The table stores the offset relative to `base`, which applies to the whole item. Fields are
+    `(position, size in bytes)`.
     """
 
     offset: int
@@ -72,7 +73,11 @@ class Extent(Struct, frozen=True):
 
 
 class Item(Struct):
-    """`kind_at` is where its kind stands. Bases in the table count from `counted_from`; those of extents don't."""
+    """An item of the item table.
+
+    `kind_at` is the offset of its item type. Bases in the table are relative to `counted_from`; those of `extents` are
+    offsets of the file.
+    """
 
     id: int
     kind: bytes = b""
@@ -84,10 +89,10 @@ class Item(Struct):
     counted_from: int = 0
 
 
-def boxes(data: Data, start: int, end: int, most: int = _MAX_BOXES) -> Iterator[Box]:
-    """The boxes side by side between two offsets. Raises: BrokenImage, also where there are more than `most`."""
+def boxes(data: Data, start: int, end: int, limit: int = _MAX_BOXES) -> Iterator[Box]:
+    """The sibling boxes between two offsets. Raises: BrokenImage, also if there are more than `limit`."""
     at = start
-    for _ in range(most):
+    for _ in range(limit):
         if at + 8 > end:
             return
         size, kind = unpack(">I", data, at, "box header")[0], data[at + 4 : at + 8]
@@ -100,11 +105,11 @@ def boxes(data: Data, start: int, end: int, most: int = _MAX_BOXES) -> Iterator[
             raise BrokenImage("The AVIF is cut off or damaged: a box is longer than what holds it.")
         yield Box(kind, at, body, stop)
         at = stop
-    raise BrokenImage(f"The AVIF is damaged: a box holds more than {most:,} others.")
+    raise BrokenImage(f"The AVIF is damaged: a box holds more than {limit:,} others.")
 
 
 def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
-    """The first box at this path of kinds."""
+    """The first box at this path of box types."""
     box: Box | None = inside
     for kind in path:
         if box is None:
@@ -114,7 +119,7 @@ def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
 
 
 def meta_box(data: Data) -> Box:
-    """The file's meta box, its version and flags skipped."""
+    """The file's meta box, without its version and flags."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"meta":
             return Box(box.kind, box.start, box.body + 4, box.end)
@@ -122,19 +127,19 @@ def meta_box(data: Data) -> Box:
 
 
 def picture_items(data: Data) -> list[Item]:
-    """The items that hold coded pictures: the picture, tiles, alpha, in the order of the file."""
+    """The items of coded pictures (the picture, its tiles, alpha) in the order of the file."""
     return [item for item in _items(data, meta_box(data)) if item.kind == b"av01"]
 
 
 def _all_items(data: Data) -> list[Item]:
-    """The items of the file's meta box and of those inside an animation's tracks, which repeat the metadata items."""
+    """The items of the file's meta box and of those in an animation's tracks, which repeat the metadata items."""
     found = _items(data, meta_box(data))
     for track in _tracks(data):
         inner = _find(data, track, b"meta")
         if inner is not None:
             found += _items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
         if sum(1 + len(item.extents) for item in found) > _MAX_LISTED:
-            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and pieces of items.")
+            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and extents.")
     return found
 
 
@@ -154,7 +159,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """What the primary item's properties, or an animation's track, say. Raises: BrokenImage."""
+    """The picture's properties from the primary item or an animation's track. Raises: BrokenImage."""
     meta = meta_box(data)
     width = height = 0
     bits, angle, mirror = 8, 0, None
@@ -173,7 +178,7 @@ def read_header(data: Data) -> ImageInfo:
     if not width or not height:
         raise BrokenImage(f"The AVIF's header makes no sense: {width}×{height} pixels.")
     for box in boxes(data, 0, len(data)):
-        # every item lies in the file, except where the file was cut
+        # every item lies in the file, unless the file is truncated
         if box.kind == b"mdat" and box.end > len(data):
             raise BrokenImage("The AVIF is cut off.")
     frames, duration_ms = _longest_track(data)
@@ -183,7 +188,7 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def _longest_track(data: Data) -> tuple[int, int]:
-    """Frames and duration in milliseconds of the longest track; 1 and 0 where there is none."""
+    """The frames and the duration in milliseconds of the longest track; 1 and 0 if there is none."""
     best = (1, 0)
     for track in _tracks(data):
         media = _find(data, track, b"mdia")
@@ -225,11 +230,11 @@ def properties_of(data: Data, meta: Box, item: int) -> list[Box]:
         (entries,) = unpack(">I", data, table.body + 4, "property table")
         at = table.body + 8
         for _ in range(entries):
-            form = ">IB" if version else ">HB"
+            layout = ">IB" if version else ">HB"
             if at >= table.end:
                 raise BrokenImage("The AVIF is damaged: its property table is longer than its box.")
-            owner, count = unpack(form, data, at, "property table")
-            at += struct.calcsize(form)
+            owner, count = unpack(layout, data, at, "property table")
+            at += struct.calcsize(layout)
             listed += 1 + count
             if listed > _MAX_LISTED:
                 raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} properties of its items.")
@@ -251,7 +256,7 @@ def _has_alpha(data: Data, meta: Box) -> bool:
 
 
 def colour_description(data: Data) -> tuple[int, int] | None:
-    """The primary item's colour primaries and transfer function by their CICP numbers, None where they are not said."""
+    """The CICP numbers of the primary item's colour primaries and transfer function; None if it has none."""
     for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
             primaries, transfer = unpack(">HH", data, box.body + 4, "colour description")
@@ -260,7 +265,7 @@ def colour_description(data: Data) -> tuple[int, int] | None:
 
 
 def has_own_colours(data: Data) -> bool:
-    """Whether the picture says by numbers that its colours are of a wide gamut or HDR, which encoders drop."""
+    """Whether CICP numbers declare a wide gamut or HDR, which encoders drop."""
     primaries, transfer = colour_description(data) or (1, 13)
     return primaries not in _SRGB_PRIMARIES or transfer not in _SDR_TRANSFERS
 
@@ -315,27 +320,27 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         item.in_file, item.in_table = method == 0, method == 1
         take(2)
         base_at, base = at, take(base_size)
-        pieces = take(2)
-        # a piece whose fields have no bytes costs the file nothing
-        listed += 1 + pieces
+        extents = take(2)
+        # an extent whose fields are 0 bytes long takes no room in the file
+        listed += 1 + extents
         if listed > _MAX_LISTED:
-            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and pieces of items.")
-        for _ in range(pieces):
+            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and extents.")
+        for _ in range(extents):
             take(index_size)
             offset_at, offset = at, take(offset_size)
             length_at, length = at, take(length_size)
-            # writers keep the position in the base and leave the offset 0, or the other way round
+            # writers store the position in the base and 0 in the offset, or the other way round
             fields = ((offset_at, offset_size), (base_at, base_size), (length_at, length_size))
             item.extents.append(Extent(base + offset, length, base, *fields))
         yield item
 
 
 def _metadata_items(data: Data) -> list[tuple[str, Item]]:
-    """The items that are no pictures, as `exif`, `xmp` or `other`, where all their pieces lie in the file."""
+    """The items that are no pictures, as `exif`, `xmp` or `other`, if all their extents lie in the file."""
     found = []
     for item in _all_items(data):
         xmp = item.kind == b"mime" and item.content_type == b"application/rdf+xml"
-        if item.kind not in (b"Exif", b"mime", b"uri ") or not _is_here(data, item):
+        if item.kind not in (b"Exif", b"mime", b"uri ") or not _is_in_file(data, item):
             continue
         found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
     if len(found) > _MAX_METADATA_ITEMS:
@@ -343,13 +348,13 @@ def _metadata_items(data: Data) -> list[tuple[str, Item]]:
     return found
 
 
-def _is_here(data: Data, item: Item) -> bool:
-    pieces = all(0 < each.length <= len(data) - each.offset for each in item.extents)
-    return bool(item.extents) and pieces and (item.in_file or bool(item.counted_from))
+def _is_in_file(data: Data, item: Item) -> bool:
+    inside = all(0 < each.length <= len(data) - each.offset for each in item.extents)
+    return bool(item.extents) and inside and (item.in_file or bool(item.counted_from))
 
 
 def _xmp_box(data: Data) -> tuple[int, int] | None:
-    """Where the packet in a box of its own begins and ends, as Adobe's programs write it."""
+    """The start and end of the packet in a `uuid` box, as Adobe's programs write it; None if there is none."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"uuid" and data[box.body : box.body + 16] == _XMP_UUID:
             return box.body + 16, box.end
@@ -357,18 +362,20 @@ def _xmp_box(data: Data) -> tuple[int, int] | None:
 
 
 def _thumbnails(data: Data) -> list[Item]:
-    """The items that show the picture once more, small."""
+    """The items that are thumbnails of the picture."""
     meta = meta_box(data)
     references = _find(data, meta, b"iref")
     if references is None:
         return []
-    form = ">I" if data[references.body] else ">H"
+    layout = ">I" if data[references.body] else ">H"
     small = {
-        unpack(form, data, box.body, "item references")[0]
+        unpack(layout, data, box.body, "item references")[0]
         for box in boxes(data, references.body + 4, references.end, _MAX_LISTED)
         if box.kind == b"thmb"
     }
-    return [item for item in _items(data, meta) if item.id in small and item.kind == b"av01" and _is_here(data, item)]
+    return [
+        item for item in _items(data, meta) if item.id in small and item.kind == b"av01" and _is_in_file(data, item)
+    ]
 
 
 def read_blocks(data: Data) -> Blocks:
@@ -377,7 +384,7 @@ def read_blocks(data: Data) -> Blocks:
     for name, item in _metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
             first, *others = (data[each.offset : each.offset + each.length] for each in item.extents)
-            raw = b"".join([first, *(piece for piece in others if piece != _EMPTY)])
+            raw = b"".join([first, *(piece for piece in others if piece != _BLANK)])
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
@@ -392,15 +399,15 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
-    """The file with the contents of its EXIF and XMP items exchanged for these, or emptied.
+    """The file with the contents of its EXIF and XMP items replaced by these, or emptied.
 
-    Other items that are no pictures are emptied, so are thumbnails; boxes of programs' own and free space go.
-    A block for which the file has no item is not written; `blocks.icc` is not looked at: the profile stays as it is.
+    Thumbnails and other items that are no pictures are emptied; private boxes and free space are removed.
+    A block for which the file has no item is not written. `blocks.icc` is ignored: the profile is not changed.
     """
     new = {
         "exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF),
         "xmp": blocks.xmp or _NO_XMP,
-        "other": _EMPTY,
+        "other": _BLANK,
     }
     thumbnails = _thumbnails(data)
     edits = set()
@@ -408,18 +415,18 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     items = _metadata_items(data)
     for name, item in [*items, *(("other", item) for item in thumbnails)]:
         for number, extent in enumerate(item.extents):
-            content = new[name] if number == 0 else _EMPTY
+            content = new[name] if number == 0 else _BLANK
             edits.add((extent.offset, extent.offset + extent.length, content))
             lengths[extent.length_field] = len(content)
     packet = _xmp_box(data)
-    stays = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in items) else None
-    if stays:
-        edits.add((*stays, new["xmp"]))
-    edits |= {(box.start, box.end, b"") for box in _needless(data) if not stays or box.end != stays[1]}
+    in_box = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in items) else None
+    if in_box:
+        edits.add((*in_box, new["xmp"]))
+    edits |= {(box.start, box.end, b"") for box in _removable_boxes(data) if not in_box or box.end != in_box[1]}
     # the same bytes may be an item of the file and of a track
     ordered = sorted(edits)
     if any(one[1] > other[0] for one, other in pairwise(ordered)):
-        raise BrokenImage("The AVIF is damaged: its metadata lie one upon the other.")
+        raise BrokenImage("The AVIF is damaged: its metadata items overlap.")
     out = bytearray(data)
     for item in thumbnails:
         out[item.kind_at : item.kind_at + 4] = b"free"
@@ -431,8 +438,8 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return bytes(out)
 
 
-def _needless(data: Data) -> list[Box]:
-    """The boxes that no picture needs, and nothing points into: programs' own, free space, user data."""
+def _removable_boxes(data: Data) -> list[Box]:
+    """The boxes that no picture needs and no offset points into: private ones, free space, user data."""
     referred = [each.offset for item in _all_items(data) for each in item.extents]
     for table, size in _chunk_offset_tables(data):
         (count,) = unpack(">I", data, table.body + 4, "chunk table")
@@ -440,22 +447,22 @@ def _needless(data: Data) -> list[Box]:
         referred += [int.from_bytes(data[at : at + size], "big") for at in range(table.body + 8, end, size)]
     found = [box for box in boxes(data, 0, len(data)) if box.kind not in _TOP_LEVEL]
     for start, end in _insides(data, 0, len(data)):
-        found += [box for box in boxes(data, start, end) if box.kind in _NEEDLESS]
+        found += [box for box in boxes(data, start, end) if box.kind in _REMOVABLE]
     referred.sort()
     return [box for box in found if bisect_left(referred, box.start) == bisect_left(referred, box.end)]
 
 
-def _insides(data: Data, start: int, end: int, levels: int = _LEVELS) -> Iterator[tuple[int, int]]:
-    """Where the boxes in boxes that may hold needless ones begin and end, at every level."""
-    for box in boxes(data, start, end) if levels else ():
+def _insides(data: Data, start: int, end: int, depth: int = _MAX_DEPTH) -> Iterator[tuple[int, int]]:
+    """The content ranges of the boxes that may hold removable ones, at every level."""
+    for box in boxes(data, start, end) if depth else ():
         if box.kind in _CONTAINERS:
             inside = box.body + (4 if box.kind == b"meta" else 0)
             yield inside, box.end
-            yield from _insides(data, inside, box.end, levels - 1)
+            yield from _insides(data, inside, box.end, depth - 1)
 
 
 def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
-    """Rewrites every offset and box size for edits of picture data, data beside the tables, or whole boxes."""
+    """Rewrites in `out` every offset and box size that `edits` of the file change."""
     ends = [end for _, end, _ in edits]
     changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
 
@@ -489,7 +496,7 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
         for box in boxes(data, start, end):
             inside = [edit for edit in edits if box.body <= edit[0] and edit[1] <= box.end]
             if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS):
-                raise BrokenImage("The AVIF keeps its metadata where no other program does.")
+                raise BrokenImage("The AVIF stores its metadata in a place that is not supported.")
             size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
             stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
             if inside and stored:
@@ -499,7 +506,7 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
 
 
 def with_plays(data: bytes, plays: int) -> bytes:
-    """The animation set to play so many times; 0 is for ever, which is how libavif writes it.
+    """The animation with the number of plays set; 0 is endless, which is how libavif writes it.
 
     Source: ISO/IEC 14496-12, 8.6.6: a repeated edit list fills the duration of its track.
     """
@@ -523,7 +530,10 @@ def with_plays(data: bytes, plays: int) -> bytes:
 
 
 def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int, int, int]:
-    """The duration, its position and size in bytes; `offsets` are from the body of a version 1 and a version 0 box."""
+    """The duration, its position and its size in bytes.
+
+    `offsets` are relative to the body of a version 1 and of a version 0 box.
+    """
     wide = data[box.body] == 1
     position = box.body + offsets[0 if wide else 1]
     (value,) = unpack(">Q" if wide else ">I", data, position, "track header")
@@ -531,7 +541,7 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
 
 
 def _chunk_offset_tables(data: Data) -> Iterator[tuple[Box, int]]:
-    """The tables that say where frames lie, and the size of their offsets in bytes."""
+    """The tables of the frames' offsets, and the size of an offset in bytes."""
     for track in _tracks(data):
         table = _find(data, track, b"mdia", b"minf", b"stbl")
         for box in boxes(data, table.body, table.end) if table else ():

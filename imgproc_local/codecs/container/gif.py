@@ -25,15 +25,18 @@ CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 _MAX_BLOCKS = 200_000
-"""100,000 frames with their controls."""
+"""100,000 frames, each with a graphic control extension."""
 _MAX_SUB_BLOCKS = 1_000_000
-"""A file of 25 MB has about 100,000: all but a block's last are full, at 255 bytes."""
+"""A 25 MB file has about 100,000, because all but the last of a block have 255 bytes."""
 _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
 
 class Block(Struct, frozen=True):
-    """`kind` is the introducer, `label` an extension's label, `name` an application's; bytes are `data[start:end]`."""
+    """`kind` is the introducer byte, `label` an extension's label, `name` an application's identifier.
+
+    The block is `data[start:end]`; `body` is the offset of its first sub-block.
+    """
 
     kind: int
     label: int
@@ -47,21 +50,21 @@ def _colour_table_bytes(flags: int) -> int:
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _after_sub_blocks(data: Data, at: int, most: int) -> tuple[int, int]:
-    """The offset after the block terminator, and how many of `most` sub-blocks the rest of the file may have."""
+def _after_sub_blocks(data: Data, at: int, limit: int) -> tuple[int, int]:
+    """The offset after the block terminator, and the number of sub-blocks that remain of `limit`."""
     size = len(data)
-    for number in range(most):
+    for number in range(limit):
         if at >= size:
             raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
         length = data[at]
         at += 1 + length
         if length == 0:
-            return at, most - number - 1
+            return at, limit - number - 1
     raise BrokenImage(f"The GIF has more than {_MAX_SUB_BLOCKS:,} sub-blocks.")
 
 
 def blocks(data: Data) -> Iterator[Block]:
-    """The blocks after the global colour table; a missing trailer, which decoders forgive, ends them too."""
+    """The blocks after the global colour table, up to the trailer or, as decoders accept, the end of the file."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise BrokenImage("The GIF does not begin with its signature.")
     at, sub_blocks = _first_block(data), _MAX_SUB_BLOCKS
@@ -84,7 +87,7 @@ def blocks(data: Data) -> Iterator[Block]:
             at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
             yield Block(kind, label, name, start, body, at)
         else:
-            raise BrokenImage(f"The GIF is damaged: byte {at} is none of its block types.")
+            raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
     raise BrokenImage(f"The GIF has more than {_MAX_BLOCKS:,} blocks.")
 
 
@@ -98,7 +101,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """What the headers of screen and frames say. Raises: BrokenImage, also where there is no frame."""
+    """The picture's properties from the headers of screen and frames. Raises: BrokenImage, also without a frame."""
     width, height = unpack("<HH", data, 6, "header")
     frames, duration_ms, delay, alpha = 0, 0, 0, False
     for block in blocks(data):
@@ -117,12 +120,12 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def played_delay_ms(delay_ms: int) -> int:
-    """How long a frame is shown: browsers play delays of 10 ms and less as 100 ms."""
+    """The time that browsers show a frame: they play delays of 10 ms and less as 100 ms."""
     return delay_ms if delay_ms > 10 else 100
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:
-    """The delay of each frame in milliseconds as browsers play it, and how often the animation plays; 0 is for ever."""
+    """The delay of each frame in milliseconds, as browsers play it, and the number of plays; 0 is endless."""
     delays, delay, plays = [], 0, 1
     for block in blocks(data):
         if block.kind == IMAGE:
@@ -131,7 +134,7 @@ def read_timing(data: Data) -> tuple[list[int], int]:
         elif block.label == CONTROL and block.end - block.body >= 6:
             (delay,) = unpack("<H", data, block.body + 2, "frame control")
         elif block.name in LOOPS and block.end - block.start >= 19:
-            # the number is of repetitions after the first time
+            # the file stores the repetitions after the first play
             (repetitions,) = unpack("<H", data, block.start + 16, "loop count")
             plays = repetitions + 1 if repetitions else 0
     return delays, plays
@@ -165,14 +168,15 @@ def _comment(text: str) -> bytes:
 
 
 def _first_sub_block(data: Data, start: int, at: int) -> bytes:
-    """An extension with no more than the sub-block that programs read."""
+    """An extension with only its first sub-block, the one that programs read."""
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
 def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
-    """The file with these metadata blocks and no others; frames, delays and loop count stay bit for bit.
+    """The file with these metadata blocks and no others; frames, delays and loop count are copied bit for bit.
 
-    GIF has no place for EXIF, IPTC-IIM or a profile that programs read: only the XMP packet and comments are written.
+    GIF can't store EXIF, IPTC-IIM or a profile in a way that programs read: only the XMP packet and comments are
+    written.
     """
     out = [data[: _first_block(data)]]
     comments = [_comment(text.text) if text.raw is None else text.raw for text in new.texts]
@@ -188,7 +192,7 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
             out += [control, data[block.start : block.end]]
             control = b""
         elif block.label == CONTROL:
-            # the last one before a frame counts: others were of texts to draw, which no program does
+            # only the last one before a frame applies to it: others belong to plain text, which no program draws
             control = _first_sub_block(data, block.start, block.body)
         elif block.name in LOOPS:
             out.append(_first_sub_block(data, block.start, block.start + 14))

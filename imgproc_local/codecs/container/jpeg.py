@@ -20,24 +20,23 @@ PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
-MORE_XMP = b"http://ns.adobe.com/xmp/extension/\0"
+EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
 ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 
 MAX_SEGMENT_BYTES = 65533
-MAX_XMP_BYTES = MAX_SEGMENT_BYTES - len(XMP)
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
 _MAX_PICTURES = 16
 _MAX_SEGMENTS = 2_000
-"""Before the picture data, and again within it: 25 MB of full segments are about 400, a profile has at most 255."""
+"""The limit before the picture data, and again within it. A 25 MB file of full segments has about 400."""
 
-# an FF that fills is no part of the match: a pattern for runs of them would take quadratic time where no marker follows
+# fill bytes (FF) are not matched: a pattern for runs of them would take quadratic time where no marker follows
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
 _MARKER = re.compile(rb"\xff[^\x00\xff]")
 
 
 class Segment(Struct, frozen=True):
-    """`start` is where its marker's FF stands; the payload, without the length, is `data[payload:end]`."""
+    """`start` is the offset of its marker's FF; the payload, without the length, is `data[payload:end]`."""
 
     marker: int
     start: int
@@ -46,7 +45,10 @@ class Segment(Struct, frozen=True):
 
 
 def segments(data: Data) -> Iterator[Segment]:
-    """The segments in order, up to the first SOS inclusive. Bytes between segments are passed over, as libjpeg does."""
+    """The segments in order, up to and including the first SOS. Bytes between segments are skipped, as libjpeg does.
+
+    Raises: BrokenImage.
+    """
     if data[:2] != b"\xff\xd8":
         raise BrokenImage("The JPEG does not begin with its start marker.")
     at = 2
@@ -75,7 +77,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """What the frame header and EXIF say. Raises: BrokenImage."""
+    """The picture's properties from the frame header and EXIF. Raises: BrokenImage."""
     orientation = 0
     frame: tuple[int, ...] | None = None
     for segment in segments(data):
@@ -92,7 +94,7 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def components(data: Data) -> int:
-    """1 grey, 3 colour, 4 CMYK or YCCK."""
+    """The number of components: 1 is grey, 3 colour, 4 CMYK or YCCK."""
     for segment in segments(data):
         if segment.marker in FRAMES:
             return unpack(">BHHB", data, segment.payload, "frame header")[3]
@@ -100,7 +102,7 @@ def components(data: Data) -> int:
 
 
 def luma_sampling(data: Data) -> tuple[int, int]:
-    """How many blocks of brightness, across and down, share one of a colour: (2, 2) is called 4:2:0."""
+    """The horizontal and vertical sampling factors of luma; (2, 2) is 4:2:0."""
     for segment in segments(data):
         if segment.marker in FRAMES:
             sampling = unpack(">BHHBBB", data, segment.payload, "frame header")[5]
@@ -113,9 +115,9 @@ def is_progressive(data: Data) -> bool:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The metadata blocks; of several of one kind the first; an ICC profile, IPTC and extended XMP joined from pieces.
+    """The metadata blocks, the first of each kind. ICC profile, IPTC and extended XMP are joined from their segments.
 
-    The extension of a packet belongs to it where the packet names it, by 32 digits.
+    Extended XMP belongs to the packet that names its 32-digit GUID.
     """
     exif_block = xmp = None
     resources = b""
@@ -127,9 +129,9 @@ def read_blocks(data: Data) -> Blocks:
             exif_block = exif_block or payload[len(EXIF) :]
         elif segment.marker == APP1 and payload.startswith(XMP):
             xmp = xmp or payload[len(XMP) :]
-        elif segment.marker == APP1 and payload.startswith(MORE_XMP) and len(payload) >= len(MORE_XMP) + 40:
-            name, rest = payload[len(MORE_XMP) : len(MORE_XMP) + 32], payload[len(MORE_XMP) + 32 :]
-            more_xmp.setdefault(name, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
+        elif segment.marker == APP1 and payload.startswith(EXTENDED_XMP) and len(payload) >= len(EXTENDED_XMP) + 40:
+            guid, rest = payload[len(EXTENDED_XMP) : len(EXTENDED_XMP) + 32], payload[len(EXTENDED_XMP) + 32 :]
+            more_xmp.setdefault(guid, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
         elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and len(resources) < MAX_BLOCK_BYTES:
             resources += payload[len(PHOTOSHOP) :]
         elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
@@ -140,12 +142,12 @@ def read_blocks(data: Data) -> Blocks:
         xmp,
         iptc.from_photoshop(resources),
         profile if 0 < len(profile) <= MAX_BLOCK_BYTES else None,
-        more_xmp=next((_joined(more_xmp[name]) for name in more_xmp if name in (xmp or b"")), None),
+        more_xmp=next((_joined(more_xmp[guid]) for guid in more_xmp if guid in (xmp or b"")), None),
     )
 
 
 def _joined(pieces: dict[int, bytes]) -> bytes | None:
-    """Pieces by where they begin as one; None where some are missing or there is too much."""
+    """Pieces by their offset, joined; None if one is missing or they are too long."""
     out = b""
     for start in sorted(pieces):
         if start != len(out) or start > MAX_BLOCK_BYTES:
@@ -155,7 +157,7 @@ def _joined(pieces: dict[int, bytes]) -> bytes | None:
 
 
 def picture_end(data: Data) -> int:
-    """The offset after the EOI that closes the first picture. Raises: BrokenImage where there is none."""
+    """The offset after the EOI marker of the first picture. Raises: BrokenImage if there is none."""
     scan = 0
     for segment in segments(data):
         scan = segment.end
@@ -163,9 +165,9 @@ def picture_end(data: Data) -> int:
 
 
 def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
-    """Where each segment behind the first scan's header begins and ends, the end marker's last.
+    """The start and end of each segment after the first scan's header, the last being EOI.
 
-    Raises: BrokenImage where there is none.
+    Raises: BrokenImage if there is no EOI.
     """
     for _ in range(_MAX_SEGMENTS):
         found = _MARKER_IN_SCAN.search(data, at)
@@ -181,7 +183,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
 
 
 def luma_quantization(data: Data) -> tuple[int, ...]:
-    """The 64 steps of quantization table 0, brightness's, in zigzag order."""
+    """The 64 values of quantization table 0, which luma uses, in zigzag order."""
     for segment in segments(data):
         at = segment.payload if segment.marker == DQT else segment.end
         while at < segment.end:
@@ -189,16 +191,16 @@ def luma_quantization(data: Data) -> tuple[int, ...]:
             if number == 0:
                 return unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
             at += 129 if wide else 65
-    raise BrokenImage("The JPEG has no quantization table for its brightness.")
+    raise BrokenImage("The JPEG has no quantization table for luma.")
 
 
 def gain_map(data: Data) -> bytes | None:
-    """The gain map of an Ultra HDR JPEG, a JPEG itself; None where there is none.
+    """The gain map of an Ultra HDR JPEG, which is a JPEG after the first; None if there is none.
 
-    Of several pictures behind the first, such as previews, it is the first that says so, or else the very first.
-    Source: ISO 21496-1; Ultra HDR image format 1.1: a further JPEG after the first, announced in XMP or in an APP2.
+    Of several pictures after the first, such as previews, it is the first one that is marked as a gain map, or else
+    the first. Source: ISO 21496-1; Ultra HDR image format 1.1: announced in XMP or in an APP2 segment.
     """
-    if not _speaks_of_gain_maps(data):
+    if not _mentions_gain_map(data):
         return None
     found: list[bytes] = []
     at = picture_end(data)
@@ -211,14 +213,14 @@ def gain_map(data: Data) -> bytes | None:
             picture = picture[: picture_end(picture)]
         except BrokenImage:
             break
-        if _speaks_of_gain_maps(picture):
+        if _mentions_gain_map(picture):
             return picture
         found.append(picture)
         at = start + len(picture)
     return found[0] if found else None
 
 
-def _speaks_of_gain_maps(data: Data) -> bool:
+def _mentions_gain_map(data: Data) -> bool:
     return any(
         segment.marker in (APP1, APP2) and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
         for segment in segments(data)
@@ -230,30 +232,30 @@ def _segment(marker: int, payload: bytes) -> bytes:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
-    """The file with these metadata blocks and no others; frames, tables and scans stay as they are, bit for bit.
+    """The file with these metadata blocks and no others; frame headers, tables and scans are copied bit for bit.
 
-    What stands between scans or follows the picture's end marker goes too, and with it previews and appended videos.
+    Segments between scans and everything after EOI are removed, and with them previews and appended videos.
     """
     out = [b"\xff\xd8"]
-    kept: list[bytes] = []
+    picture: list[bytes] = []
     scan = 0
     for segment in segments(data):
         whole = _segment(segment.marker, data[segment.payload : segment.end])
         scan = segment.end
         if segment.marker == APP0 and data[segment.payload : segment.payload + 5] == b"JFIF\0":
-            # version, unit and density stay, the thumbnail that may follow goes
+            # version, unit and density are copied, the thumbnail that may follow is not
             out.append(_segment(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
         elif segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe":
-            # version, flags and what the colours are stay, nothing else has a place there
-            kept.append(_segment(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
+            # version, flags and colour transform are copied, further bytes are not
+            picture.append(_segment(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
         elif not (APP0 <= segment.marker <= APP15 or segment.marker == COM):
-            kept.append(whole)
+            picture.append(whole)
     out += _block_segments(blocks)
-    return b"".join([*out, *kept, *_scans(data, scan)])
+    return b"".join([*out, *picture, *_scans(data, scan)])
 
 
 def _scans(data: Data, start: int) -> list[bytes]:
-    """The picture data up to the end marker; between scans only tables may stand, but no metadata."""
+    """The picture data up to EOI, without metadata segments between its scans."""
     found = []
     for at, stop in _between_scans(data, start):
         if APP0 <= data[at + 1] <= APP15 or data[at + 1] == COM:
@@ -263,9 +265,9 @@ def _scans(data: Data, start: int) -> list[bytes]:
 
 
 def with_blocks_and_gain_map(data: Data, blocks: Blocks, marks: bytes, tail: bytes) -> bytes:
-    """Like `with_blocks`, with what ISO wants said of it and the gain map `tail` behind it.
+    """Like `with_blocks`, with ISO 21496-1's segments `marks` and the gain map `tail` after the picture.
 
-    Programs find it through the multi-picture index, whose sizes and offsets are written anew.
+    The multi-picture index, through which programs find the gain map, is written again.
     """
     primary = with_blocks(data, blocks)
     head = primary[:2] + marks
@@ -277,7 +279,7 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, marks: bytes, tail: byt
 
 
 def gain_map_marks(data: Data) -> bytes:
-    """The segments that hold ISO's word on gain maps, of the picture or of the map."""
+    """The segments of a picture or of a gain map that ISO 21496-1 defines."""
     return b"".join(
         _segment(APP2, data[segment.payload : segment.end])
         for segment in segments(data)
@@ -286,7 +288,7 @@ def gain_map_marks(data: Data) -> bytes:
 
 
 def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: int) -> bytes:
-    """A TIFF structure that lists two pictures, 82 bytes. Source: CIPA DC-007, 5.2."""
+    """A TIFF structure of 82 bytes that lists two pictures. Source: CIPA DC-007, 5.2."""
     entries = struct.pack("<IIIHH", 0x030000, primary_bytes, 0, 0, 0) + struct.pack(
         "<IIIHH", 0, second_bytes, second_offset, 0, 0
     )

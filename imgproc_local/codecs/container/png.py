@@ -29,21 +29,21 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PICTURE_CHUNKS = frozenset(
     b"IHDR PLTE IDAT IEND tRNS acTL fcTL fdAT gAMA cHRM sRGB cICP mDCV cLLI sBIT bKGD pHYs".split()
 )
-"""What the picture looks like depends on these; all other chunks are metadata."""
+"""The chunks that affect how the picture looks; all others are metadata."""
 
 TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
-"""Those of the specification's keywords that are words and rights; software, source device and dates are not read."""
+"""The specification's keywords of words and rights; those of software, source device and dates are not read."""
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
 _MAX_INFLATED_BYTES = 16 * 1024 * 1024
-"""Of all metadata blocks of one file; one that is broken or too long counts as the longest that is looked at.
+"""The limit for all metadata blocks of one file together; a damaged or too large one counts as `MAX_BLOCK_BYTES`.
 
-Also of all compressed texts together, whatever they hold: libvips unpacks every one, and needs five times as much.
+Also the limit for all compressed texts together: libvips decompresses every one, and needs five times as much memory.
 """
 _MAX_PACKED_TEXTS = 1_000
 _INFLATE_STEP_BYTES = 1024 * 1024
 _MAX_PROFILES = 16
-"""So many texts that may hold a metadata block are looked at: each can be a compressed bomb of its own."""
+"""The number of texts that are read for a metadata block: each can be a decompression bomb."""
 
 _RAW_PROFILES = {
     b"xmp": ("xmp",),
@@ -52,14 +52,14 @@ _RAW_PROFILES = {
     b"iptc": ("iptc",),
     b"8bim": ("iptc",),
 }
-"""The blocks that a text of this name may hold."""
+"""The blocks that a raw profile of this name may hold."""
 
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _MAX_CHUNKS = 500_000
 
 
 class Chunk(Struct, frozen=True):
-    """The data is `data[payload:end]`; the check sum follows."""
+    """The payload is `data[payload:end]`; the checksum follows."""
 
     kind: bytes
     payload: int
@@ -67,7 +67,7 @@ class Chunk(Struct, frozen=True):
 
 
 def chunks(data: Data) -> Iterator[Chunk]:
-    """The chunks in order, up to IEND inclusive. Raises: BrokenImage where the file ends before."""
+    """The chunks in order, up to and including IEND. Raises: BrokenImage if the file ends before it."""
     if data[:8] != SIGNATURE:
         raise BrokenImage("The PNG does not begin with its signature.")
     at = 8
@@ -90,7 +90,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """What IHDR, the animation chunks and EXIF say. Raises: BrokenImage."""
+    """The picture's properties from IHDR, the animation chunks and EXIF. Raises: BrokenImage."""
     width, height, bits, colour = 0, 0, 0, -1
     frames, duration_ms, orientation, alpha = 1, 0, 0, False
     texts, text_bytes = 0, 0
@@ -110,7 +110,7 @@ def read_header(data: Data) -> ImageInfo:
         elif chunk.kind == b"eXIf" and not orientation:
             orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
         elif chunk.kind in (b"zTXt", b"iTXt"):
-            packed = _packed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
+            packed = _compressed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
             if packed is not None:
                 texts += 1
                 text_bytes += _inflated_bytes(packed, _MAX_INFLATED_BYTES - text_bytes)
@@ -127,7 +127,7 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:
-    """The delay of each frame in milliseconds as browsers play it, and how often the animation plays; 0 is for ever."""
+    """The delay of each frame in milliseconds, as browsers play it, and the number of plays; 0 is endless."""
     delays, plays = [], 0
     for chunk in chunks(data):
         if chunk.kind == b"acTL":
@@ -148,16 +148,16 @@ def has_chunk(data: Data, *kinds: bytes) -> bool:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The metadata blocks, ImageMagick's and ExifTool's hexadecimal "raw profiles" included."""
+    """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool."""
     found: dict[str, bytes] = {}
     texts: list[TextBlock] = []
     profiles, inflatable = 0, _MAX_INFLATED_BYTES
 
-    def unpacked(compressed: bytes) -> bytes | None:
+    def decompress(compressed: bytes) -> bytes | None:
         nonlocal inflatable
-        most = min(inflatable, MAX_BLOCK_BYTES)
-        plain = inflate(compressed, most) if most else None
-        inflatable -= most if plain is None else len(plain)
+        limit = min(inflatable, MAX_BLOCK_BYTES)
+        plain = inflate(compressed, limit) if limit else None
+        inflatable -= limit if plain is None else len(plain)
         return plain
 
     for chunk in chunks(data):
@@ -171,14 +171,14 @@ def read_blocks(data: Data) -> Blocks:
         if chunk.kind == b"eXIf":
             found.setdefault("exif", payload.removeprefix(b"Exif\0\0"))
         elif chunk.kind == b"iCCP" and "icc" not in found:
-            profile = unpacked(rest[1:])
+            profile = decompress(rest[1:])
             if profile is not None:
                 found["icc"] = profile
         elif keyword == b"XML:com.adobe.xmp" or keyword.startswith(b"Raw profile type "):
             if all(name in found for name in _blocks_under(keyword)):
                 continue
             profiles += 1
-            text = _text(chunk.kind, rest, unpacked) if profiles <= _MAX_PROFILES else None
+            text = _text(chunk.kind, rest, decompress) if profiles <= _MAX_PROFILES else None
             if text is None:
                 continue
             if keyword == b"XML:com.adobe.xmp":
@@ -187,15 +187,15 @@ def read_blocks(data: Data) -> Blocks:
                 for name, block in _raw_profile(keyword.removeprefix(b"Raw profile type "), text).items():
                     found.setdefault(name, block)
         elif keyword.decode("latin-1").lower() in TEXT_KEYWORDS and len(texts) < MAX_TEXTS:
-            texts.append(_words(chunk.kind, keyword, rest))
-    words = tuple(text for text in texts if text.text)
-    return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"), words)
+            texts.append(_text_block(chunk.kind, keyword, rest))
+    read = tuple(text for text in texts if text.text)
+    return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"), read)
 
 
-def _words(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
-    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty where it is broken or too long.
+def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
+    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty if it is damaged or too long.
 
-    Its `raw` form lacks what no reader shows: a translated keyword, and bytes behind the compressed data.
+    `raw` lacks what no reader shows: a translated keyword, and bytes after the compressed data.
     """
     language: str | None = None
     head, stored, compressed = b"", rest, kind == b"zTXt"
@@ -228,18 +228,18 @@ def _blocks_under(keyword: bytes) -> tuple[str, ...]:
     return _RAW_PROFILES.get(keyword.removeprefix(b"Raw profile type "), ())
 
 
-def _text(kind: bytes, rest: bytes, unpacked: Callable[[bytes], bytes | None]) -> bytes | None:
-    packed = _packed_text(kind, rest)
-    if packed is not None:
-        return unpacked(packed)
+def _text(kind: bytes, rest: bytes, decompress: Callable[[bytes], bytes | None]) -> bytes | None:
+    compressed = _compressed_text(kind, rest)
+    if compressed is not None:
+        return decompress(compressed)
     if kind == b"tEXt":
         return rest
     parts = rest[2:].split(b"\0", 2)
     return parts[2] if len(parts) == 3 else None
 
 
-def _packed_text(kind: bytes, rest: bytes) -> bytes | None:
-    """The zlib stream in what follows a text's keyword, None where it is not compressed."""
+def _compressed_text(kind: bytes, rest: bytes) -> bytes | None:
+    """The zlib stream after a text's keyword; None if the text is not compressed."""
     if kind == b"zTXt":
         return rest[1:]
     if kind != b"iTXt" or rest[:1] != b"\1":
@@ -248,22 +248,22 @@ def _packed_text(kind: bytes, rest: bytes) -> bytes | None:
     return parts[2] if len(parts) == 3 else None
 
 
-def _inflated_bytes(packed: bytes, enough: int) -> int:
-    """How long a zlib stream is inflated, up to where it is broken; counted no further than just past `enough`."""
+def _inflated_bytes(packed: bytes, limit: int) -> int:
+    """The decompressed size of a zlib stream, up to where it is damaged; counting stops just past `limit`."""
     stream = zlib.decompressobj()
     count = 0
-    while packed and count <= enough and not stream.eof:
+    while packed and count <= limit and not stream.eof:
         try:
             count += len(stream.decompress(packed, _INFLATE_STEP_BYTES))
         except zlib.error:
-            # what came before the break in this step was inflated, too
+            # bytes before the damage in this step were decompressed, too
             return count + _INFLATE_STEP_BYTES
         packed = stream.unconsumed_tail
     return count
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
-    """The block in a text of the form `\\nname\\n   length\\nhexadecimal digits`."""
+    """The block in a text of the layout `\\nname\\n   length\\nhexadecimal digits`."""
     parts = text.split(None, 2)
     if len(parts) != 3:
         return {}
@@ -284,15 +284,15 @@ def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
 
 
 def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
-    """One whole chunk with its length and check sum."""
+    """A chunk with its length and checksum."""
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(payload, zlib.crc32(kind)))
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
-    """The file with these metadata blocks and no others; the picture's own chunks stay as they are, bit for bit.
+    """The file with these metadata blocks and no others; the picture's chunks are copied bit for bit.
 
-    IPTC-IIM stands in a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it find
-    it, unless `shortest`.
+    IPTC-IIM is written as a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it
+    find it, unless `shortest`.
     """
     out = [SIGNATURE]
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
@@ -305,7 +305,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
 
 
 def _packed_profile(data: Data, profile: bytes) -> bytes:
-    """The profile compressed, as the file already has it where that is shorter."""
+    """The compressed profile, copied from the file where that is shorter."""
     packed = zlib.compress(profile, 9)
     for chunk in chunks(data):
         if chunk.kind == b"iCCP" and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:

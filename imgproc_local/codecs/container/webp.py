@@ -15,15 +15,15 @@ from imgproc_local.domain.image import Format, ImageInfo
 
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
-_TAKEN_AWAY = 1
-"""The flag of a frame that leaves a hole behind."""
+_DISPOSE_BACKGROUND = 1
+"""The flag of a frame whose area is cleared after it was shown."""
 _PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
 _MAX_CHUNKS = 100_000
 _MAX_CHUNKS_IN_FRAME = 8
 
 
 class Chunk(Struct, frozen=True):
-    """The data is `data[payload:end]`, padded to an even length in the file."""
+    """The payload is `data[payload:end]`; the file pads it to an even length."""
 
     kind: bytes
     payload: int
@@ -33,9 +33,9 @@ class Chunk(Struct, frozen=True):
 def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
     """The chunks in order, of the file or of the frame from `start` to `end`.
 
-    Raises: BrokenImage where the file is shorter than its header says, and where there are too many chunks.
+    Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
     """
-    most = _MAX_CHUNKS if end is None else _MAX_CHUNKS_IN_FRAME
+    limit = _MAX_CHUNKS if end is None else _MAX_CHUNKS_IN_FRAME
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -44,7 +44,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
         if end > len(data):
             raise BrokenImage(f"The WebP is cut off: it says {end} bytes and has {len(data)}.")
     at = start
-    for _ in range(most):
+    for _ in range(limit):
         if at + 8 > end:
             return
         (length,) = unpack("<I", data, at + 4, "chunk header")
@@ -52,7 +52,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
             raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
         yield Chunk(data[at : at + 4], at + 8, at + 8 + length)
         at += 8 + length + length % 2
-    raise BrokenImage(f"The WebP has more than {most:,} chunks{' in one frame' if most < _MAX_CHUNKS else ''}.")
+    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if limit < _MAX_CHUNKS else ''}.")
 
 
 def _u24(data: Data, offset: int) -> int:
@@ -61,7 +61,7 @@ def _u24(data: Data, offset: int) -> int:
 
 
 def _bitstream_size(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
-    """Width, height and alpha as a VP8 or VP8L chunk says them."""
+    """Width, height and whether there is alpha, from a VP8 or VP8L chunk."""
     if chunk.kind == b"VP8L":
         signature, bits = unpack("<BI", data, chunk.payload, "picture data")
         if signature != 0x2F:
@@ -78,7 +78,10 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """What the extended header or the bitstream, the frame headers and EXIF say. Raises: BrokenImage."""
+    """The picture's properties from the extended header or the bitstream, the frame headers and EXIF.
+
+    Raises: BrokenImage.
+    """
     canvas: tuple[int, int] | None = None
     picture: tuple[int, int, bool] | None = None
     flags, frames, duration_ms, orientation = 0, 0, 0, 0
@@ -107,7 +110,7 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:
-    """The delay of each frame in milliseconds as browsers play it, and how often the animation plays; 0 is for ever."""
+    """The delay of each frame in milliseconds, as browsers play it, and the number of plays; 0 is endless."""
     delays, plays = [], 0
     for chunk in chunks(data):
         if chunk.kind == b"ANIM":
@@ -141,9 +144,9 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
-    """The file with these metadata blocks and no others; the frames stay as they are, bit for bit.
+    """The file with these metadata blocks and no others; the frames are copied bit for bit.
 
-    WebP has no place for IPTC-IIM: `blocks.iptc` is not written.
+    WebP can't store IPTC-IIM: `blocks.iptc` is not written.
     """
     info = read_header(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
@@ -170,23 +173,23 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
 
 
 def _frame(data: Data, chunk: Chunk) -> bytes:
-    """The frame without chunks that are no picture data, which it may hold, too."""
+    """The frame with only its chunks of picture data."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 
 
 def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:
-    """The animation with the frames that its encoder left out because they show the same as the one before.
+    """The animation with the frames restored that its encoder merged into the one before because they are equal.
 
-    Each gets its own delay back: a frame of nothing is put over the one before, 40 bytes in the file. None is put back
-    where the delays are no sums of these. An animation that `has_alpha` says so: encoders leave that out where no frame
-    has any, but one leaves a hole.
+    A merged frame becomes a transparent one of 40 bytes with its own delay. The animation is returned unchanged if a
+    delay in it is not a sum of consecutive `delays_ms`. `has_alpha` sets the flag in the header: encoders omit it if no
+    frame has alpha, even if the area of a frame is cleared.
     """
     if has_alpha and data[12:16] == b"VP8X":
         data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]
     out: list[tuple[bytes, bytes]] = []
-    at, fewer = 0, False
+    at, merged = 0, False
     for chunk in chunks(data):
         payload = data[chunk.payload : chunk.end]
         if chunk.kind != b"ANMF":
@@ -198,9 +201,9 @@ def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -
         if sum(own) != shown_ms:
             return data
         at += len(own)
-        fewer = fewer or len(own) > 1
-        out += [(b"ANMF", frame) for frame in _frames_apart(payload, own)]
-    if at != len(delays_ms) or not fewer:
+        merged = merged or len(own) > 1
+        out += [(b"ANMF", frame) for frame in _split_frame(payload, own)]
+    if at != len(delays_ms) or not merged:
         return data
     body = b"".join(
         _chunk(kind, bytes((payload[0] | ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
@@ -209,25 +212,25 @@ def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
 
 
-def _frames_apart(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
-    """A frame, then as many of nothing as there are further delays; the last is taken away as the frame was to be."""
+def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
+    """A frame, then a transparent one for each further delay; the last is disposed of as the frame was."""
     flags = frame[15]
     if len(delays_ms) == 1:
         return [frame]
-    stays = flags & ~_TAKEN_AWAY
-    found = [frame[:12] + struct.pack("<I", delays_ms[0])[:3] + bytes((stays,)) + frame[16:]]
+    undisposed = flags & ~_DISPOSE_BACKGROUND
+    found = [frame[:12] + struct.pack("<I", delays_ms[0])[:3] + bytes((undisposed,)) + frame[16:]]
     for delay in delays_ms[1:-1]:
-        found.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _nothing(1, 1))
-    place = frame[:12] if flags & _TAKEN_AWAY else bytes(12)
+        found.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _transparent(1, 1))
+    place = frame[:12] if flags & _DISPOSE_BACKGROUND else bytes(12)
     width, height = _u24(place, 6) + 1, _u24(place, 9) + 1
-    last = struct.pack("<I", delays_ms[-1])[:3] + bytes((flags & _TAKEN_AWAY,))
-    return [*found, place + last + _nothing(width, height)]
+    last = struct.pack("<I", delays_ms[-1])[:3] + bytes((flags & _DISPOSE_BACKGROUND,))
+    return [*found, place + last + _transparent(width, height)]
 
 
-def _nothing(width: int, height: int) -> bytes:
-    """A chunk of picture data, transparent throughout.
+def _transparent(width: int, height: int) -> bytes:
+    """A lossless chunk of picture data in which every pixel is transparent.
 
-    Five prefix codes of one symbol, 0, need no bits for the pixels. Source: RFC 9649, 3.7.2.1.
+    Five prefix codes with the single symbol 0 need no bits for the pixels. Source: RFC 9649, 3.7.2.1.
     """
     size = width - 1 | height - 1 << 14 | 1 << 28
     bits = sum(1 << 3 + 4 * code for code in range(5))
