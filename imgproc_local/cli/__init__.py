@@ -16,6 +16,7 @@ from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.options import DATA_DIR_HELP, air_gapped_option
 from imgproc_local.cli.output import discard_unwritable_output
 from imgproc_local.domain.errors import ServiceError
+from imgproc_local.system.files import is_disk_full
 
 COMMANDS = {
     "serve": "serve.command",
@@ -59,7 +60,7 @@ class _LazyGroup(click.Group):
             raise Refused(error.message) from error
         except OSError as error:
             # errors of the file system that no command handles itself
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if is_disk_full(error):
                 discard_unwritable_output()
                 what = error.filename or "A file, or the output of this command,"
                 raise click.ClickException(f"The disk is full: {what} could not be written.") from error

@@ -10,7 +10,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import animation
@@ -28,6 +27,7 @@ from imgproc_local.codecs.decode import (
 )
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened

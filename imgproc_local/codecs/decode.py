@@ -16,20 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyvips
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
-# A log handler in Python can be entered again from within itself, when the garbage collector frees a picture there and
-# libvips has something to say about it; GLib then ends the process.
-pyvips._remove_log_handler()
 Image.MAX_IMAGE_PIXELS = None  # the limit is the probe's, with every frame counted
-pyvips.cache_set_max(0)
-pyvips.block_untrusted_set(True)
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024

@@ -12,13 +12,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pyvips
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.decode import CheckStop, sample
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened, probe

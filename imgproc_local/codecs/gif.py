@@ -10,12 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import pyvips
-
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyvips
-
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.png import palette

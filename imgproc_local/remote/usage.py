@@ -6,12 +6,12 @@ The file is replaced by renaming. Nothing depends on it, so a file that can't be
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
+from imgproc_local.system.files import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +35,7 @@ def read_usage(folder: Path) -> Usage | None:
 
 def write_usage(folder: Path, usage: Usage) -> None:
     """Store `usage`. A failure is logged and not raised, because no result depends on it."""
-    name = None
     try:
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=USAGE_FILE, suffix=".part")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(usage))
-        Path(name).replace(folder / USAGE_FILE)
+        write_atomically(folder / USAGE_FILE, msgspec.json.encode(usage), mode=0o600)
     except OSError as error:
         log.warning("the compression count can't be stored (%s)", error.strerror)
-        if name is not None:
-            Path(name).unlink(missing_ok=True)

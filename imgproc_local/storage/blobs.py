@@ -9,7 +9,6 @@ job with the same content.
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import logging
 import os
@@ -25,6 +24,7 @@ from typing import IO
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.system.files import fsync_folder, is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -130,8 +130,8 @@ class Blobs:
                 return
             target.parent.mkdir(exist_ok=True)
             source.replace(target)
-            _fsync_folder(target.parent)
-            _fsync_folder(self._files)
+            fsync_folder(target.parent)
+            fsync_folder(self._files)
 
     async def remove(self, addresses: Iterable[str]) -> None:
         """Remove those files that nothing references or leases any more."""
@@ -168,23 +168,12 @@ class Blobs:
         return shutil.disk_usage(self._files).free
 
 
-def _fsync_folder(folder: Path) -> None:
-    """Make a rename durable. Windows can't open folders, and NTFS journals renames by itself."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def storage_errors() -> Iterator[None]:
     """Maps the operating system's errors at this room's border."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise StorageFailed("The disk that holds the data folder is full; nothing was stored.") from error
         raise StorageFailed(f"The data folder refused ({os.strerror(error.errno or 0)}).") from error

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from pathlib import Path
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import storage_errors
+from imgproc_local.system.files import write_atomically
 
 TOKEN_FILE = "page-token"  # noqa: S105 - a file's name
 TOKEN_BYTES = 32
@@ -27,23 +27,11 @@ def page_token(folder: Path) -> str:
     path = folder / TOKEN_FILE
     with storage_errors():
         if not path.exists():
-            _write_private(path, secrets.token_urlsafe(TOKEN_BYTES))
+            write_atomically(path, secrets.token_urlsafe(TOKEN_BYTES).encode(), mode=0o600)
         token = path.read_text(encoding="utf-8", errors="replace").strip()
     if len(token) < TOKEN_BYTES or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
         raise StorageFailed(f"The file {TOKEN_FILE} in the data folder holds no token; delete it to have one made.")
     return token
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write the file whole, readable by its owner alone from its first byte on."""
-    part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(descriptor)
-    part.replace(path)
 
 
 class PageSession:

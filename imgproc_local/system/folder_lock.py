@@ -1,12 +1,10 @@
-"""One process owns a data folder at a time. The operating system lets the lock go with the process, however it ends."""
+"""One process at a time owns a data folder. The lock ends with the process, however that ends."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import IO
 
@@ -14,13 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
+from imgproc_local.system.file_lock import lock_within, try_lock
+from imgproc_local.system.files import PART_PATTERN, is_disk_full, write_atomically
 
-LOCK_TRIES = 5
-LOCK_RETRY_S = 0.05
+LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
+LOCK_WAIT_S = 0.25
+"""`current_owner` of another process locks the file for an instant."""
 
 
 class Owner(Struct, frozen=True):
-    """Who holds a data folder: `doing` is what for, `address` where it can be reached, if it serves."""
+    """The process that owns a data folder.
+
+    `doing` is its command, such as `serve`; `address` is where it can be reached, if it serves; `since` is RFC 3339.
+    """
 
     pid: int
     doing: str
@@ -29,8 +33,57 @@ class Owner(Struct, frozen=True):
     air_gapped: bool = False
 
 
+class FolderLock:
+    """Owns `folder`, which is created if it is missing, until `release`.
+
+    Raises: DataFolderBusy, with the owner; StorageFailed.
+    """
+
+    def __init__(self, folder: Path, owner: Owner) -> None:
+        make_folder(folder)
+        self._folder = folder
+        try:
+            self._file: IO[bytes] = (folder / LOCK_FILE).open("ab")
+        except OSError as error:
+            raise StorageFailed(_unusable(folder, error)) from error
+        try:
+            if not lock_within(self._file, LOCK_WAIT_S):
+                raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
+            self._delete_leftovers()
+            self.publish(owner)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def publish(self, owner: Owner) -> None:
+        """Store what other processes read about the owner. Raises: StorageFailed."""
+        try:
+            write_atomically(self._folder / OWNER_FILE, msgspec.json.encode(owner))
+        except OSError as error:
+            raise StorageFailed(_unusable(self._folder, error)) from error
+
+    def release(self) -> None:
+        (self._folder / OWNER_FILE).unlink(missing_ok=True)
+        self._file.close()
+
+    def _delete_leftovers(self) -> None:
+        """Delete the temporary files that a killed owner left. Only the owner writes files in the folder itself."""
+        for part in self._folder.glob(PART_PATTERN):
+            part.unlink(missing_ok=True)
+
+
+def current_owner(folder: Path) -> Owner | None:
+    """The process that owns the folder now; None without one. The file that a killed process left does not count."""
+    try:
+        owner = msgspec.json.decode((folder / OWNER_FILE).read_bytes(), type=Owner)
+        with (folder / LOCK_FILE).open("rb") as file:
+            return None if try_lock(file) else owner
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 def make_folder(folder: Path) -> None:
-    """Make the data folder where it is new, and see that it can be written. Raises: StorageFailed."""
+    """Create the data folder if it is missing, and check that it can be written. Raises: StorageFailed."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder):
@@ -39,8 +92,8 @@ def make_folder(folder: Path) -> None:
         raise StorageFailed(_unusable(folder, error)) from error
 
 
-def whose(folder: Path) -> str:
-    """ ", it belongs to …", where it is another user's than the one who asks; else empty."""
+def foreign_owner_text(folder: Path) -> str:
+    """`; it belongs to the user …, and this is …` if the folder belongs to another user; else ""."""
     if sys.platform == "win32":
         return ""
     import pwd
@@ -62,65 +115,11 @@ def whose(folder: Path) -> str:
 
 
 def _unusable(folder: Path, error: OSError) -> str:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    advice = "Make room on its disk" if full else "Give yourself the right to it"
+    advice = "Free space on its disk" if is_disk_full(error) else "Give yourself permission to write to it"
     return (
-        f"The data folder {folder} can't be written ({error.strerror}{whose(folder)})."
-        f" {advice}, or choose another with --data-dir."
+        f"The data folder {folder} can't be written ({error.strerror}{foreign_owner_text(folder)})."
+        f" {advice}, or choose another folder with --data-dir."
     )
-
-
-class FolderLock:
-    """Holds `folder` from construction to `release`. Raises `DataFolderBusy`, naming the owner."""
-
-    def __init__(self, folder: Path, owner: Owner) -> None:
-        make_folder(folder)
-        self._info = folder / "owner.json"
-        try:
-            self._file: IO[bytes] = (folder / "owner.lock").open("ab")
-        except OSError as error:
-            raise StorageFailed(_unusable(folder, error)) from error
-        try:
-            if not _lock_soon(self._file):
-                raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
-            self.tell(owner)
-        except BaseException:
-            self._file.close()
-            raise
-
-    def tell(self, owner: Owner) -> None:
-        """Replace what others are told about the owner."""
-        whole = self._info.with_suffix(".part")
-        try:
-            whole.write_bytes(msgspec.json.encode(owner))
-            whole.replace(self._info)
-        except OSError as error:
-            whole.unlink(missing_ok=True)
-            raise StorageFailed(_unusable(whole.parent, error)) from error
-
-    def release(self) -> None:
-        self._info.unlink(missing_ok=True)
-        self._file.close()
-
-
-def current_owner(folder: Path) -> Owner | None:
-    """Who says that it holds the folder; None where nobody does. What a killed process left is not believed."""
-    info, lock = folder / "owner.json", folder / "owner.lock"
-    try:
-        owner = msgspec.json.decode(info.read_bytes(), type=Owner)
-        with lock.open("rb") as file:
-            return None if _try_lock(file) else owner
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def _lock_soon(file: IO[bytes]) -> bool:
-    """Take the lock; somebody who only looks whether it is held holds it himself for an instant."""
-    for _ in range(LOCK_TRIES):
-        if _try_lock(file):
-            return True
-        time.sleep(LOCK_RETRY_S)
-    return False
 
 
 def _busy_message(folder: Path, owner: Owner | None) -> str:
@@ -130,24 +129,3 @@ def _busy_message(folder: Path, owner: Owner | None) -> str:
     if owner.address is None:
         return f"{held}). Wait for it, stop it first, or use another folder with --data-dir."
     return f"{held} at {owner.address}). Send your images to it, stop it first, or use another folder with --data-dir."
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

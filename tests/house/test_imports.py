@@ -81,6 +81,13 @@ def test_the_domain_does_no_input_or_output() -> None:
                 assert top in allowed or top in __import__("sys").stdlib_module_names, f"{file.name} imports {name}"
 
 
+def test_pyvips_is_imported_with_its_settings() -> None:
+    for file in (PACKAGE / "codecs").rglob("*.py"):
+        if file.name != "libvips.py":
+            text = file.read_text(encoding="utf-8")
+            assert not re.search(r"^\s*import pyvips", text, re.MULTILINE), f"{file}: import it from codecs.libvips"
+
+
 def test_no_file_is_long_without_a_reason() -> None:
     for file in [*FILES, *(PACKAGE.parent / "tests").rglob("*.py")]:
         lines = file.read_text(encoding="utf-8").splitlines()

@@ -190,7 +190,7 @@ def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "'example.com' came" in done.stderr
+    assert "received 'example.com'" in done.stderr
 
 
 def test_the_process_that_tries_a_model_is_sealed_as_its_parent_was() -> None:

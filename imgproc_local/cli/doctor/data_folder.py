@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from imgproc_local.cli.doctor.check import Check
 from imgproc_local.cli.output import size_text
-from imgproc_local.system.folder_lock import current_owner, whose
+from imgproc_local.system.folder_lock import current_owner, foreign_owner_text
 
 if TYPE_CHECKING:
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
@@ -47,7 +47,9 @@ def _writable(folder: Path) -> Check:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        return Check("data folder", "problem", f"{folder} can't be written: {error.strerror}{whose(folder)}", advice)
+        return Check(
+            "data folder", "problem", f"{folder} can't be written: {error.strerror}{foreign_owner_text(folder)}", advice
+        )
     return Check("data folder", "ok", f"{folder}, writable")
 
 

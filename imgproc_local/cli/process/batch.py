@@ -7,7 +7,6 @@ the data folder can't be written, the job remains and its outcome says so.
 from __future__ import annotations
 
 import asyncio
-import errno
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.storage.blobs import Incoming
+from imgproc_local.system.files import is_disk_full
 
 JOBS_PER_THREAD = 4
 """Enough jobs that no thread is idle, and few enough that the data folder holds only some pictures at a time."""
@@ -252,7 +252,7 @@ def _copy_in(picture: Path, incoming: Incoming, max_bytes: int) -> None:
 
 
 def _write_problem(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_disk_full(error):
         return "The disk of the output folder is full."
     return f"The results can't be written to the output folder ({error.strerror})."
 

@@ -241,7 +241,7 @@ def _publish_address(services: Services, address: str) -> None:
     from imgproc_local.system.folder_lock import Owner
 
     owner = Owner(os.getpid(), "serve", address, rfc3339(utc_now()), air_gapped=services.config.air_gapped)
-    services.lock.tell(owner)
+    services.lock.publish(owner)
 
 
 async def _print_start(services: Services, address: str) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import pyvips
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.libvips import pyvips
 
 try:
     import pyjpegli

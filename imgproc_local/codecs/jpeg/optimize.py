@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyvips
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data
@@ -26,6 +25,7 @@ from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
 from imgproc_local.codecs.jpeg.repack import rescanned
 from imgproc_local.codecs.jpeg.search import HOPELESS, OVER_UNCHECKED, Stored, search, smallest
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-import imgproc_local
+from imgproc_local.system.child import ChildTimedOut, limit_this_process, run_supervised
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +24,6 @@ TIMEOUT_S = 60.0
 MAX_MEMORY_BYTES = 600_000_000
 """Of addresses. 24 megapixels in full chroma take half."""
 
-POLL_S = 0.1
 CHILD_COMMAND = "rescan-jpeg"
 _PACKAGE = "mozjpeg_lossless_optimization"
 
@@ -39,7 +35,7 @@ def rescanned(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | No
     """
     if importlib.util.find_spec(_PACKAGE) is None:
         return None
-    packed = _ask_child(data, own_command() if command is None else command, check_stop)
+    packed = _run(data, own_command() if command is None else command, check_stop)
     if packed is None or len(packed) >= len(data):
         return None
     if not _same_pixels(data, packed, check_stop):
@@ -57,58 +53,34 @@ def own_command() -> list[str]:
 
 def run_child() -> None:
     """What the child does: it may end at any time without an answer."""
-    import faulthandler
-
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)  # also where the parent is gone
+    limit_this_process(TIMEOUT_S, MAX_MEMORY_BYTES)
     from mozjpeg_lossless_optimization import COPY_MARKERS, optimize
 
     sys.stdout.buffer.write(optimize(sys.stdin.buffer.read(), COPY_MARKERS.ALL))
     sys.stdout.buffer.flush()
 
 
-def _ask_child(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | None:
-    # from the package's own folder: `python -m` would take modules from any other one that it is started in
-    home = Path(imgproc_local.__file__).parents[1]
-    pipe = subprocess.PIPE
+def _run(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | None:
+    """What the child wrote; None where it could not be started or failed."""
     try:
-        child = subprocess.Popen(command, cwd=home, stdin=pipe, stdout=pipe, stderr=pipe)  # noqa: S603 - this program
+        ended = run_supervised(command, data=data, timeout_s=TIMEOUT_S, check_stop=check_stop)
     except OSError as error:
         log.warning("The process that packs JPEG scans can't be started: %s", error.strerror)
         return None
-    deadline = time.monotonic() + TIMEOUT_S
-    with child:
-        try:
-            unsent: bytes | None = data
-            while True:
-                try:
-                    out, errors = child.communicate(unsent, timeout=POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    unsent = None  # the rest of it goes out with the next call
-                    check_stop()
-                    if time.monotonic() > deadline:
-                        log.warning("The scans of a JPEG were not packed within %.0f seconds.", TIMEOUT_S)
-                        return None
-        finally:
-            child.kill()
-    if child.returncode:
-        told = errors.decode("utf-8", "replace").split("\n")
-        last = next((line.strip()[:200] for line in reversed(told) if line.strip()), "")
-        log.info("The scans of a JPEG can't be packed: the process ended with %d. %s", child.returncode, last)
+    except ChildTimedOut:
+        log.warning("The scans of a JPEG were not packed within %.0f seconds.", TIMEOUT_S)
         return None
-    return out
+    if ended.status:
+        reason = ended.last_error_line[:200]
+        log.info("The scans of a JPEG can't be packed: the process ended with %d. %s", ended.status, reason)
+        return None
+    return ended.output
 
 
 def _same_pixels(data: bytes, packed: bytes, check_stop: CheckStop) -> bool:
     # imported here, so that the child goes without
-    import pyvips
-
     from imgproc_local.codecs.decode import finish
+    from imgproc_local.codecs.libvips import pyvips
 
     try:
         before, after = (pyvips.Image.jpegload_buffer(each, access="sequential") for each in (data, packed))

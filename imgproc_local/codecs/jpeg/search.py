@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import logging
 
-import pyvips
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.decode import CheckStop
 from imgproc_local.codecs.jpeg.encoders import HIGHEST, LOWEST, Encoder, encoders, for_calm_pictures, with_stored_colour
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ import zlib
 from collections.abc import Sequence
 
 import deflate
-import pyvips
 from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")

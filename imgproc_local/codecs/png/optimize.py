@@ -13,13 +13,13 @@ import struct
 import zlib
 from pathlib import Path
 
-import pyvips
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.png import deflate as png_packing

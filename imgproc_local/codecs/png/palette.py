@@ -11,11 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import pyvips
 from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.png.deflate import quick_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
 from imgproc_local.codecs.quality.sample import Sample, lowest_quality, score

@@ -5,10 +5,10 @@ Each order depends on the pixels' colours alone, not on the order that was, so t
 
 from __future__ import annotations
 
-import pyvips
 from msgspec import Struct
 
 from imgproc_local.codecs.decode import in_srgb
+from imgproc_local.codecs.libvips import pyvips
 
 Counts = list[list[int]]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-import pyvips
-
 from imgproc_local.codecs.decode import in_srgb
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentReference
 from imgproc_local.domain.quality import TARGETS

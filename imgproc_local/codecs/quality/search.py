@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import pyvips
 from msgspec import Struct, structs
 
+from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, rise_of, score
 
 WORTH_IT = 0.85

@@ -15,7 +15,6 @@ import logging
 import os
 import platform
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,8 +23,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-import imgproc_local
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
+from imgproc_local.system.child import ChildResult, ChildTimedOut, program, run_supervised
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
 from imgproc_local.vision.llm.library import NOT_INSTALLED
 from imgproc_local.vision.models.files import read_json, write_json
@@ -35,7 +34,6 @@ from imgproc_local.vision.models.model import VisionModel
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
-POLL_S = 0.1
 FAILURE_TTL_S = 3600
 
 COMPILED_ELSEWHERE = (
@@ -112,67 +110,44 @@ def require_self_test(
 
 def own_command() -> list[str]:
     """The command line that starts this program's self-test of a model."""
-    if getattr(sys, "frozen", False):
-        return [sys.executable, *CHILD_COMMAND]
-    return [sys.executable, "-m", "imgproc_local", *CHILD_COMMAND]
+    return program(*CHILD_COMMAND)
 
 
 def _run_child(
     model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: Callable[[], None]
 ) -> str | None:
     """The problem that the child process reported or had, None if the model works."""
-    arguments = [*command, msgspec.json.encode(model, enc_hook=str).decode()]
-    # `python -m` puts the working directory on sys.path first, so it must be the one that holds this package
-    home = Path(imgproc_local.__file__).parents[1]
     try:
-        child = subprocess.Popen(  # noqa: S603 - this program itself
-            arguments,
-            cwd=home,
+        ended = run_supervised(
+            [*command, msgspec.json.encode(model, enc_hook=str).decode()],
+            timeout_s=timeout_s,
+            check_stop=check_stop,
             # ggml must not start a debugger for a backtrace: the failed assertion is then the last line on stderr
-            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            environment={"GGML_NO_BACKTRACE": "1"},
         )
     except OSError as error:
         return f"the test process can't be started ({error.strerror})."
-    deadline = time.monotonic() + timeout_s
-    with child:
-        try:
-            while True:
-                try:
-                    out, errors = child.communicate(timeout=POLL_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    try:
-                        check_stop()
-                    except StageTimedOut:
-                        # stored as a failure, otherwise every picture would wait for the same timeout
-                        return (
-                            "it wrote no text within the time limit of a stage;"
-                            f" `models verify` allows {TIMEOUT_S:.0f} seconds."
-                        )
-                    if time.monotonic() > deadline:
-                        return f"it wrote no text within {timeout_s:.0f} seconds."
-        finally:
-            child.kill()
-    return _problem(child.returncode, out, errors)
+    except StageTimedOut:
+        # stored as a failure, otherwise every picture would wait for the same timeout
+        return f"it wrote no text within the time limit of a stage; `models verify` allows {TIMEOUT_S:.0f} seconds."
+    except ChildTimedOut:
+        return f"it wrote no text within {timeout_s:.0f} seconds."
+    return _problem(ended)
 
 
-def _problem(status: int, out: bytes, errors: bytes) -> str | None:
+def _problem(ended: ChildResult) -> str | None:
     """The problem by the child's exit status and output, None if it reported that the model works."""
-    lines = out.splitlines()
-    if status == 0 and lines:
+    lines = ended.output.splitlines()
+    if ended.status == 0 and lines:
         try:
             return msgspec.json.decode(lines[-1], type=SelfTestResult).problem
         except msgspec.MsgspecError:
             log.warning("a self-test printed %r, expected one line of JSON", lines[-1][:200])
-    messages = [line for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
-    last = f" Its last message: {messages[-1].strip()[:300]}" if messages else ""
-    if status < 0:
-        name = _signal_name(-status)
+    last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
+    if ended.status < 0:
+        name = _signal_name(-ended.status)
         return f"it crashed the test process with {name}.{COMPILED_ELSEWHERE if name == 'SIGILL' else ''}{last}"
-    return f"the test process exited with {status} and reported no result.{last}"
+    return f"the test process exited with {ended.status} and reported no result.{last}"
 
 
 def _signal_name(number: int) -> str:

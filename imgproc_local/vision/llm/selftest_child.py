@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import faulthandler
-import sys
-
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
+from imgproc_local.system.child import limit_this_process
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
 from imgproc_local.vision.llm.selftest import TIMEOUT_S, SelfTestResult
@@ -18,11 +16,7 @@ TEST_IMAGE_SIZE_PX = (1024, 768)
 
 def run_self_test(model: VisionModel, timeout_s: float = TIMEOUT_S) -> SelfTestResult:
     """Returns what the test found. The process exits without an answer after `timeout_s` seconds or in a crash."""
-    if sys.platform != "win32":
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash must not write a core dump of several gigabytes
-    faulthandler.dump_traceback_later(timeout_s, exit=True)  # the limit holds even when the parent process is gone
+    limit_this_process(timeout_s)
     try:
         describe_test_image(model)
     except ModelUnusable as error:

@@ -11,10 +11,10 @@ import shutil
 from pathlib import Path
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.system.files import fsync_folder
 from imgproc_local.vision.models.catalogue import Entry
 from imgproc_local.vision.models.files import (
     Progress,
-    fsync_folder,
     hash_file,
     require_free_space,
     translate_disk_errors,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.system.files import is_disk_full, write_atomically
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -33,27 +31,7 @@ def read_json(path: Path, kind: type[Document]) -> Document | None:
 
 def write_json(path: Path, document: Any) -> None:
     """Replace the file atomically. Raises: OSError."""
-    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(document), indent=2))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def fsync_folder(folder: Path) -> None:
-    """Make a rename durable. Windows can't open folders; there NTFS journals renames."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def hash_file(path: Path, step: str, progress: Progress) -> str:
@@ -77,7 +55,7 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise StorageFailed(
                 f"The disk that holds {folder} is full. Make room there, or choose another folder with models_dir."
             ) from error

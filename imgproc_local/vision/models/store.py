@@ -15,20 +15,19 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
+from imgproc_local.system.file_lock import lock_within
+from imgproc_local.system.files import fsync_folder
 from imgproc_local.vision.models.catalogue import NAME
 from imgproc_local.vision.models.files import (
     Progress,
-    fsync_folder,
     hash_file,
     read_json,
     translate_disk_errors,
@@ -41,7 +40,6 @@ GRADES_FILE, SELECTION_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
-LOCK_POLL_S = 0.05
 PARTIAL_TTL_S = 7 * 24 * 3600
 """Age at which an unfinished download is deleted."""
 TEMPORARY_TTL_S = 3600
@@ -186,7 +184,7 @@ class ModelStore:
             self._make_folder()
             lock = (self.folder / LOCK_FILE).open("ab")
         with lock:
-            if not _lock_within(lock, self._lock_wait_s):
+            if not lock_within(lock, self._lock_wait_s):
                 raise DataFolderBusy(
                     f"Another command is installing or removing a model in {self.folder}. Wait until it has ended."
                 )
@@ -249,31 +247,3 @@ class ModelStore:
                 with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
                     if time.time() - file.stat().st_mtime > ttl_s:
                         file.unlink()
-
-
-def _lock_within(file: IO[bytes], wait_s: float) -> bool:
-    deadline = time.monotonic() + wait_s
-    while not _try_lock(file):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(LOCK_POLL_S)
-    return True
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        with contextlib.suppress(OSError):
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-            return True
-        return False
-
-else:
-    import fcntl
-
-    def _try_lock(file: IO[bytes]) -> bool:
-        with contextlib.suppress(OSError):
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False
