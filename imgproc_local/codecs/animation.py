@@ -17,11 +17,8 @@ from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, apng, avif
 from imgproc_local.codecs.decode import CheckStop, open_upright
-<<<<<<< HEAD
 from imgproc_local.codecs.formats import FORMATS
-=======
 from imgproc_local.codecs.libvips import pyvips
->>>>>>> 8f0f53d (system: one place for atomic files, file locks and child processes)
 from imgproc_local.codecs.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
