@@ -1,6 +1,6 @@
-"""What a picture is, from the first bytes on: its type, size, frames and orientation, without decoding.
+"""A picture's format, size, frames and orientation, read from its header without decoding.
 
-The type is decided by the bytes alone. The limits live here: what passes `probe` may be decoded.
+The format is decided by the bytes alone. `probe` enforces the limits: a picture that passes it may be decoded.
 No image library is loaded.
 """
 
@@ -36,10 +36,10 @@ _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b
 
 
 def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
-    """What the header says; `max_pixels` bounds width × height × frames.
+    """The picture's properties; `max_pixels` limits width × height × frames.
 
-    Raises: UnsupportedImage, also for a format that is known but not `accepted`; BrokenImage, TooManyPixels;
-    StageFailed where the file can't be read.
+    Raises: UnsupportedImage, also for a known format that is not `accepted`; BrokenImage; TooManyPixels; StageFailed if
+    the file can't be read.
     """
     with opened(path, accepted) as data:
         info = FORMATS[detect(data, accepted)].container.read_header(data)
@@ -52,17 +52,17 @@ def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT
     return info
 
 
-def unsupported(came: str, accepted: Sequence[Format]) -> UnsupportedImage:
-    """The refusal that names the formats accepted and what came instead, as in "a TIFF or camera raw file"."""
-    *others, last = (FORMATS[form].name for form in accepted)
+def unsupported(received: str, accepted: Sequence[Format]) -> UnsupportedImage:
+    """The refusal that names the accepted formats and what was received, such as "a TIFF or camera raw file"."""
+    *others, last = (FORMATS[each].name for each in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
-    return UnsupportedImage(f"Expected a picture as {expected}, but got {came}.")
+    return UnsupportedImage(f"Expected a picture as {expected}, but got {received}.")
 
 
 def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
-    """The file mapped for reading; closed by the caller's `with`.
+    """The file mapped into memory for reading, to be used in a `with` block.
 
-    Raises: UnsupportedImage where it is empty, StageFailed where it can't be read.
+    Raises: UnsupportedImage if it is empty, StageFailed if it can't be read.
     """
     try:
         with path.open("rb") as file:
@@ -76,10 +76,10 @@ def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
 def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
     """The format that the first bytes announce.
 
-    Raises: UnsupportedImage where it is none of those `accepted`, saying what came where it can be told.
+    Raises: UnsupportedImage if it is none of those `accepted`; the message names the file's type if it is known.
     """
     head = data[:512]
-    found = next((form for form, row in FORMATS.items() if row.container.matches(head)), None)
+    found = next((each for each, row in FORMATS.items() if row.container.matches(head)), None)
     if found is None:
         raise unsupported(_described(head), accepted)
     if found not in accepted:

@@ -1,6 +1,6 @@
-"""EXIF as a TIFF structure: read with every offset checked, written with only what may stay.
+"""EXIF as a TIFF structure, read with every offset checked and written with only the fields given.
 
-A damaged structure reads as far as it makes sense; it never raises.
+A damaged structure is read as far as possible; nothing here raises.
 Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
 """
 
@@ -23,17 +23,17 @@ XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9
 
 MAX_ENTRIES = 512
 MAX_TEXT_BYTES = 64 * 1024
-"""The longest field that is looked at, which is all that a JPEG has room for; a longer one is treated as absent."""
+"""The longest field that is read, which is all that a JPEG segment can hold; a longer one counts as absent."""
 MAX_NUMBERS = 16
-_USED = frozenset(
+_READ_TAGS = frozenset(
     (
         IMAGE_DESCRIPTION, MAKE, MODEL, ORIENTATION, ARTIST, COPYRIGHT, EXIF_IFD, GPS_IFD, DATE_TIME_ORIGINAL,
         XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT, *range(1, 5),
     )
 )  # fmt: skip
-"""All entries of a structure may point to the same bytes: only these, 1 to 4 being a GPS IFD's, are unpacked."""
+"""The tags that are read, 1 to 4 in a GPS IFD. Others are skipped: all entries may point to the same bytes."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
-"""In bytes, by type; 13 is an offset as 4 is, and 129, since Exif 3.0, UTF-8."""
+"""Bytes per value by field type; 13 is IFD, an offset like LONG, and 129 is UTF-8, since Exif 3.0."""
 _BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET = 1, 2, 3, 4, 5, 10, 13
 _NUMBERS = (_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET)
 
@@ -41,9 +41,9 @@ Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
 
 
 def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
-    """The entries in use of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag; of equal tags the first.
+    """The entries of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag; the first of equal tags.
 
-    Text and undefined values are bytes, numbers are tuples. Empty where there is none or nothing can be read.
+    Text and undefined values are bytes, numbers are tuples. Empty if there is no such IFD or it can't be read.
     """
     if len(tiff) < 8 or tiff[:4] not in (b"II*\0", b"MM\0*"):
         return {}
@@ -68,7 +68,7 @@ def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
         if at + 12 > len(tiff):
             break
         tag, kind, items = struct.unpack(order + "HHI", tiff[at : at + 8])
-        if tag not in _USED or tag in found or items > (MAX_NUMBERS if kind in _NUMBERS else MAX_TEXT_BYTES):
+        if tag not in _READ_TAGS or tag in found or items > (MAX_NUMBERS if kind in _NUMBERS else MAX_TEXT_BYTES):
             continue
         size = _SIZES.get(kind, 0) * items
         start = at + 8 if size <= 4 else struct.unpack(order + "I", tiff[at + 8 : at + 12])[0]
@@ -94,13 +94,13 @@ def _value(raw: bytes, order: str, kind: int) -> Value | None:
 
 
 def orientation(tiff: bytes | None) -> int:
-    """1 to 8; 1 where there is none or it is not one of these."""
+    """The orientation from 1 to 8; 1 if there is none or it is out of this range."""
     value = read_ifd(tiff or b"").get(ORIENTATION)
     return int(value[0]) if isinstance(value, tuple) and value and 1 <= value[0] <= 8 else 1
 
 
 def text(value: Value | None) -> str:
-    """The text of an ASCII field, which many writers fill with UTF-8, stripped; empty where it is none."""
+    """The text of an ASCII field, which many writers fill with UTF-8, stripped; "" if the field is no text."""
     if not isinstance(value, bytes):
         return ""
     return _decoded(value.split(b"\0", 1)[0])
@@ -114,16 +114,16 @@ def _decoded(raw: bytes) -> str:
 
 
 def copyright_text(value: Value | None) -> str:
-    """The photographer's copyright and then the editor's, either of which may be missing; empty where both are.
+    """The photographer's copyright and the editor's, joined; "" if both are missing.
 
-    Source: CIPA DC-008, 4.6.4.D: the two are told apart by a terminator.
+    Source: CIPA DC-008, 4.6.4.D: a NUL separates the two.
     """
     holders = value.split(b"\0", 2)[:2] if isinstance(value, bytes) else []
     return "; ".join(text for text in map(_decoded, holders) if text)
 
 
 def wide_text(value: Value | None) -> str:
-    """The text of one of Windows' XP fields: UTF-16, little-endian, whatever the order of the structure."""
+    """The text of one of Windows' XP fields: UTF-16, little-endian whatever the byte order of the structure."""
     return value.decode("utf-16-le", "ignore").split("\0", 1)[0].strip() if isinstance(value, bytes) else ""
 
 
@@ -148,7 +148,7 @@ def _clean_part(part: bytes, clean: Callable[[str], str]) -> bytes:
 
 
 def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
-    """(latitude, longitude) in degrees of a GPS IFD, None where absent or impossible."""
+    """(latitude, longitude) of a GPS IFD in degrees, None if absent or out of range."""
     found = []
     for tag, negative, limit in ((2, b"S", 90), (4, b"W", 180)):
         parts, side = gps.get(tag), gps.get(tag - 1)
@@ -162,9 +162,9 @@ def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
 
 
 def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
-    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation, None where that is nothing at all."""
-    ended = {tag: _ended(tag, raw) for tag, raw in texts.items()}
-    fields = {tag: raw for tag, raw in ended.items() if raw.strip(b"\0 ")}
+    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if there are none."""
+    terminated = {tag: _terminated(tag, raw) for tag, raw in texts.items()}
+    fields = {tag: raw for tag, raw in terminated.items() if raw.strip(b"\0 ")}
     tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
     if not tags:
         return None
@@ -185,8 +185,8 @@ def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
     return head + struct.pack("<I", 0) + tail
 
 
-def _ended(tag: int, raw: bytes) -> bytes:
-    """The field up to and with its terminator, a copyright's second one: bytes behind it are shown by no program."""
+def _terminated(tag: int, raw: bytes) -> bytes:
+    """The field up to its NUL, a copyright up to its second: no program shows the bytes after it."""
     if tag not in XP_FIELDS:
         first, _, rest = raw.partition(b"\0")
         second = rest.partition(b"\0")[0] if tag == COPYRIGHT else b""

@@ -1,4 +1,4 @@
-"""ICC profiles: which mean plain sRGB and can go, which must stay.
+"""ICC profiles: which of them are plain sRGB and can be removed.
 
 Source: ICC.1:2022 sections 7 and 10; IEC 61966-2-1 (sRGB).
 """
@@ -12,10 +12,10 @@ _SRGB_COLORANTS = {
     b"gXYZ": (0.3851, 0.7169, 0.0971),
     b"bXYZ": (0.1431, 0.0606, 0.7139),
 }
-"""sRGB's primaries adapted to D50. Source: IEC 61966-2-1 with Bradford's adaptation."""
+"""sRGB's primaries adapted to D50 with the Bradford transform. Source: IEC 61966-2-1."""
 
 WIDE_FROM = 1.15
-"""In areas of sRGB's triangle: Adobe RGB and Display P3 have 1.3, those of old monitors and scanners less than 1."""
+"""The area of a wide gamut in units of sRGB's. Adobe RGB and Display P3 have 1.3, old monitors less than 1."""
 
 _COLORANT_TOLERANCE = 0.004
 _CURVE_TOLERANCE = 0.004
@@ -23,21 +23,21 @@ _CURVE_SAMPLES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
 
 
 def colour_space(profile: bytes) -> str:
-    """`RGB`, `GRAY`, `CMYK`, `Lab` …; empty where it is no profile."""
+    """The colour space signature: `RGB`, `GRAY`, `CMYK`, `Lab` …; "" if the bytes are no profile."""
     return profile[16:20].decode("ascii", "replace").strip() if profile[36:40] == b"acsp" else ""
 
 
 def kept_profile(profile: bytes | None) -> bytes | None:
-    """The profile where it must stay, None where there is none or it says no more than sRGB."""
+    """The profile, or None if there is none or it is sRGB and can be removed."""
     if not profile or not colour_space(profile) or is_srgb(profile):
         return None
     return profile
 
 
 def is_srgb(profile: bytes) -> bool:
-    """Whether colours read through the profile are sRGB's: its primaries and its tone curve, whatever its name."""
+    """Whether the profile's primaries and tone curves are sRGB's, whatever its name."""
     tags = _tags(profile)
-    # tables, where there are any, win over primaries and curves, and can do anything
+    # lookup tables, if present, take precedence over primaries and curves
     if colour_space(profile) != "RGB" or b"A2B0" in tags:
         return False
     for tag, expected in _SRGB_COLORANTS.items():
@@ -51,7 +51,7 @@ def is_srgb(profile: bytes) -> bool:
 
 
 def is_wide(profile: bytes) -> bool:
-    """Whether an RGB profile's primaries span clearly more than sRGB's; False where tables stand in their place."""
+    """Whether an RGB profile's primaries span clearly more than sRGB's; False if it has only lookup tables."""
     tags = _tags(profile)
     corners, usual = [], []
     for tag, xyz in _SRGB_COLORANTS.items():
@@ -99,7 +99,7 @@ def _curve(raw: bytes, x: float) -> float:
     if raw[:4] == b"curv":
         (count,) = struct.unpack(">I", raw[8:12])
         if count < 2:
-            raise ValueError("a pure power is not sRGB's curve")
+            raise ValueError("a pure power function is not sRGB's curve")
         points = struct.unpack(f">{count}H", raw[12 : 12 + 2 * count])
         position = x * (count - 1)
         below = min(int(position), count - 2)

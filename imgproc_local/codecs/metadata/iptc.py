@@ -1,6 +1,6 @@
 """IPTC-IIM datasets and the Photoshop resource they travel in.
 
-A damaged run of datasets reads up to the damage; it never raises.
+A damaged run of datasets is read up to the damage; nothing here raises.
 Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats, image resource blocks.
 """
 
@@ -22,7 +22,7 @@ _MAX_SHORT_BYTES = 0x7FFF
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
-    """The datasets in a run of Photoshop image resources, None where there are none."""
+    """The datasets in a run of Photoshop image resources, None if there are none."""
     at, found = 0, b""
     while at + 12 <= len(resources) and resources[at : at + 4] in _SIGNATURES:
         (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
@@ -34,7 +34,7 @@ def from_photoshop(resources: bytes) -> bytes | None:
         if number == _RESOURCE:
             found += resources[at + 4 : at + 4 + size]
         at += 4 + size
-        # some writers leave out the byte that makes the size even
+        # some writers omit the padding byte
         if size % 2 and resources[at : at + 4] not in _SIGNATURES:
             at += 1
     return found or None
@@ -48,7 +48,7 @@ def to_photoshop(datasets: bytes) -> bytes:
 def read(block: bytes | None) -> dict[int, list[str]]:
     """The texts of record 2 by dataset number.
 
-    Dataset 1:90 says when they are UTF-8; without it UTF-8 is tried and Windows-1252 taken where that fails.
+    They are decoded as UTF-8 or, where that fails, as Windows-1252, whatever dataset 1:90 declares.
     """
     found: dict[int, list[str]] = {}
     for record, number, value, _ in _datasets(block or b""):
@@ -61,7 +61,7 @@ def read(block: bytes | None) -> dict[int, list[str]]:
 def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
     """The run with only these datasets of record 2, and those that give their encoding and version.
 
-    A text that `clean` leaves unchanged stays byte for byte; one that it empties is removed. None where none is left.
+    A text that `clean` does not change is copied byte for byte; one that it empties is removed. None if none is left.
     """
     head, out = b"", b""
     for record, number, value, whole in _datasets(block or b""):
@@ -78,7 +78,7 @@ def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], st
 
 
 def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Record, number, value and the whole dataset, one by one."""
+    """The record, number and value of each dataset, and the dataset as stored."""
     at = 0
     for _ in range(_MAX_DATASETS):
         start = at
@@ -97,7 +97,7 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 
 def _encode(text: str, like: bytes) -> bytes:
-    """A text in the encoding of the value that it replaces, at most as long as a short dataset."""
+    """A text in the encoding of the value that it replaces, cut to the length of a standard dataset."""
     try:
         like.decode("utf-8")
         return text.encode("utf-8", "ignore")[:_MAX_SHORT_BYTES]

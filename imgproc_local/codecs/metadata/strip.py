@@ -8,9 +8,8 @@ data. What is preserved is chosen by name, so an unknown field is removed; each 
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 
-What must be removed is removed whatever the file's size: within a format each block stays in its own kind, and where
-the cleaned file would not be smaller than the original, which would then be served unchanged, preserved fields are
-given up, the least important first, as `cleaned` says.
+Private data is removed whatever the file's size. The original is served if its cleaned copy is not smaller, so
+`cleaned` gives up preserved fields, the least important first, until the copy is smaller.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.domain.image import EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation, Removed, clean_text
 
-_TO_IPTC = {
+_DATASETS = {
     iptc.OBJECT_NAME: xmp.DC + "title",
     iptc.CAPTION: xmp.DC + "description",
     iptc.COPYRIGHT: xmp.DC + "rights",
@@ -51,7 +50,7 @@ _TO_IPTC = {
 Source: IPTC Photo Metadata Standard, mapping guidelines.
 """
 
-_EXIF_NAMES = {
+_EXIF_FIELDS = {
     exif.IMAGE_DESCRIPTION: xmp.DC + "description",
     exif.ARTIST: xmp.DC + "creator",
     exif.COPYRIGHT: xmp.DC + "rights",
@@ -107,13 +106,13 @@ def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = F
 
     fields = {}
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
-        if tag in _EXIF_NAMES and isinstance(value, bytes):
+        if tag in _EXIF_FIELDS and isinstance(value, bytes):
             raw = exif.with_clean_text(tag, value, clean)
             if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_phrase(exif.text(raw))):
                 fields[tag] = raw
     properties = xmp.parse(blocks.xmp, blocks.more_xmp)
     elements = xmp_fields.published(properties, clean, keep_location, gain_map=gain_map)
-    datasets = [number for number, name in _TO_IPTC.items() if xmp_fields.may_stay(name, keep_location)]
+    datasets = [number for number, name in _DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
     return Remaining(
         fields,
         {element.tag: element for element in elements},
@@ -135,9 +134,9 @@ def kept(
 ) -> Blocks:
     """The blocks that an output of format `target` carries; the profile unless it means no more than sRGB.
 
-    Within a format each block stays what it is. Another format gets one XMP packet into which IPTC, EXIF and texts are
-    merged, and EXIF's copyright, artist and caption.
-    `orientation` is what EXIF says of unturned pixels, `gain_map_bytes` the length of the gain map behind them.
+    Within a format each block is preserved as such. Another format gets one XMP packet into which IPTC, EXIF and texts
+    are merged, and EXIF's copyright, artist and caption.
+    `orientation` is the EXIF orientation of the stored pixels, `gain_map_bytes` the length of the gain map after them.
     """
     remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
     return _blocks(remains, source, target, orientation, gain_map_bytes)
@@ -149,25 +148,25 @@ def _blocks(
     target: Format,
     orientation: int,
     gain_map_bytes: int | None,
-    form: xmp.Form = xmp.Form.PLAIN,
-    most: int = xmp_fields.WEIGHTS,
+    style: xmp.PacketStyle = xmp.PacketStyle.PLAIN,
+    below: int = xmp_fields.WEIGHTS,
 ) -> Blocks:
-    """The blocks of `target`, with only the fields of a weight below `most`."""
+    """The blocks of `target`, with only the fields of a weight under `below`."""
 
-    def stays(name: str) -> bool:
+    def is_weighty(name: str) -> bool:
         weight = xmp_fields.weight(name)
-        return weight is not None and weight < most
+        return weight is not None and weight < below
 
-    tags = _EXIF_NAMES if source is target else {tag: _EXIF_NAMES[tag] for tag in _EXIF_NAMES if tag < exif.XP_TITLE}
-    fields = {tag: raw for tag, raw in remains.exif.items() if tag in tags and stays(tags[tag])}
+    tags = _EXIF_FIELDS if source is target else {tag: _EXIF_FIELDS[tag] for tag in _EXIF_FIELDS if tag < exif.XP_TITLE}
+    fields = {tag: raw for tag, raw in remains.exif.items() if tag in tags and is_weighty(tags[tag])}
     limit = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
     words, datasets, texts = remains.xmp, remains.iptc, remains.texts
     if source is not target:
         words, datasets, texts = _merged(remains), None, ()
-    elif most < xmp_fields.WEIGHTS:
-        datasets = iptc.cut(datasets, [number for number, name in _TO_IPTC.items() if stays(name)])
-        texts = tuple(text for text in texts if stays(TEXT_NAMES[text.keyword]))
-    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, most=most), limit, form)
+    elif below < xmp_fields.WEIGHTS:
+        datasets = iptc.cut(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
+        texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
+    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), limit, style)
     return Blocks(exif.write(fields, orientation), packet, datasets, remains.icc, texts)
 
 
@@ -192,22 +191,20 @@ def cleaned(
     """
     remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
 
-    def written(form_of_xmp: xmp.Form, most: int) -> bytes:
-        new = _blocks(remains, form, form, orientation, gain_map_bytes, form_of_xmp, most)
-        return write(new, form_of_xmp is not xmp.Form.PLAIN)
+    def written(style: xmp.PacketStyle, below: int) -> bytes:
+        new = _blocks(remains, form, form, orientation, gain_map_bytes, style, below)
+        return write(new, style is not xmp.PacketStyle.PLAIN)
 
-    clean = written(xmp.Form.PLAIN, xmp_fields.WEIGHTS)
+    clean = written(xmp.PacketStyle.PLAIN, xmp_fields.WEIGHTS)
     if len(clean) < len(data):
         return clean
     preserved = _blocks(remains, form, form, orientation, gain_map_bytes)
     if not _is_more(blocks, remains, preserved) and not _has_bytes_outside(data, blocks, write):
         return clean
-    forms = [
-        (xmp.Form.BARE, xmp_fields.WEIGHTS),
-        *((xmp.Form.SHORT, most) for most in range(xmp_fields.WEIGHTS, -1, -1)),
-    ]
-    for short, most in forms:
-        shorter = written(short, most)
+    weights = range(xmp_fields.WEIGHTS, -1, -1)
+    attempts = [(xmp.PacketStyle.BARE, xmp_fields.WEIGHTS), *((xmp.PacketStyle.SHORT, below) for below in weights)]
+    for style, below in attempts:
+        shorter = written(style, below)
         if len(shorter) < len(data):
             return shorter
     return clean
@@ -216,7 +213,7 @@ def cleaned(
 def _is_more(blocks: Blocks, remains: Remaining, preserved: Blocks) -> bool:
     """Whether a file's blocks hold more than may remain."""
     main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp, blocks.more_xmp)
-    if set(main) - {*_EXIF_NAMES, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in remains.exif.items()):
+    if set(main) - {*_EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in remains.exif.items()):
         return True
     # other IFDs, and what no field points to
     if blocks.exif is not None and len(blocks.exif or b"") > len(preserved.exif or b""):
@@ -266,7 +263,7 @@ def unique(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
 def _merged(remains: Remaining) -> xmp.Properties:
     """The XMP properties, missing ones filled from IPTC, then from texts, then from EXIF.
 
-    Where IPTC or a text names other creators or rights than XMP does, both are preserved; EXIF's stay where they are.
+    Where IPTC or a text names other creators or rights than XMP does, both are preserved; EXIF's are not added.
     """
     found = dict(remains.xmp)
     datasets, main, notes = iptc.read(remains.iptc), remains.exif, by_name(remains.texts)
@@ -279,7 +276,7 @@ def _merged(remains: Remaining) -> xmp.Properties:
         xmp.DC + "title": [exif.wide_text(main.get(exif.XP_TITLE))],
         xmp.DC + "subject": exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";"),
     }
-    for dataset, name in [*_TO_IPTC.items(), (None, xmp.RIGHTS + "UsageTerms")]:
+    for dataset, name in [*_DATASETS.items(), (None, xmp.RIGHTS + "UsageTerms")]:
         of_iptc = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
         values = unique(of_iptc or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
         if values and not xmp.texts(found, name):

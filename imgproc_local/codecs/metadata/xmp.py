@@ -1,7 +1,7 @@
 """XMP packets, parsed into properties and written.
 
-Hostile packets are harmless: no DOCTYPE, hence no entities; bounded size and depth. A packet that is no XML reads as
-empty. Source: ISO 16684-1; IPTC Photo Metadata Standard 2025.1; PLUS 2.0.
+Hostile packets are harmless: a DOCTYPE is refused, so there are no entities; size and depth are bounded. A packet that
+is not well-formed XML counts as empty. Source: ISO 16684-1.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ _ENCODINGS = (
     (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32"), (b"<\0\0\0", "utf-32-le"), (b"\0\0\0<", "utf-32-be"),
     (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
 )  # fmt: skip
-"""What a packet begins with that is not in UTF-8, with a byte order mark or without."""
+"""The first bytes of packets that are not in UTF-8, with and without a byte order mark."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""IPTC, EXIF and PNG texts can hold these."""
+"""Characters that XML can't hold; IPTC, EXIF and PNG texts can."""
 
 Properties = dict[str, ET.Element]
 
 
 def parse(packet: bytes | None, more: bytes | None = None) -> Properties:
-    """The top-level properties by their qualified name; those written as attributes become elements.
+    """The top-level properties by qualified name; those written as attributes become elements.
 
-    `more` is what a packet had no room for.
+    `more` is the packet's extension.
     """
     found: Properties = {}
     for root in (_root(packet or b""), _root(more or b"")):
@@ -86,7 +86,7 @@ def _root(packet: bytes) -> ET.Element | None:
         return None
     if "<!DOCTYPE" in text.upper():
         return None
-    # an encoding named in the declaration must not contradict what is already decoded
+    # the text is decoded already: an encoding named in the declaration no longer applies
     if text.startswith("<?xml"):
         text = text.partition("?>")[2]
     try:
@@ -96,7 +96,7 @@ def _root(packet: bytes) -> ET.Element | None:
 
 
 def _items(element: ET.Element | None) -> list[ET.Element]:
-    """The entries of an Alt, Bag or Seq, or the element itself where it holds its value directly."""
+    """The entries of an Alt, Bag or Seq, or the element itself if it holds its value directly."""
     if element is None:
         return []
     for child in element:
@@ -106,14 +106,14 @@ def _items(element: ET.Element | None) -> list[ET.Element]:
 
 
 def texts(properties: Properties, name: str) -> list[str]:
-    """The values of a text property, an array or a single one, blank ones dropped."""
+    """The values of a text property, which may be an array, without blank ones."""
     return [text for text in ((item.text or "").strip() for item in _items(properties.get(name))) if text]
 
 
 def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
     """The texts of a language alternative.
 
-    `x-default` repeats one of the tagged texts, as the standard wants it, or stands alone without a known language.
+    `x-default` normally repeats one of the tagged texts; otherwise its language is unknown.
     """
     found: list[EmbeddedText] = []
     for item in _items(properties.get(name)):
@@ -125,7 +125,7 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
 
 
 def place(properties: Properties, structure: str, field: str) -> str | None:
-    """A field of the first location in LocationShown or LocationCreated that has it."""
+    """A field of the first location in LocationShown or LocationCreated that has one."""
     for item in _items(properties.get(EXT + structure)):
         for part in item.iter():
             if part.tag == EXT + field:
@@ -139,7 +139,7 @@ def place(properties: Properties, structure: str, field: str) -> str | None:
 
 
 def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
-    """The first text as the one for every language, and each that has a language under its tag."""
+    """A language alternative: the first text as `x-default`, and each text that has a language under its tag."""
     element = ET.Element(name)
     holder = ET.SubElement(element, RDF + "Alt")
     ET.SubElement(holder, RDF + "li", {LANG: "x-default"}).text = found[0].text
@@ -149,7 +149,7 @@ def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element
 
 
 def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
-    """A property holding a `Bag` or `Seq` of texts."""
+    """A property that is a `Bag` or `Seq` of texts."""
     element = ET.Element(name)
     holder = ET.SubElement(element, RDF + kind)
     for value in values:
@@ -175,10 +175,10 @@ def single(name: str, text: str) -> ET.Element:
     return element
 
 
-class Form(StrEnum):
-    """How a packet is written: `PLAIN` finds every reader, the others are for files that must not grow.
+class PacketStyle(StrEnum):
+    """How a packet is written. Every reader finds a `PLAIN` one; the others are for files that must not grow.
 
-    `BARE` lacks the wrapper around the RDF, `SHORT` also has prefixes of one letter.
+    `BARE` lacks the wrapper around the RDF; `SHORT` also has prefixes of one letter.
     """
 
     PLAIN = "plain"
@@ -186,31 +186,31 @@ class Form(StrEnum):
     SHORT = "short"
 
 
-def write(elements: Sequence[ET.Element], max_bytes: int, form: Form = Form.PLAIN) -> bytes | None:
-    """A packet of these properties without padding, simple ones as attributes; None where there are none.
+def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = PacketStyle.PLAIN) -> bytes | None:
+    """A packet of these properties without padding, simple ones as attributes; None if there are none.
 
-    Where it would be longer than `max_bytes`, properties are left out from the end.
+    If it would be longer than `max_bytes`, properties are omitted from the end.
     """
     for count in range(len(elements), 0, -1):
         rdf = ET.Element(RDF + "RDF")
-        description = ET.SubElement(rdf, RDF + "Description", {} if form is Form.SHORT else {RDF + "about": ""})
+        description = ET.SubElement(rdf, RDF + "Description", {} if style is PacketStyle.SHORT else {RDF + "about": ""})
         for element in elements[:count]:
             if len(element) or element.attrib or not element.text or any(sign in element.text for sign in "\n\r\t"):
                 description.append(element)
             else:
                 description.set(element.tag, element.text)
-        packet = _serialized(rdf, form)
-        if form is Form.PLAIN:
+        packet = _serialized(rdf, style)
+        if style is PacketStyle.PLAIN:
             packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'
         if len(packet.encode()) <= max_bytes:
             return packet.encode()
     return None
 
 
-def _serialized(root: ET.Element, form: Form) -> str:
+def _serialized(root: ET.Element, style: PacketStyle) -> str:
     tags = dict.fromkeys(tag for element in root.iter() for tag in (element.tag, *element.attrib) if tag != LANG)
     namespaces = dict.fromkeys(tag[: tag.index("}") + 1] for tag in tags)
-    if form is Form.SHORT:
+    if style is PacketStyle.SHORT:
         names = dict(zip(namespaces, ascii_lowercase, strict=False))
     else:
         names = {namespace: _NAMES[namespace] for namespace in namespaces}

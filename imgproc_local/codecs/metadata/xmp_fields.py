@@ -42,7 +42,7 @@ _PUBLISHED = (
     CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
     EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
 )  # fmt: skip
-"""In the order of their weight: where room is short the first ones win. A namespace stands for all its properties."""
+"""The properties that are published, the most important first. A namespace stands for all its properties."""
 
 WEIGHTS = len(_PUBLISHED)
 _MARKS = {LANG, RDF + "parseType"}
@@ -101,9 +101,9 @@ _INNER_NAMES = (
 
 
 def weight(name: str, *, gain_map: bool = False) -> int | None:
-    """0 for the property that stays longest where room is short, up to `WEIGHTS` - 1; None for one that must go.
+    """The rank of a property: 0 for the last to be given up for size, up to `WEIGHTS` - 1; None if it is not published.
 
-    What a gain map needs weighs -1: it never falls to a size limit.
+    The properties of a gain map have -1: they are never given up.
     """
     if gain_map and name.startswith(_GAIN_MAP_NAMESPACES):
         return -1
@@ -117,8 +117,8 @@ def weight(name: str, *, gain_map: bool = False) -> int | None:
     )
 
 
-def may_stay(name: str, keep_location: KeepLocation) -> bool:
-    """Whether a property or a field in one may be published as far as its place is concerned."""
+def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:
+    """Whether `keep_location` lets a property or a field in one be published."""
     if name in _STREETS:
         return keep_location is KeepLocation.ALL
     return name not in _PLACES or keep_location is not KeepLocation.NONE
@@ -140,19 +140,19 @@ def published(
     return found
 
 
-def ordered(properties: Properties, *, gain_map_bytes: int | None = None, most: int = WEIGHTS) -> list[ET.Element]:
-    """The properties of a `weight` below `most`, the weightiest first.
+def ordered(properties: Properties, *, gain_map_bytes: int | None = None, below: int = WEIGHTS) -> list[ET.Element]:
+    """The properties of a `weight` under `below`, the weightiest first.
 
     `gain_map_bytes` is the length of the gain map that follows the picture, written into the directory.
     """
     weights = {name: weight(name, gain_map=gain_map_bytes is not None) for name in properties}
     named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
-    found = [properties[name] for number, _, name in named if number < most]
+    found = [properties[name] for number, _, name in named if number < below]
     if gain_map_bytes:
         found = [deepcopy(each) if each.tag == CONTAINER + "Directory" else each for each in found]
         for element in found:
             if element.tag == CONTAINER + "Directory":
-                _hold_one_gain_map(element, gain_map_bytes)
+                _set_gain_map(element, gain_map_bytes)
     return found
 
 
@@ -167,14 +167,16 @@ def _copy(
     element: ET.Element, depth: int, clean: Callable[[str], str], keep_location: KeepLocation
 ) -> ET.Element | None:
     """A copy of only what may be published; None where nothing of the content is left."""
-    if depth == 0 or not _is_known(element.tag) or not may_stay(element.tag, keep_location):
+    if depth == 0 or not _is_known(element.tag) or not is_allowed_place(element.tag, keep_location):
         return None
     copy = ET.Element(element.tag)
     for name, value in element.attrib.items():
         if name == LANG:
             if _LANGUAGE_TAG.fullmatch(value):
                 copy.set(LANG, value)
-        elif _is_known(name) and may_stay(name, keep_location) and (cleaned := _clean_value(name, value, clean)):
+        elif (
+            _is_known(name) and is_allowed_place(name, keep_location) and (cleaned := _clean_value(name, value, clean))
+        ):
             copy.set(name, cleaned)
     text = (element.text or "").strip()
     copy.text = _clean_value(element.tag, text, clean) or None
@@ -206,10 +208,10 @@ def _clean_value(name: str, value: str, clean: Callable[[str], str]) -> str:
     return clean(value)
 
 
-def _hold_one_gain_map(directory: ET.Element, size_bytes: int) -> None:
-    """Sets the length of the gain map in a container's directory, and takes out all but it and the picture itself.
+def _set_gain_map(directory: ET.Element, size_bytes: int) -> None:
+    """Sets the length of the gain map in a container's directory, and removes all items but it and the picture.
 
-    Source: Ultra HDR image format 1.1, GContainer: items lie behind the picture one after the other.
+    Source: Ultra HDR image format 1.1, GContainer: items follow the picture one after the other.
     """
     for entries in directory.iter(RDF + "Seq"):
         for entry in list(entries):

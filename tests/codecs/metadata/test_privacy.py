@@ -250,8 +250,8 @@ def test_a_file_with_nothing_private_keeps_every_field_though_it_can_not_be_made
     assert jpeg.optimize(path, probe(path, MANY), never_stop) is None
 
 
-@pytest.mark.parametrize("form", list(xmp.Form))
-def test_every_spelling_of_a_packet_reads_back_the_same(form: xmp.Form) -> None:
+@pytest.mark.parametrize("form", list(xmp.PacketStyle))
+def test_every_spelling_of_a_packet_reads_back_the_same(form: xmp.PacketStyle) -> None:
     words = xmp.parse(pictures.xmp_packet())
     elements = xmp_fields.published(words, str, KeepLocation.ALL)
     again = xmp.parse(xmp.write(elements, MANY, form))
