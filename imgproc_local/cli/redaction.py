@@ -35,10 +35,16 @@ def without_secrets(text: str) -> str:
 class Redaction:
     """Replaces secrets first, then names, the longest first, each by a word in capitals that says what it was."""
 
-    def __init__(self, config: Config | None, pictures: Iterable[str] = (), file: Path | None = None) -> None:
-        """`pictures` are names of files, `file` is the settings file."""
+    def __init__(
+        self,
+        config: Config | None,
+        pictures: Iterable[str] = (),
+        file: Path | None = None,
+        machine: Iterable[tuple[str, str]] | None = None,
+    ) -> None:
+        """`pictures` are names of files, `file` is the settings file, `machine` defaults to `machine_names()`."""
         names = [
-            *_machine_names(),
+            *(machine_names() if machine is None else machine),
             *([(str(file), "CONFIG")] if file else []),
             *(_config_names(config) if config else ()),
             *((name, "PICTURE") for name in pictures),
@@ -62,7 +68,8 @@ def _whole_word(name: str) -> re.Pattern[str]:
     return re.compile(f"{before}{re.escape(name)}{after}")
 
 
-def _machine_names() -> Iterator[tuple[str, str]]:
+def machine_names() -> Iterator[tuple[str, str]]:
+    """The names of this machine, of its user and of their folders, each with the word that replaces it."""
     try:
         yield str(Path.home()), "~"
         yield getpass.getuser(), "USER"

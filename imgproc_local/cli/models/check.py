@@ -64,8 +64,8 @@ def check(
 
     config = load_config(ctx, data_dir)
     models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
-    asked = languages or languages_in_claim(models.manifest(name).languages)
-    results = stoppable(lambda check_stop: _graded(models, name, asked, check_stop), timeout_min)
+    codes = languages or languages_in_claim(models.manifest(name).languages)
+    results = stoppable(lambda check_stop: _grade(models, name, codes, check_stop), timeout_min)
     # printed before they are saved, so that a failed write does not lose hours of work
     if as_json:
         echo_json([_result_fields(result) for result in results])
@@ -74,7 +74,7 @@ def check(
     models.save_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
 
 
-def _graded(models: ModelStore, name: str, asked: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
+def _grade(models: ModelStore, name: str, codes: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
     from imgproc_local.cli.progress import log_above
     from imgproc_local.vision.grading.check import check as check_model
     from imgproc_local.vision.grading.probes import PROBES
@@ -85,13 +85,13 @@ def _graded(models: ModelStore, name: str, asked: tuple[str, ...], check_stop: C
     if not passed_self_test(model):
         click.echo(f"Testing {name} in a child process …", err=True)
     require_self_test(model, check_stop=check_stop, retry=True)
-    count = f"{len(asked)} languages" if len(asked) > 1 else "1 language"
+    count = f"{len(codes)} languages" if len(codes) > 1 else "1 language"
     click.echo(f"{name} describes {len(PROBES)} pictures in {count} …", err=True)
     llama = Llama(model, check_stop)
     progress = _Progress()
     try:
         with log_above(progress.line):
-            return check_model(llama, asked, progress, check_stop)
+            return check_model(llama, codes, progress, check_stop)
     finally:
         progress.clear()
         llama.close()

@@ -197,7 +197,7 @@ class Batch:
         language = self._plan.languages[0]
         # if analyze failed, the other results are written under the picture's own name
         fallback = make_slug(picture.stem, language) or "image"
-        wanted = job.translations[0].seo_filename if job.translations else fallback
+        preferred = job.translations[0].seo_filename if job.translations else fallback
         sources: list[tuple[Path, str]] = []
         ending = original_ending(picture, job.original.format)
         if job.optimized is not None:
@@ -208,9 +208,9 @@ class Batch:
             same = job.optimized is not None and new_ending == ending
             sources.append((path(job.converted.sha256), f"-converted{new_ending}" if same else new_ending))
         files: list[Path] = []
-        name = wanted
+        name = preferred
         if sources:
-            name, files = self._results.write(wanted, language, sources)
+            name, files = self._results.write(preferred, language, sources)
         written = iter(files)
         return Outcome(
             picture,

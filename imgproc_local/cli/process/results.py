@@ -38,12 +38,12 @@ class Results:
         with tempfile.TemporaryFile(dir=self._folder):
             pass
 
-    def name(self, wanted: str, language_code: str) -> str:
-        """`wanted`, with a number if another picture of this run has that name in this language."""
+    def name(self, preferred: str, language_code: str) -> str:
+        """`preferred`, with a number if another picture of this run has that name in this language."""
         with self._lock:
-            return next(self._free_names(wanted, language_code))
+            return next(self._free_names(preferred, language_code))
 
-    def write(self, wanted: str, language_code: str, sources: Sequence[tuple[Path, str]]) -> tuple[str, list[Path]]:
+    def write(self, preferred: str, language_code: str, sources: Sequence[tuple[Path, str]]) -> tuple[str, list[Path]]:
         """Copy each source under the same name with its ending, and return the name and the files. Blocks.
 
         `sources` are pairs of a file and an ending such as `.webp`. Raises: OSError where a source can't be read or the
@@ -55,7 +55,7 @@ class Results:
                 staged.append((self._folder / f".{secrets.token_hex(8)}.part", ending))
                 _copy(source, staged[-1][0])
             with self._lock:
-                for name in self._free_names(wanted, language_code):
+                for name in self._free_names(preferred, language_code):
                     targets = [(part, self._folder / f"{name}{ending}") for part, ending in staged]
                     if _publish_all(targets):
                         return name, [target for _, target in targets]
@@ -64,13 +64,13 @@ class Results:
             for part, _ in staged:
                 part.unlink(missing_ok=True)
 
-    def _free_names(self, wanted: str, language_code: str) -> Iterator[str]:
+    def _free_names(self, preferred: str, language_code: str) -> Iterator[str]:
         """Names that this run has not used yet. Each name that is yielded counts as used."""
         used = self._names.setdefault(language_code, set())
-        base = wanted
-        if (match := re.fullmatch(r"(.+)-\d+", wanted)) and match[1] in used:
+        base = preferred
+        if (match := re.fullmatch(r"(.+)-\d+", preferred)) and match[1] in used:
             base = match[1]  # the engine numbered it because of another picture of this run: -3 follows -2, not -2-2
-        for name in itertools.chain((wanted,), (numbered(base, number) for number in itertools.count(2))):
+        for name in itertools.chain((preferred,), (numbered(base, number) for number in itertools.count(2))):
             if name not in used:
                 used.add(name)
                 yield name

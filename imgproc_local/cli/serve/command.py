@@ -137,7 +137,7 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
 
 
 def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
-    """The data folder of a start whose settings were refused, as far as its flags and the environment tell.
+    """The data folder of a start whose settings were refused, as far as its flags and the environment show.
 
     None where that folder does not exist.
     """

@@ -20,6 +20,8 @@ from imgproc_local.cli.redaction import without_secrets
 FOLDER, FILE = "logs", "imgproc.log"
 MAX_BYTES = 1_000_000
 OLDER_FILES = 4
+NO_ROTATION = 0
+"""As `max_bytes`. Source: Python's documentation of `RotatingFileHandler`."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 lifecycle = logging.getLogger("imgproc_local.lifecycle")
@@ -35,11 +37,11 @@ def log_to_console() -> None:
         logging.getLogger(verbose).setLevel(logging.WARNING)
 
 
-def log_to_file(data_dir: Path) -> None:
+def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
     """Log to the file too, from here on. Only the process that holds the lock of the data folder may call this."""
     log_to_console()  # before the file's handler is added, because it does nothing afterwards
     try:
-        handler = _open_log(data_dir)
+        handler = _open_log(data_dir, max_bytes)
     except OSError as error:
         path = data_dir / FOLDER / FILE
         click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
@@ -56,7 +58,7 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handler = _open_log(data_dir, max_bytes=0)
+        handler = _open_log(data_dir, NO_ROTATION)
     except OSError:
         return None
     handler.handle(lifecycle.makeRecord(lifecycle.name, logging.ERROR, "", 0, "not started: %s", (reason,), None))
@@ -74,11 +76,10 @@ def last_lines(data_dir: Path, count: int) -> list[str]:
     return list(newest)
 
 
-def _open_log(data_dir: Path, max_bytes: int | None = None) -> logging.Handler:
+def _open_log(data_dir: Path, max_bytes: int) -> logging.Handler:
     """Raises: OSError."""
     path = data_dir / FOLDER / FILE
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    max_bytes = MAX_BYTES if max_bytes is None else max_bytes
     handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
     handler.setFormatter(_WithoutSecrets(FORMAT))
     return handler

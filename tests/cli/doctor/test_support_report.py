@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-from pathlib import Path
-
-import pytest
-
-import imgproc_local
-from imgproc_local.cli.redaction import Redaction
-from imgproc_local.config import Config, Secret
 from tests.cli.conftest import Program
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
@@ -67,30 +58,11 @@ def test_no_planted_secret_is_in_the_report(program: Program) -> None:
     assert "Read the report" in report
 
 
-def test_user_host_and_home_are_replaced_as_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(getpass, "getuser", lambda: "mia")
-    monkeypatch.setattr(socket, "gethostname", lambda: "mias-pc")
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/mia"))
-    for variable in ("USER", "LOGNAME", "USERNAME"):
-        monkeypatch.delenv(variable, raising=False)
-    redacted = Redaction(Config(data_dir=Path("/home/mia/d"), compression_key=Secret("se(cret")))
-    assert redacted("/home/mia/x by mia on mias-pc: bohemian") == "~/x by USER on HOST: bohemian"
-    assert redacted("/home/mia/d/files, xse(cretx") == "DATA/files, xKEYx"
-
-
 def test_invalid_settings_are_reported_too(program: Program) -> None:
     result = program.here("doctor", "--report", port=99999)
     assert result.exit_code == 1
     assert "port (IMGPROC_PORT)" in result.stdout
     assert "sqlite" in result.stdout
-
-
-def test_the_folders_of_the_settings_and_the_program_are_replaced(tmp_path: Path) -> None:
-    redacted = Redaction(None, file=tmp_path / "geheim.toml")
-    program = Path(imgproc_local.__file__).parent
-    assert (
-        redacted(f"port = 9  (file {tmp_path / 'geheim.toml'}), in {program}") == "port = 9  (file CONFIG), in PROGRAM"
-    )
 
 
 def test_report_and_json_can_not_be_combined(program: Program) -> None:

@@ -107,11 +107,11 @@ def test_a_failure_leaves_no_file_behind(
 
 
 def test_names_of_one_run_are_unique_per_language(tmp_path: Path) -> None:
-    given = Results(tmp_path)
-    assert [given.name("a-dog", "en") for _ in range(3)] == ["a-dog", "a-dog-2", "a-dog-3"]
+    run_results = Results(tmp_path)
+    assert [run_results.name("a-dog", "en") for _ in range(3)] == ["a-dog", "a-dog-2", "a-dog-3"]
     # numbered by the engine because of another picture of this run
-    assert given.name("a-dog-2", "en") == "a-dog-4"
-    assert given.name("a-dog", "de") == "a-dog"
+    assert run_results.name("a-dog-2", "en") == "a-dog-4"
+    assert run_results.name("a-dog", "de") == "a-dog"
     # a number that is part of the name
-    assert given.name("boeing-747", "en") == "boeing-747"
-    assert given.name("boeing-747", "en") == "boeing-747-2"
+    assert run_results.name("boeing-747", "en") == "boeing-747"
+    assert run_results.name("boeing-747", "en") == "boeing-747-2"

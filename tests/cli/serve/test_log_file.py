@@ -71,9 +71,8 @@ def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: l
         assert secret not in text
 
 
-def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_file, "MAX_BYTES", 2000)
-    log_file.log_to_file(tmp_path)
+def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None:
+    log_file.log_to_file(tmp_path, max_bytes=2000)
     for number in range(500):
         log.info("line %d ä", number)
     files = sorted((tmp_path / "logs").iterdir())
