@@ -1,9 +1,8 @@
-"""Pictures opened for work: upright, whole or refused, in the colours they mean.
+"""Decodes pictures: with their orientation applied, complete or refused, and converted to sRGB where asked.
 
-libvips is set up here, once for the process: no operation cache, one thread per call (the pool is the caller's), no
-loaders for untrusted formats. What the decoders find damaged is an error: no picture goes on half grey.
-Files are opened by path and read row by row; only a turn by 90 or 180 degrees needs the whole picture, which libvips
-then keeps on disk above 100 MB.
+Damage that a decoder reports is an error; a picture is never processed with its lower half missing.
+Files are opened by path and decoded row by row. Only a rotation needs the whole picture at once; libvips stores it in
+memory up to 100 MB and in a temporary file above.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
-Image.MAX_IMAGE_PIXELS = None  # the limit is the probe's, with every frame counted
+Image.MAX_IMAGE_PIXELS = None  # codecs.probe enforces the limit, counting every frame
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024
 
 
-def _keep_memory_returnable() -> None:
-    """Has glibc map every large buffer on its own, so that it goes back to the system when freed.
+def _return_freed_memory() -> None:
+    """Makes glibc allocate each large buffer with mmap, so that freeing it returns the memory to the system.
 
-    Left alone, glibc raises that limit with use and keeps what encoders freed: eight AVIF conversions of 2 megapixels
-    held 460 MB afterwards, 40 MB so. Other systems' allocators need no word.
+    By default glibc raises the size from which it does so, and retains what encoders freed: after eight AVIF
+    conversions of 2 megapixels the process held 460 MB, with this setting 40 MB. Other allocators need no setting.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -42,25 +41,29 @@ def _keep_memory_returnable() -> None:
             libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
 
 
-_keep_memory_returnable()
+_return_freed_memory()
 
 T = TypeVar("T")
 CheckStop = Callable[[], None]
 
-LOST_FROM_DE00, LOST_SHARE = 2.0, 0.01
-"""From this distance on a colour counts as lost, and so many pixels may lose theirs. Rounding alone makes up to 0.8."""
+MAX_DE00, MAX_SHARE_ABOVE = 2.0, 0.01
+"""A picture is converted to sRGB where at most this share of its pixels changes by more than this colour difference
+(CIEDE2000). Rounding to 8 bits alone makes up to 0.8.
+"""
 
 _COMPARED_PIXELS = 60_000
+"""Pixels on which that is measured, evenly spaced."""
+
 _RANDOM_ACCESS_FROM = 3
-"""EXIF orientations from this one on need rows in another order than the file has them."""
+"""EXIF orientations from this number on need the rows in another order than the file stores them."""
 
 
 def whole_or_error(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
-    """What `decode` gives with the strictest `fail_on` that the picture passes for reasons other than damage.
+    """The result of `decode`, called with the `fail_on` level that lets pass only pictures that are complete.
 
-    libjpeg calls a scan that breaks off a mere warning, as it does stray bytes between segments, so for JPEG warnings
-    count as errors until a second look finds the picture whole. The warning's text can't be asked: libvips keeps one
-    for the whole process, and threads would read each other's.
+    libjpeg reports a truncated scan as a warning, like stray bytes between segments, which are harmless. So a JPEG is
+    decoded with warnings as errors first, and without if it fails and `jpeg_reaches_its_end`. The text of the warning
+    cannot decide: libvips has one error buffer for the whole process, which other threads write to.
     """
     if info.format is not Format.JPEG:
         return decode("error")
@@ -73,11 +76,11 @@ def whole_or_error(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T
 
 
 def jpeg_reaches_its_end(path: Path) -> bool:
-    """Whether a JPEG's data last to the bottom of the picture.
+    """Whether a JPEG has data for its last rows.
 
-    Pillow refuses what ends too early. Where an end marker was put behind a broken-off scan, libjpeg fills the rest
-    with the colour it had last: seen at an eighth of the size, where each pixel is one block, the last rows are flat.
-    Flat white or black is taken for a border of the picture's own.
+    Pillow raises an error for a file that ends too early. If a truncated scan is followed by an end marker, libjpeg
+    fills the rest with the last colour: at an eighth of the size, where each pixel is one block, the last three rows
+    then have one colour. White and black rows are accepted as a border that belongs to the picture.
     """
     try:
         with Image.open(path) as picture:
@@ -98,10 +101,10 @@ def _extrema(picture: Image.Image) -> list[tuple[float, float]]:
 def open_upright(
     path: Path, info: ImageInfo, *, all_frames: bool = False, shrink: int = 1, fail_on: str = "error"
 ) -> pyvips.Image:
-    """The picture with its orientation applied, lazily decoded; colours and depth as stored.
+    """The picture with its orientation applied, decoded lazily; colours and bit depth as stored.
 
-    `all_frames` stacks an animation's frames into one tall strip, as libvips does. `shrink` (1, 2, 4, 8) is JPEG's
-    scaling while decoding.
+    `all_frames` stacks an animation's frames into one tall picture, as libvips does; these are not rotated. `shrink`
+    (1, 2, 4 or 8) scales a JPEG down while it is decoded.
     """
     options: dict[str, Any] = {"fail_on": fail_on}
     options["access"] = "random" if info.orientation >= _RANDOM_ACCESS_FROM else "sequential"
@@ -110,9 +113,9 @@ def open_upright(
     if info.format is Format.JPEG and shrink > 1:
         options["shrink"] = shrink
     load = getattr(pyvips.Image, FORMATS[info.format].loader)
-    image = load(os.fsencode(path), **options)  # pyvips refuses names that are no text
+    image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
     if info.format is Format.AVIF:
-        return image  # libheif turns the picture itself
+        return image  # libheif has applied the orientation
     if info.orientation != 1 and not all_frames:
         image = image.copy()
         image.set_type(pyvips.GValue.gint_type, "orientation", info.orientation)
@@ -121,11 +124,11 @@ def open_upright(
 
 
 _SPACES = {"cmyk": "CMYK", "b-w": "GRAY", "grey16": "GRAY"}
-"""What a profile of pictures of this kind speaks of; of all others RGB."""
+"""The colour space that a profile must have for a libvips interpretation; RGB for all others."""
 
 
 def fits(image: pyvips.Image, profile: bytes) -> bool:
-    """Whether a profile speaks of such samples as the picture has. Viewers pass over one that does not."""
+    """Whether a profile is for the picture's colour space. Viewers ignore others."""
     return colour_space(profile) == _SPACES.get(image.interpretation, "RGB")
 
 
@@ -174,12 +177,12 @@ def _eight_bits(image: pyvips.Image) -> pyvips.Image:
 
 
 def without_alpha(image: pyvips.Image) -> pyvips.Image:
-    """Its colours alone; as it is where it has no alpha."""
+    """The colour bands of a picture; the picture itself if it has no alpha."""
     return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
 
 
 def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
-    """8-bit samples read through a profile, in memory; as they are without one."""
+    """An 8-bit picture converted through a profile, in memory; the picture itself without one."""
     if profile is None:
         return image
     image = image.copy()
@@ -188,9 +191,10 @@ def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
 
 
 def srgb_where_it_fits(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
-    """An 8-bit RGB picture in memory in sRGB, without its profile, where that is not wide and no colour is lost.
+    """An 8-bit RGB picture in memory converted to sRGB and no profile, if its profile is not of a wide gamut and hardly
+    any colour changes visibly; the same picture and profile otherwise.
 
-    Else as it came. Encoders see sRGB as eyes do, other colours less so, and a profile can be larger than its picture.
+    Encoders assume sRGB when they weigh colours, and a profile can be larger than its picture.
     """
     if profile is None or image.bands < 3 or colour_space(profile) != "RGB" or is_wide(profile):
         return image, profile
@@ -198,17 +202,17 @@ def srgb_where_it_fits(image: pyvips.Image, profile: bytes | None) -> tuple[pyvi
     thin = image.subsample(step, step).copy_memory()
     try:
         shown = thin.icc_import(embedded=True, pcs="lab", intent="perceptual")
-        found = to_srgb(thin).icc_import(input_profile="srgb", embedded=False, pcs="lab", intent="perceptual")
-        lost = (shown.dE00(found) > LOST_FROM_DE00).avg() / 255
-    except pyvips.Error:  # a profile that does not fit the picture is passed over, as viewers do
+        converted = to_srgb(thin).icc_import(input_profile="srgb", embedded=False, pcs="lab", intent="perceptual")
+        share_above = (shown.dE00(converted) > MAX_DE00).avg() / 255
+    except pyvips.Error:  # a profile that cannot be applied is preserved: viewers ignore it
         return image, profile
-    return (in_srgb(image, profile), None) if lost <= LOST_SHARE else (image, profile)
+    return (in_srgb(image, profile), None) if share_above <= MAX_SHARE_ABOVE else (image, profile)
 
 
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
-    """The picture as RGB or grey of 8 or 16 bits, and the profile its colours still need.
+    """The picture as RGB or grey of 8 or 16 bits, and the profile to store with it.
 
-    CMYK and profiles of other kinds than RGB (a WebP or AVIF has only RGB) are applied.
+    CMYK, and grey with a profile, are converted to sRGB: WebP and AVIF store RGB profiles only.
     """
     kept = kept_profile(profile)
     if kept and not fits(image, kept):
@@ -216,7 +220,7 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
     if image.format == "ushort" and eight_bit:
-        # rounding to sRGB's 8 bits keeps the numbers: the profile still says what they mean
+        # only rounds the samples to 8 bits; the profile still applies to them
         image = image.colourspace(
             "b-w" if image.bands < 3 else "srgb", source_space="grey16" if image.bands < 3 else "rgb16"
         )
@@ -224,10 +228,10 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
 
 
 def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options: Any) -> Any:
-    """What `image.<operation>(**options)` gives, given up soon after `check_stop` begins to raise.
+    """The result of `image.<operation>(**options)`, stopped soon after `check_stop` begins to raise.
 
-    libvips asks between rows, libwebp while it encodes; libheif's encoder and the search for JPEG scans can't be
-    interrupted. Raises: what `check_stop` raised.
+    libvips calls back between rows, libwebp also while it encodes. libheif's encoder and mozjpeg's scan optimisation
+    cannot be interrupted. Raises: what `check_stop` raised.
     """
     stopped: list[Exception] = []
 
@@ -236,7 +240,7 @@ def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options
             return
         try:
             check_stop()
-        except Exception as stop:  # it must not unwind through C: kept, and raised below
+        except Exception as stop:  # must not unwind through C, so it is raised below
             stopped.append(stop)
             source.set_kill(True)
 
@@ -258,9 +262,9 @@ def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options
 
 @at_border("The picture can't be read")
 def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> Pixels:
-    """The picture scaled to at most `max_side_px` on its longer side, never up; of an animation the first frame.
+    """The picture, or an animation's first frame, in sRGB over white, scaled down to `max_side_px` on the longer side.
 
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    Smaller pictures are not scaled. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     longer, shorter = max(info.width_px, info.height_px), min(info.width_px, info.height_px)
     shrink = max(step for step in (1, 2, 4, 8) if step == 1 or (longer // step >= max_side_px and shorter >= step))
@@ -269,7 +273,7 @@ def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop)
         image = open_upright(path, info, shrink=shrink, fail_on=fail_on)
         return finish(_scaled(image, max_side_px), check_stop, "copy_memory")
 
-    # in memory, so that it is decoded once: transparency is asked for its mean and laid over white
+    # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
     image = to_srgb(whole_or_error(path, info, scaled))
     alpha_mean = 1.0
     if image.hasalpha():
@@ -282,10 +286,9 @@ def _scaled(image: pyvips.Image, max_side_px: int) -> pyvips.Image:
     scale = max_side_px / max(image.width, image.height)
     if scale >= 1:
         return image
-    # never thinner than a pixel
+    # each side at least one pixel
     across, down = max(scale, 1 / image.width), max(scale, 1 / image.height)
     if not image.hasalpha():
         return image.resize(across, vscale=down)
-    # premultiplied, so that the colours of invisible pixels don't bleed in
-    form = image.format
-    return image.premultiply().resize(across, vscale=down).unpremultiply().cast(form)
+    # premultiplied, so that the colours of transparent pixels don't spread to their neighbours
+    return image.premultiply().resize(across, vscale=down).unpremultiply().cast(image.format)
