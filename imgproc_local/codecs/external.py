@@ -1,10 +1,11 @@
-"""Pictures that an outside program optimizes: what of them may leave the machine, and what has to be true of a result.
+"""Pictures that an outside service optimizes: which may be sent, and the checks on its results.
 
-Only the picture itself goes out, without metadata: no GPS position, no name. What must stay is put back into the
-result. Nothing that comes back is trusted: it has to be a whole picture of the same format, size and look.
+Only the picture itself is sent, without metadata; what is preserved is written into the result. No result is trusted:
+it has to be a complete picture of the same format, size and appearance.
 
-Pictures of which an outside encoder would lose something that can't be put back stay here: animations, gain maps,
-CMYK, more than 8 bits, HDR, a PNG whose colours its own chunks say, and an AVIF with metadata, a profile or a turn.
+Pictures in which an outside encoder would lose something that can't be restored are not sent: animations, gain maps,
+CMYK, more than 8 bits, HDR, a PNG with colour chunks instead of a profile, and an AVIF with metadata, a profile or a
+rotation.
 """
 
 from __future__ import annotations
@@ -28,29 +29,32 @@ from imgproc_local.domain.privacy import KeepLocation
 
 SAMPLE_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0
-"""Of 255 steps, between original and result scaled down: far above what compression does, far below another picture."""
+"""The largest mean difference, in steps of 255, of original and result scaled down. Compression stays far below it,
+other pictures are far above.
+"""
 MAX_ALPHA_ERROR = 0.02
+"""The largest difference of the mean opacity, from 0.0 to 1.0."""
 
-SENDABLE = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
+SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
 @at_border("The picture can't be read")
 def sendable(path: Path, info: ImageInfo) -> bytes | None:
-    """The picture as it may go out, not turned and with no metadata but its profile; None where it must stay here.
+    """The file to send, unrotated and without metadata except its profile; None if the picture may not be sent.
 
     Raises: BrokenImage, StageFailed.
     """
-    if info.format not in SENDABLE or info.frames > 1 or info.bits_per_sample > 8:
+    if info.format not in SENDABLE_FORMATS or info.frames > 1 or info.bits_per_sample > 8:
         return None
     with opened(path) as data:
         container = FORMATS[info.format].container
         blocks = container.read_blocks(data)
-        if _must_stay(data, info, blocks):
+        if _may_not_be_sent(data, info, blocks):
             return None
         return container.with_blocks(data, Blocks(icc=kept_profile(blocks.icc)))
 
 
-def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
+def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
     profile = kept_profile(blocks.icc)
     if profile is not None and colour_space(profile) != "RGB":
         return True
@@ -61,21 +65,21 @@ def _must_stay(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
             return True
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
-        # an AVIF without metadata items has no place to put any
+        # metadata can't be written into an AVIF without metadata items
         kept = metadata.kept(blocks, Format.AVIF, Format.AVIF, KeepLocation.ALL)
         return avif.has_own_colours(data) or info.orientation != 1 or any((kept.exif, kept.xmp, profile))
     return False
 
 
-@at_border("The compression service's result can't be taken")
+@at_border("The compression service's result can't be used")
 def adopt(
     path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
 ) -> bytes | None:
-    """The result with the original's kept metadata; None where that is not smaller than the original.
+    """The result with the original's preserved metadata; None if that is not smaller than the original.
 
-    The orientation stays as a tag: the pixels went out as stored. A wide-gamut profile is put back where the result
-    has none and its pixels were left in those colours.
-    Raises: OutsideServiceFailed where the result is not the same picture; BrokenImage and StageFailed for the original,
+    The orientation remains a tag, because the pixels were sent as stored. A wide-gamut profile is restored if the
+    result has none and its pixels are still in those colours.
+    Raises: OutsideServiceFailed if the result is not the same picture; BrokenImage and StageFailed for the original,
     and what `check_stop` raises.
     """
     check_stop()
@@ -89,9 +93,9 @@ def adopt(
         try:
             file.write_bytes(result)
             _require_same_kind(probe(file, info.pixels), stored)
-            brought = container.read_blocks(result)
-            profiles = [kept_profile(brought.icc)]
-            if not brought.icc and info.format is not Format.AVIF and kept_profile(blocks.icc) is not None:
+            received = container.read_blocks(result)
+            profiles = [kept_profile(received.icc)]
+            if not received.icc and info.format is not Format.AVIF and kept_profile(blocks.icc) is not None:
                 profiles.append(kept_profile(blocks.icc))
             errors = []
             for profile in profiles:
@@ -99,7 +103,7 @@ def adopt(
                 errors.append(_error(original, sample(file, stored, SAMPLE_SIDE_PX, check_stop)))
         except BadImage as error:
             raise OutsideServiceFailed(
-                "The compression service sent a file that is not a whole picture of the same format."
+                "The compression service sent a file that is not a complete picture of the same format."
             ) from error
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
@@ -109,18 +113,17 @@ def adopt(
     return adopted if len(adopted) < size_bytes else None
 
 
-def _require_same_kind(came: ImageInfo, sent: ImageInfo) -> None:
-    if came.format is not sent.format:
-        raise OutsideServiceFailed(
-            f"The compression service was sent a {FORMATS[sent.format].name} and sent a {FORMATS[came.format].name}."
-        )
-    size = (came.width_px, came.height_px, came.frames, came.orientation)
+def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:
+    if received.format is not sent.format:
+        names = FORMATS[sent.format].name, FORMATS[received.format].name
+        raise OutsideServiceFailed("The compression service received a {} and sent a {}.".format(*names))
+    size = (received.width_px, received.height_px, received.frames, received.orientation)
     if size != (sent.width_px, sent.height_px, 1, 1):
-        raise OutsideServiceFailed("The compression service sent a picture of another size, turned or animated.")
+        raise OutsideServiceFailed("The compression service sent a picture of another size, rotated or animated.")
 
 
 def _error(one: Pixels, other: Pixels) -> float:
-    """The mean difference of two samples, infinite where one is transparent and the other is not."""
+    """The mean difference of two samples in steps of 255; infinite if their opacity differs."""
     if abs(one.alpha_mean - other.alpha_mean) > MAX_ALPHA_ERROR:
         return float("inf")
     images = [

@@ -1,7 +1,7 @@
-"""GIF made smaller: only what changes between frames is stored, and packed better.
+"""GIF files made smaller: only changes between frames are stored, and compressed better.
 
-The encoder may round colours where frames have palettes of their own: its result is compared frame by frame and
-dropped where anybody could see a difference.
+The encoder may round colours in frames with palettes of their own. Its result is compared frame by frame and discarded
+if a difference is visible.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from imgproc_local.domain.privacy import KeepLocation
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5
-"""Of 255 steps per channel, over all frames."""
+"""The largest single and mean difference over all frames, in steps of 255 per channel."""
 
-WORTH_ROUNDING = 0.85
-"""Where colours were rounded at all, the result must be this much smaller: each time rounds again."""
+ROUNDED_SIZE_SHARE = 0.85
+"""A result with rounded colours must not be larger than this share: each optimisation rounds again."""
 
 LONG_FROM_PIXELS = 20_000_000
 TIGHT_BYTES_PER_PIXEL = 0.02
-"""A long animation stored tighter than this already holds only what changes: seconds of work would save nothing."""
+"""A long animation below this already stores only changes: encoding it for seconds would save nothing."""
 
-ROUNDS = 4
-"""An output is encoded again until that changes nothing, so that it comes back as it is; nearly always at once."""
+MAX_ROUNDS = 4
+"""An output is encoded again until that changes nothing, so that optimising it once more returns it unchanged. One
+round is nearly always enough.
+"""
 
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
@@ -41,7 +43,7 @@ _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "
 def optimize(
     path: Path, info: ImageInfo, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
 ) -> bytes | None:
-    """A smaller GIF with the same frames, delays and loop count, None where nothing smaller came out.
+    """A smaller GIF with the same frames, delays and loop count; None if none was found.
 
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
@@ -57,7 +59,7 @@ def optimize(
             finish(open_upright(path, info, all_frames=True), check_stop, "avg")
         else:
             smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(clean), kept, check_stop)
-            for _ in range(ROUNDS):
+            for _ in range(MAX_ROUNDS):
                 if smaller is None:
                     break
                 best = smaller
@@ -66,14 +68,14 @@ def optimize(
 
 
 def _smaller(opened: Callable[[], pyvips.Image], size_bytes: int, kept: Blocks, check_stop: CheckStop) -> bytes | None:
-    """What the encoder makes of a GIF of so many bytes, None where that is not smaller or looks different."""
+    """The GIF encoded again, None if that is not below `size_bytes` or looks different."""
     encoded = finish(opened(), check_stop, "gifsave_buffer", **_OPTIONS)
     smaller = container.with_blocks(encoded, kept)
     if len(smaller) >= size_bytes:
         return None
     worst, mean = _error(opened(), _opened(encoded), check_stop)
     rounded = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
-    if worst == 0 or (rounded and len(smaller) <= WORTH_ROUNDING * size_bytes):
+    if worst == 0 or (rounded and len(smaller) <= ROUNDED_SIZE_SHARE * size_bytes):
         return smaller
     return None
 
@@ -84,7 +86,7 @@ def _opened(data: bytes) -> pyvips.Image:
 
 
 def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple[float, float]:
-    """The worst and the mean difference over all frames; colours under full transparency don't count."""
+    """The largest and the mean difference over all frames, ignoring the colours of transparent pixels."""
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
     old, new = (_visible(each) for each in (old, new))

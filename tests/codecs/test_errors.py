@@ -1,4 +1,4 @@
-"""Every error of a foreign library becomes a domain error with a phrase for people."""
+"""Every error of an image library becomes a domain error with a message for people."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("foreign", "domain"), FOREIGN)
-def test_a_foreign_error_is_told_for_people_and_without_paths(foreign: Exception, domain: type[ServiceError]) -> None:
+def test_a_library_error_becomes_a_message_for_people_without_paths(
+    foreign: Exception, domain: type[ServiceError]
+) -> None:
     @at_border("The picture can't be read")
     def failing() -> None:
         raise foreign
@@ -56,7 +58,7 @@ def test_a_foreign_error_is_told_for_people_and_without_paths(foreign: Exception
     assert told.value.__cause__ is foreign
 
 
-def test_domain_errors_and_mistakes_of_our_own_pass_unchanged() -> None:
+def test_domain_errors_and_programming_errors_are_not_translated() -> None:
     for error in (StageCancelled("The job was cancelled."), TypeError("a mistake"), AttributeError("a mistake")):
 
         @at_border("The picture can't be read")
@@ -83,7 +85,7 @@ OPTIMIZERS = {
     [pictures.full_jpeg(), pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()],
     ids=list(Format),
 )
-def test_damaged_files_give_a_result_or_a_domain_error_from_every_door(tmp_path: Path, whole: bytes) -> None:
+def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, whole: bytes) -> None:
     for number in range(40):
         position = 20 + number * (len(whole) - 60) // 40
         data = whole[:position] + b"\x5a\x00\xff\xa5" + whole[position + 4 :]
@@ -106,7 +108,7 @@ def test_damaged_files_give_a_result_or_a_domain_error_from_every_door(tmp_path:
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
-def test_a_picture_cut_in_its_data_fails_in_every_stage(tmp_path: Path, form: str) -> None:
+def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, form: str) -> None:
     whole = pictures.saved(pictures.scene(640, 480), form)
     path = pictures.write(tmp_path, whole)
     info = probe(path, 10**9)
@@ -116,7 +118,7 @@ def test_a_picture_cut_in_its_data_fails_in_every_stage(tmp_path: Path, form: st
             call(path, info, never_stop)
 
 
-def test_a_jpeg_whose_scan_was_cut_but_not_its_end_marker_fails(tmp_path: Path) -> None:
+def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) -> None:
     for quality in (95, 40):
         whole = pictures.saved(pictures.scene(640, 480), "JPEG", quality=quality)
         path = pictures.write(tmp_path, whole[: len(whole) // 2] + b"\xff\xd9")
@@ -127,20 +129,20 @@ def test_a_jpeg_whose_scan_was_cut_but_not_its_end_marker_fails(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_picture_too_long_for_the_format_is_told_with_numbers(tmp_path: Path, form: str) -> None:
+def test_a_picture_too_large_for_the_format_is_refused_with_numbers(tmp_path: Path, form: str) -> None:
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(16400, 2), "PNG"))
     convert = {"WEBP": webp.convert, "AVIF": avif.convert}[form]
     with pytest.raises(StageFailed, match="16,400 × 2"):
         convert(path, probe(path, 10**9), never_stop)
 
 
-def test_data_that_nests_deeper_than_calls_may_is_broken() -> None:
+def test_a_recursion_error_counts_as_a_damaged_picture() -> None:
     told = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
     assert isinstance(told, BrokenImage)
     assert "recursion" not in told.message
 
 
-def test_a_temporary_file_that_can_not_be_written_is_no_fault_of_the_picture() -> None:
+def test_an_unwritable_temporary_file_is_a_stage_failure() -> None:
     import pyvips
 
     for said in (

@@ -1,4 +1,4 @@
-"""What goes out to another program's encoder, and what of its results is taken."""
+"""Which pictures are sent to an outside service, and which of its results are accepted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def round_trip(folder: Path, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("form", FULL)
-def test_nothing_but_the_picture_goes_out(tmp_path: Path, form: str) -> None:
+def test_only_the_picture_is_sent(tmp_path: Path, form: str) -> None:
     picture = sent(tmp_path, FULL[form]())
     assert picture is not None
     for name, secret in pictures.SECRETS.items():
@@ -58,7 +58,7 @@ def test_nothing_but_the_picture_goes_out(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FULL)
-def test_what_must_stay_is_in_the_result_and_what_must_go_is_not(tmp_path: Path, form: str) -> None:
+def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Path, form: str) -> None:
     out = round_trip(tmp_path, FULL[form]())
     for name, text in pictures.KEPT.items():
         assert text.encode() in out, name
@@ -71,7 +71,7 @@ def test_what_must_stay_is_in_the_result_and_what_must_go_is_not(tmp_path: Path,
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("form", ["jpeg", "png", "webp"])
-def test_the_result_shows_upright(tmp_path: Path, form: str, orientation: int) -> None:
+def test_the_result_is_displayed_upright(tmp_path: Path, form: str, orientation: int) -> None:
     scene = pictures.scene()
     data = getattr(pictures, f"full_{form}")(pictures.oriented(scene, orientation), orientation)
     shown = ImageOps.exif_transpose(pictures.opened(round_trip(tmp_path, data)))
@@ -79,7 +79,7 @@ def test_the_result_shows_upright(tmp_path: Path, form: str, orientation: int) -
     assert pictures.distance(shown, scene) < 6
 
 
-def test_what_the_result_carries_of_its_own_goes(tmp_path: Path) -> None:
+def test_metadata_that_the_service_added_is_removed(tmp_path: Path) -> None:
     data = pictures.saved(pictures.scene(), "JPEG", quality=95)
     result = pictures.saved(pictures.opened(shrunk(data)), "JPEG", quality=60, comment=b"OTHER-COMMENT")
     out = adopted(tmp_path, data, result)
@@ -96,7 +96,9 @@ def saturated() -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
-def test_wide_colours_are_the_same_whether_the_service_converts_or_strips_them(tmp_path: Path, form: str) -> None:
+def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips_the_profile(
+    tmp_path: Path, form: str
+) -> None:
     profile = pictures.wide_profile()
     data = pictures.saved(saturated(), form, icc_profile=profile, **({} if form == "PNG" else {"quality": 97}))
     picture = sent(tmp_path, data)
@@ -125,7 +127,7 @@ def in_srgb(picture: Image.Image) -> Image.Image:
     return converted
 
 
-def test_a_result_that_brings_its_own_wide_profile_keeps_it(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_in_the_result_is_preserved(tmp_path: Path) -> None:
     profile = pictures.wide_profile()
     data = pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=97)
     out = adopted(tmp_path, data, pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=60))
@@ -139,20 +141,20 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
 @pytest.mark.parametrize(
     ("result", "told"),
     [
-        (b"", "not a whole picture"),
-        (b"<html>an error page</html>", "not a whole picture"),
-        (pictures.saved(pictures.scene(), "WEBP"), "was sent a JPEG and sent a WebP"),
+        (b"", "not a complete picture"),
+        (b"<html>an error page</html>", "not a complete picture"),
+        (pictures.saved(pictures.scene(), "WEBP"), "received a JPEG and sent a WebP"),
         (pictures.saved(pictures.scene(160, 120), "JPEG"), "another size"),
         (pictures.saved(pictures.scene(240, 320), "JPEG"), "another size"),
-        (pictures.saved(pictures.scene(2000, 2000), "JPEG"), "not a whole picture"),
+        (pictures.saved(pictures.scene(2000, 2000), "JPEG"), "not a complete picture"),
         (pictures.saved(pictures.scene()[::-1, ::-1], "JPEG"), "looks different"),
         (pictures.saved(255 - pictures.scene(), "JPEG"), "looks different"),
         (pictures.saved(np.zeros((240, 320, 3), np.uint8), "JPEG"), "looks different"),
-        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2], "not a whole picture"),
-        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2] + b"\xff\xd9", "not a whole picture"),
+        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2], "not a complete picture"),
+        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2] + b"\xff\xd9", "not a complete picture"),
     ],
 )
-def test_anything_else_than_the_same_whole_picture_is_refused(tmp_path: Path, result: bytes, told: str) -> None:
+def test_a_result_that_is_not_the_same_picture_is_refused(tmp_path: Path, result: bytes, told: str) -> None:
     with pytest.raises(OutsideServiceFailed, match=told):
         adopted(tmp_path, JPEG, result)
 
@@ -166,11 +168,11 @@ def test_lost_transparency_is_refused(tmp_path: Path) -> None:
         adopted(tmp_path, data, pictures.saved(white.convert("RGB").quantize(64), "PNG"))
 
 
-def test_a_larger_result_is_not_taken(tmp_path: Path) -> None:
+def test_a_larger_result_is_discarded(tmp_path: Path) -> None:
     assert adopted(tmp_path, JPEG, pictures.saved(pictures.scene(), "JPEG", quality=100, subsampling=0)) is None
 
 
-def test_the_deadline_is_asked(tmp_path: Path) -> None:
+def test_check_stop_is_called(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, JPEG)
 
     def expired() -> None:
@@ -180,7 +182,7 @@ def test_the_deadline_is_asked(tmp_path: Path) -> None:
         external.adopt(path, probe(path, MANY), shrunk(JPEG), expired)
 
 
-def test_an_avif_goes_out_where_nothing_of_it_must_be_put_back(tmp_path: Path) -> None:
+def test_an_avif_is_sent_if_nothing_has_to_be_restored(tmp_path: Path) -> None:
     data = pictures.saved(pictures.scene(), "AVIF", quality=97)
     assert len(round_trip(tmp_path, data)) < len(data)
 
@@ -216,7 +218,9 @@ def _sixteen_bit_png() -> bytes:
         "gamma",
     ],
 )
-def test_what_an_outside_encoder_would_lose_stays_here(tmp_path: Path, make: Callable[[], bytes]) -> None:
+def test_pictures_in_which_an_outside_encoder_would_lose_something_are_not_sent(
+    tmp_path: Path, make: Callable[[], bytes]
+) -> None:
     assert sent(tmp_path, make()) is None
 
 
@@ -224,7 +228,7 @@ GREY = pictures.wide_profile(b"GRAY")
 PNG = pictures.saved(pictures.graphic(), "PNG")
 
 
-def test_every_format_is_sent_or_known_to_stay(tmp_path: Path) -> None:
+def test_every_format_is_either_sent_or_excluded(tmp_path: Path) -> None:
     for form in Format:
         data = pictures.saved(pictures.scene(), form.value.upper())
         assert (sent(tmp_path, data) is None) == (form is Format.GIF)

@@ -48,7 +48,7 @@ def wasteful(delays_ms: list[int], loop: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("loop", [0, 1, 5])
-def test_frames_delays_and_loop_count_are_kept(tmp_path: Path, loop: int) -> None:
+def test_frames_delays_and_loop_count_are_preserved(tmp_path: Path, loop: int) -> None:
     source = pictures.full_gif([100, 200, 50, 1000], loop)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -58,7 +58,7 @@ def test_frames_delays_and_loop_count_are_kept(tmp_path: Path, loop: int) -> Non
         assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
 
 
-def test_an_animation_without_a_loop_block_still_plays_once(tmp_path: Path) -> None:
+def test_an_animation_without_a_loop_count_plays_once(tmp_path: Path) -> None:
     made = pictures.frames(3)
     source = pictures.saved(made[0], "GIF", save_all=True, append_images=made[1:], duration=100, comment=b"c" * 200)
     assert container.read_timing(source)[1] == 1
@@ -67,7 +67,7 @@ def test_an_animation_without_a_loop_block_still_plays_once(tmp_path: Path) -> N
     assert container.read_timing(out) == ([100, 100, 100], 1)
 
 
-def test_frames_stored_whole_shrink_to_what_changes(tmp_path: Path) -> None:
+def test_full_frames_are_reduced_to_their_changes(tmp_path: Path) -> None:
     source = wasteful([100] * 6)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -76,7 +76,7 @@ def test_frames_stored_whole_shrink_to_what_changes(tmp_path: Path) -> None:
         assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
 
 
-def test_a_frame_shown_twice_stays_two_frames(tmp_path: Path) -> None:
+def test_equal_consecutive_frames_are_both_preserved(tmp_path: Path) -> None:
     made = pictures.frames(3, 320, 240)
     shown_frames = [made[0], made[1], made[1], made[2]]
     blocks = [pictures.saved(frame, "GIF") for frame in shown_frames]
@@ -95,7 +95,7 @@ def test_a_frame_shown_twice_stays_two_frames(tmp_path: Path) -> None:
     assert probe(pictures.write(tmp_path, out), MANY).frames == 4
 
 
-def test_transparency_is_kept(tmp_path: Path) -> None:
+def test_transparency_is_preserved(tmp_path: Path) -> None:
     rgba = np.zeros((64, 96, 4), np.uint8)
     rgba[10:50, 20:60] = (200, 40, 40, 255)
     source = pictures.saved(Image.fromarray(rgba), "GIF", comment=b"c" * 300)

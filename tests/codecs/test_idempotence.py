@@ -1,4 +1,4 @@
-"""What comes out of `optimize` comes back as it is, also after somebody has taken its metadata away."""
+"""Optimising an output again changes nothing, also after its metadata was removed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ SOURCES = sources()
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_an_output_comes_back_as_it_is(tmp_path: Path, name: str) -> None:
+def test_optimising_an_output_again_changes_nothing(tmp_path: Path, name: str) -> None:
     form, source = SOURCES[name]
     once = optimized(tmp_path, source, form)
     assert len(once) <= len(source)
@@ -83,7 +83,9 @@ def test_an_output_comes_back_as_it_is(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
 @pytest.mark.parametrize("alpha", [False, True])
-def test_a_converted_picture_settles(tmp_path: Path, form: str, *, alpha: bool) -> None:
+def test_optimising_a_converted_picture_twice_changes_nothing_the_second_time(
+    tmp_path: Path, form: str, *, alpha: bool
+) -> None:
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
     path = pictures.write(tmp_path, source)
     converted = (webp if form == "WEBP" else avif).convert(path, probe(path, MANY), never_stop)
@@ -92,7 +94,7 @@ def test_a_converted_picture_settles(tmp_path: Path, form: str, *, alpha: bool) 
 
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_coarse_file_is_not_made_coarser(tmp_path: Path, form: str) -> None:
+def test_a_file_of_low_quality_is_not_encoded_again(tmp_path: Path, form: str) -> None:
     for quality in (50, 80):
         source = pictures.saved(pictures.photo(400, 300), form, quality=quality)
         assert optimized(tmp_path, source, form) == source

@@ -1,6 +1,6 @@
-"""Private bytes in places where metadata seldom stands: they go too, and the picture stays.
+"""Private bytes in unusual places are removed, and the picture is preserved.
 
-The pictures are small and coarse, so that their data stay as they came: encoding anew would hide what is not cleaned.
+The pictures are small and of low quality, so that their data is copied: encoding again would hide what is not cleaned.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def frames(data: bytes) -> list[np.ndarray]:
     return found
 
 
-def test_nothing_hides_between_the_scans_of_a_jpeg(tmp_path: Path) -> None:
+def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> None:
     plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
     assert jpeg_container.is_progressive(plain)
     hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
@@ -59,7 +59,7 @@ def test_nothing_hides_between_the_scans_of_a_jpeg(tmp_path: Path) -> None:
     assert out == plain
 
 
-def test_nothing_hides_behind_what_adobe_says_of_colours(tmp_path: Path) -> None:
+def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) -> None:
     plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
     adobe = b"Adobe\0\x64\0\0\0\0\1"
     out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:], "JPEG")
@@ -109,7 +109,7 @@ def ultra_hdr(told: str) -> bytes:
 
 
 @pytest.mark.parametrize("told", ["attributes", "elements", "iso"])
-def test_of_what_follows_a_picture_only_the_gain_map_stays_and_without_its_metadata(tmp_path: Path, told: str) -> None:
+def test_after_a_picture_only_its_gain_map_is_preserved_without_metadata(tmp_path: Path, told: str) -> None:
     source = ultra_hdr(told)
     out = settled(tmp_path, source, "JPEG")
     for secret in (b"SECRET", b"MotionPhoto", b"video", *pictures.SECRETS.values()):
@@ -127,7 +127,7 @@ def test_of_what_follows_a_picture_only_the_gain_map_stays_and_without_its_metad
     assert np.array_equal(frames(before)[0], frames(gain_map)[0])
 
 
-def test_a_gain_map_that_only_broken_xmp_tells_of_goes(tmp_path: Path) -> None:
+def test_a_gain_map_announced_only_in_damaged_xmp_is_removed(tmp_path: Path) -> None:
     source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
     broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
     assert jpeg_container.gain_map(settled(tmp_path, source, "JPEG")) is not None
@@ -135,7 +135,7 @@ def test_a_gain_map_that_only_broken_xmp_tells_of_goes(tmp_path: Path) -> None:
     assert out.count(b"\xff\xd8\xff") == 1
 
 
-def test_nothing_hides_inside_the_frames_of_an_animated_webp(tmp_path: Path) -> None:
+def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> None:
     plain = settled(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
     hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
     body = b"".join(
@@ -147,7 +147,7 @@ def test_nothing_hides_inside_the_frames_of_an_animated_webp(tmp_path: Path) -> 
     assert optimized(tmp_path, source, "WEBP") == plain
 
 
-def test_nothing_hides_in_a_gifs_extensions(tmp_path: Path) -> None:
+def test_private_bytes_in_gif_extensions_are_removed(tmp_path: Path) -> None:
     plain = settled(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
     unknown = b"\x21\x99\x06SECRET\0"
     text = b"\x21\xf9\x04\x08\xff\0\0\0" + b"\x21\x01\x0c" + struct.pack("<HHHHBBBB", 0, 0, 8, 8, 8, 8, 0, 1)
@@ -177,7 +177,7 @@ def avif_of(folder: Path, *items: avif_writer._Item) -> bytes:
 
 
 @pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
-def test_nothing_hides_in_an_avifs_items_wherever_they_lie(tmp_path: Path, place: int) -> None:
+def test_private_bytes_in_avif_items_are_removed_wherever_they_lie(tmp_path: Path, place: int) -> None:
     small = avif_writer.picture_of(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))
     exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
     words = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
@@ -199,7 +199,7 @@ def test_nothing_hides_in_an_avifs_items_wherever_they_lie(tmp_path: Path, place
 
 
 @pytest.mark.parametrize("animated", [False, True])
-def test_nothing_hides_in_an_avifs_further_boxes(tmp_path: Path, *, animated: bool) -> None:
+def test_private_bytes_in_further_avif_boxes_are_removed(tmp_path: Path, *, animated: bool) -> None:
     plain = (
         pictures.animated("AVIF", [100, 200, 300], quality=30)
         if animated
@@ -236,7 +236,7 @@ def shifted(data: bytes, start: int, by: int) -> bytes:
 
 
 @pytest.mark.parametrize("secret", [True, False])
-def test_a_packet_in_a_box_of_its_own_stays_there(tmp_path: Path, *, secret: bool) -> None:
+def test_a_packet_in_a_uuid_box_is_replaced_in_place(tmp_path: Path, *, secret: bool) -> None:
     plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
     uuid = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
     private = b"<xmpMM:History>SECRET</xmpMM:History>" if secret else b""
@@ -249,7 +249,7 @@ def test_a_packet_in_a_box_of_its_own_stays_there(tmp_path: Path, *, secret: boo
 
 @pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
 @pytest.mark.parametrize("from_a_base", [False, True])
-def test_an_avifs_metadata_in_pieces_is_read_and_cleaned(
+def test_avif_metadata_in_several_extents_is_read_and_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, from_a_base: bool
 ) -> None:
     def locations(items: Sequence[avif_writer._Item], start: int) -> bytes:

@@ -1,4 +1,4 @@
-"""PNG text chunks and GIF comments: read, kept in their own kind, and carried into other formats."""
+"""PNG text chunks and GIF comments: read, preserved as such, and converted to XMP in other formats."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_png_texts_are_read_with_their_languages(tmp_path: Path) -> None:
     assert found.copyright == "© 2031 Example"
 
 
-def test_an_optimised_png_keeps_its_words_as_texts_and_loses_all_others(tmp_path: Path) -> None:
+def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path: Path) -> None:
     source = described_png()
     path = pictures.write(tmp_path, source)
     out = png.optimize(path, probe(path, MANY), never_stop)
@@ -73,7 +73,7 @@ def test_an_optimised_png_keeps_its_words_as_texts_and_loses_all_others(tmp_path
 
 
 @pytest.mark.parametrize("convert", [webp.convert, avif.convert])
-def test_png_texts_reach_the_packet_of_another_format(tmp_path: Path, convert: object) -> None:
+def test_png_texts_are_converted_to_xmp_in_another_format(tmp_path: Path, convert: object) -> None:
     path = pictures.write(tmp_path, described_png())
     out = convert(path, probe(path, MANY), never_stop)
     found = embedded(tmp_path, out)
@@ -84,7 +84,7 @@ def test_png_texts_reach_the_packet_of_another_format(tmp_path: Path, convert: o
     assert terms == [EmbeddedText("Editorial use only")]
 
 
-def test_a_text_that_no_xml_may_hold_does_not_break_the_packet(tmp_path: Path) -> None:
+def test_characters_that_xml_forbids_are_removed_from_the_packet(tmp_path: Path) -> None:
     source = pictures.with_png_chunks(
         pictures.saved(pictures.scene(), "PNG"), pictures.chunk(b"tEXt", b"Title\0One\x01 <two> & three")
     )
@@ -93,7 +93,7 @@ def test_a_text_that_no_xml_may_hold_does_not_break_the_packet(tmp_path: Path) -
     assert embedded(tmp_path, out).title == (EmbeddedText("One <two> & three"),)
 
 
-def test_xmp_wins_over_texts(tmp_path: Path) -> None:
+def test_xmp_takes_precedence_over_texts(tmp_path: Path) -> None:
     packet = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + pictures.xmp_packet())
     found = embedded(tmp_path, described_png()[:33] + packet + described_png()[33:])
     assert found.copyright == pictures.COPYRIGHT
@@ -112,7 +112,7 @@ def test_xmp_wins_over_texts(tmp_path: Path) -> None:
         pictures.chunk(b"tEXt", b"Title\0\0 \n"),
     ],
 )
-def test_a_compressed_bomb_and_a_broken_text_count_as_absent(tmp_path: Path, bomb: bytes) -> None:
+def test_a_decompression_bomb_and_a_damaged_text_count_as_absent(tmp_path: Path, bomb: bytes) -> None:
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
     assert embedded(tmp_path, source).title == ()
     path = pictures.write(tmp_path, source)
@@ -121,7 +121,7 @@ def test_a_compressed_bomb_and_a_broken_text_count_as_absent(tmp_path: Path, bom
     assert b"Title" not in out
 
 
-def test_a_compressed_bomb_is_not_unpacked() -> None:
+def test_a_decompression_bomb_is_not_decompressed() -> None:
     bomb = pictures.chunk(b"zTXt", b"Title\0\0" + zlib.compress(b"a" * 12_000_000, 9))
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
     tracemalloc.start()
@@ -133,13 +133,13 @@ def test_a_compressed_bomb_is_not_unpacked() -> None:
     assert peak_bytes < 1_000_000
 
 
-def test_only_so_many_texts_are_looked_at() -> None:
+def test_the_number_of_texts_is_limited() -> None:
     texts = b"".join(pictures.chunk(b"tEXt", b"Title\0Words %d" % number) for number in range(MAX_TEXTS * 3))
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), texts)
     assert len(read_blocks(source, Format.PNG).texts) == MAX_TEXTS
 
 
-def test_a_gif_keeps_a_comment_that_a_person_wrote(tmp_path: Path) -> None:
+def test_a_comment_that_a_person_wrote_is_preserved_in_a_gif(tmp_path: Path) -> None:
     source = commented_gif(b"Created with GIMP", CAPTION.encode(), b"COMMENT-PRIVATE")
     assert embedded(tmp_path, source).description == (EmbeddedText(CAPTION),)
     path = pictures.write(tmp_path, source)
@@ -169,7 +169,7 @@ def test_a_comment_in_several_sub_blocks_is_one_text(tmp_path: Path) -> None:
         "झील पर लाल नाव",
     ],
 )
-def test_words_about_the_picture_read_as_a_caption(comment: str) -> None:
+def test_words_about_the_picture_are_a_caption(comment: str) -> None:
     assert reads_as_a_caption(comment)
 
 
@@ -195,5 +195,5 @@ def test_words_about_the_picture_read_as_a_caption(comment: str) -> None:
         "many words " * 400,
     ],
 )
-def test_what_a_program_wrote_and_a_position_are_no_caption(comment: str) -> None:
+def test_program_texts_and_positions_are_no_caption(comment: str) -> None:
     assert not reads_as_a_caption(comment)

@@ -1,6 +1,6 @@
-"""Whatever the kinds, sizes and spellings of a file's metadata: what is private goes, and rights and alt text stay.
+"""Private data is removed and rights and alt text are preserved for any kind, size and spelling of metadata.
 
-The pictures are small and coarsely stored, so that encoding them anew saves nothing: the metadata alone must make the
+The pictures are small and of low quality, so that encoding them again saves nothing: the metadata alone must make the
 file smaller.
 """
 
@@ -181,7 +181,7 @@ def everything_in(data: bytes, form: Format) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_private_goes_and_rights_stay_for_any_mix_of_metadata(tmp_path: Path, kind: str) -> None:
+def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata(tmp_path: Path, kind: str) -> None:
     for seed in range(40):
         source = generated(kind, seed)
         path = pictures.write(tmp_path, source)
@@ -203,9 +203,7 @@ def test_what_is_private_goes_and_rights_stay_for_any_mix_of_metadata(tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "animated webp", "avif", "animated avif"])
-def test_fields_that_share_their_bytes_are_given_up_for_privacy_the_least_important_first(
-    tmp_path: Path, kind: str
-) -> None:
+def test_fields_that_share_bytes_are_given_up_for_privacy_least_important_first(tmp_path: Path, kind: str) -> None:
     long = b"A long text that three fields point to, so that it costs the file only once. " * 4 + b"\0"
     head = b"II*\0" + struct.pack("<IH", 8, 4)
     at = len(head) + 12 * 4 + 4
@@ -236,7 +234,7 @@ def test_fields_that_share_their_bytes_are_given_up_for_privacy_the_least_import
         assert after.description == ()
 
 
-def test_a_file_with_nothing_private_keeps_every_field_though_it_can_not_be_made_smaller(tmp_path: Path) -> None:
+def test_a_file_without_private_data_that_can_not_shrink_is_left_unchanged(tmp_path: Path) -> None:
     words = b'<RDF xmlns="%s"><Description p:City="C" xmlns:p="%s"/></RDF>' % (
         RDF.encode(),
         NAMESPACES["photoshop"].encode(),
@@ -251,7 +249,7 @@ def test_a_file_with_nothing_private_keeps_every_field_though_it_can_not_be_made
 
 
 @pytest.mark.parametrize("form", list(xmp.PacketStyle))
-def test_every_spelling_of_a_packet_reads_back_the_same(form: xmp.PacketStyle) -> None:
+def test_every_packet_style_is_read_back_equal(form: xmp.PacketStyle) -> None:
     words = xmp.parse(pictures.xmp_packet())
     elements = xmp_fields.published(words, str, KeepLocation.ALL)
     again = xmp.parse(xmp.write(elements, MANY, form))

@@ -1,4 +1,4 @@
-"""What stays and what goes, looked for in the bytes of every kind of output."""
+"""Metadata that is preserved and metadata that is removed, searched for in the bytes of every kind of output."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_private_metadata_is_gone_from_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+def test_no_private_metadata_is_in_the_output(outputs: dict[str, bytes], name: str) -> None:
     found = [what for what, secret in pictures.SECRETS.items() if secret in outputs[name]]
     assert found == []
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_rights_and_words_are_still_in_the_bytes(outputs: dict[str, bytes], name: str) -> None:
+def test_rights_and_words_are_in_the_output(outputs: dict[str, bytes], name: str) -> None:
     missing = [what for what, text in pictures.KEPT.items() if text.encode() not in outputs[name]]
     assert missing == []
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_kept_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
+def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
     path = pictures.write(tmp_path, outputs[name])
     embedded = read_embedded(path, probe(path, MANY))
     assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
@@ -74,13 +74,13 @@ def test_the_kept_words_can_be_read_back(tmp_path: Path, outputs: dict[str, byte
     assert embedded.camera is None
 
 
-def test_the_sources_do_hold_what_is_looked_for() -> None:
+def test_the_sources_hold_what_is_searched_for() -> None:
     source = pictures.full_jpeg()
     assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
     assert [what for what, text in pictures.KEPT.items() if text.encode() not in source] == []
 
 
-def test_rights_told_only_in_iptc_reach_formats_that_have_no_iptc(tmp_path: Path) -> None:
+def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
     plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
     path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
@@ -94,7 +94,7 @@ def test_rights_told_only_in_iptc_reach_formats_that_have_no_iptc(tmp_path: Path
         assert [text.text for text in embedded.description] == [pictures.KEPT["caption"]]
 
 
-def test_rights_told_only_in_exif_reach_xmp(tmp_path: Path) -> None:
+def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
     path = pictures.write(
         tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
     )
@@ -184,7 +184,7 @@ def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes
     assert webp.convert(path, info, never_stop)
 
 
-def test_deeply_nested_kept_properties_are_cut_not_followed(tmp_path: Path) -> None:
+def test_deeply_nested_properties_are_cut(tmp_path: Path) -> None:
     nested = b'<rdf:li rdf:parseType="Resource">' * 1100 + b"</rdf:li>" * 1100
     packet = (
         pictures.xmp_packet()
@@ -211,7 +211,7 @@ def test_broken_exif_and_iptc_are_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "phrase", ["OLYMPUS DIGITAL CAMERA", "SONY DSC", "          ", "DCIM", "<KENOX S760  / Samsung S760>"]
 )
-def test_what_cameras_write_as_a_caption_is_no_caption(tmp_path: Path, phrase: str) -> None:
+def test_a_default_caption_of_a_camera_is_removed(tmp_path: Path, phrase: str) -> None:
     from PIL import Image
 
     exif = Image.Exif()
@@ -230,7 +230,7 @@ def test_an_x_default_text_without_a_twin_has_no_known_language() -> None:
     assert found == [EmbeddedText(pictures.ALT_TEXT["en"]), EmbeddedText(pictures.ALT_TEXT["de"], "de")]
 
 
-def test_where_room_is_short_rights_and_alt_text_win() -> None:
+def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
     published = xmp_fields.published(xmp.parse(pictures.xmp_packet()), str, KeepLocation.ALL)
     elements = xmp_fields.ordered({element.tag: element for element in published})
     packet = xmp.write(elements, 1600)
@@ -305,7 +305,7 @@ def _iptc_segment(datasets: dict[int, str]) -> bytes:
 
 
 @pytest.mark.parametrize("form", OUTPUTS)
-def test_exif_texts_declared_as_utf8_stay(tmp_path: Path, form: str) -> None:
+def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, form: str) -> None:
     utf8 = 129
     out = _made(
         tmp_path, form, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
@@ -319,7 +319,7 @@ def test_exif_texts_declared_as_utf8_stay(tmp_path: Path, form: str) -> None:
     ("raw", "shown"),
     [(b"Ada Example\0Example Press\0SECRET\0", "Ada Example; Example Press"), (b" \0Example Press\0", "Example Press")],
 )
-def test_the_editors_copyright_stays_behind_the_photographers(
+def test_the_editors_copyright_is_preserved_after_the_photographers(
     tmp_path: Path, form: str, raw: bytes, shown: str
 ) -> None:
     out = _made(tmp_path, form, _exif({0x8298: (2, raw)}))
@@ -329,7 +329,7 @@ def test_the_editors_copyright_stays_behind_the_photographers(
 
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_blank_property_does_not_stand_in_the_way_of_iptc(tmp_path: Path, form: str) -> None:
+def test_a_blank_property_is_filled_from_iptc(tmp_path: Path, form: str) -> None:
     blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
     words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
     embedded = _read(tmp_path, _made(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
@@ -337,7 +337,7 @@ def test_a_blank_property_does_not_stand_in_the_way_of_iptc(tmp_path: Path, form
 
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_creators_and_rights_that_only_iptc_names_stay_beside_those_of_xmp(tmp_path: Path, form: str) -> None:
+def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_path: Path, form: str) -> None:
     packet = _xmp(
         _alternatives("dc:rights", "© 2031 Ada Example, all rights reserved", "© 2031 Ada Example, alle Rechte"),
         "<dc:creator><rdf:Seq><rdf:li>Ada Example</rdf:li><rdf:li>José Example</rdf:li></rdf:Seq></dc:creator>",
@@ -360,7 +360,7 @@ def test_creators_and_rights_that_only_iptc_names_stay_beside_those_of_xmp(tmp_p
 
 
 @pytest.mark.parametrize("form", OUTPUTS)
-def test_what_a_packet_had_no_room_for_is_read_from_its_extension(tmp_path: Path, form: str) -> None:
+def test_extended_xmp_is_read(tmp_path: Path, form: str) -> None:
     more = _xmp(
         _alternatives("core:AltTextAccessibility", "A red boat", "Ein rotes Boot"),
         "<exif:GPSLatitude>SECRET-GPS</exif:GPSLatitude>",
@@ -392,7 +392,7 @@ def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: s
 
 
 @pytest.mark.parametrize("form", OUTPUTS)
-def test_old_names_of_copyright_and_creator_stay(tmp_path: Path, form: str) -> None:
+def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, form: str) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
     out = _made(tmp_path, form, _xmp_segment(packet.encode()))
     words = xmp.parse(read_blocks(out, Format[form]).xmp)
@@ -401,7 +401,7 @@ def test_old_names_of_copyright_and_creator_stay(tmp_path: Path, form: str) -> N
     assert b"SECRET" not in out
 
 
-def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_path: Path) -> None:
+def test_the_resource_after_an_unpadded_one_is_read(tmp_path: Path) -> None:
     odd = b"8BIM\x04\x0b\0\0" + struct.pack(">I", 5) + b"hello"
     run = b"\x1c\x02\x74\0\x09(c) Owner"
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + odd) + pictures.segment(
@@ -410,7 +410,7 @@ def test_a_resource_of_odd_size_without_its_padding_hides_none_behind_it(tmp_pat
     assert _read(tmp_path, _made(tmp_path, "JPEG", block)).copyright == "(c) Owner"
 
 
-def test_a_field_that_ends_before_it_begins_is_not_written(tmp_path: Path) -> None:
+def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) -> None:
     fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
     source = _made(tmp_path, "JPEG", _exif(fields))
     main = exif.read_ifd(read_blocks(source, Format.JPEG).exif or b"")
