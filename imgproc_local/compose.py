@@ -24,7 +24,7 @@ from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.migration import is_older
+from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.sessions import PageSession, page_token
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
@@ -128,7 +128,7 @@ async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[St
 def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
     """A database that has to be migrated may not be in use by the program that wrote it."""
     try:
-        older = is_older(folder / DATABASE_FILE)
+        older = needs_migration(folder / DATABASE_FILE)
     except (sqlite3.Error, OSError):  # opening it will tell
         older = False
     if not older:

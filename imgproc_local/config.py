@@ -9,7 +9,8 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import platformdirs
@@ -23,23 +24,20 @@ from imgproc_local.vision.models.model import RunOptions
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
-_WORDS = {"float": "a number", "int": "a whole number", "str": "a text", "bool": "true or false", "object": "a table"}
-"""What settings are called where a value is refused."""
 
 
 def default_data_dir() -> Path:
-    """Raises: SettingInvalid, for a user without a home, as services and containers have them."""
+    """The user's data folder. Raises: SettingInvalid, for a user without a home, as in services and containers."""
     try:
         return Path(platformdirs.user_data_dir("imgproc-local", appauthor=False))
     except RuntimeError as error:
         raise SettingInvalid(
-            "This user has no home folder to keep data in: name a folder with --data-dir or IMGPROC_DATA_DIR, or set"
-            " HOME."
+            "This user has no home folder for data: name a folder with --data-dir or IMGPROC_DATA_DIR, or set HOME."
         ) from error
 
 
 def default_config_path() -> Path | None:
-    """None for a user without a home."""
+    """The user's settings file; None for a user without a home."""
     try:
         return Path(platformdirs.user_config_dir("imgproc-local", appauthor=False)) / "config.toml"
     except RuntimeError:
@@ -47,7 +45,7 @@ def default_config_path() -> Path | None:
 
 
 class Secret:
-    """A setting that is never shown: as text it says only whether it is set. `reveal` gives it to who needs it."""
+    """A setting that is never shown: its text says only whether it is set. `reveal` returns the value."""
 
     __slots__ = ("_value",)
 
@@ -65,13 +63,13 @@ class Secret:
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings. Each field's `Meta` holds its bounds and the sentence that `config show` and the README tell."""
+    """The settings. The `Meta` of each field holds its bounds and the description that `config show` prints."""
 
     data_dir: Annotated[Path, Meta(description="folder of the database and the files")] = msgspec.field(
         default_factory=default_data_dir
     )
     host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 takes a free one")] = 8484
+    port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 chooses a free one")] = 8484
     status_set: Annotated[
         Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
     ] = "A"
@@ -79,7 +77,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         25 * 1024 * 1024
     )
     max_pixels: Annotated[int, Meta(ge=1, description="most pixels of one image, all frames counted")] = 200_000_000
-    queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs taken before 503")] = 1000
+    queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs accepted before 503")] = 1000
     codec_threads: Annotated[
         int, Meta(ge=0, le=256, description="threads that optimize and convert; 0 is one per processor core")
     ] = 0
@@ -87,13 +85,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         120
     )
     memory_budget_mb: Annotated[
-        int, Meta(ge=0, description="megabytes that pictures in work may need together; 0 is a quarter of the memory")
+        int, Meta(ge=0, description="megabytes that all pictures in progress may use; 0 is a quarter of the memory")
     ] = 0
     quality_target: Annotated[
         TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
         Meta(
-            description="how much results must look like what came: visually-lossless (90), web (85), small (75),"
-            " or a score by SSIMULACRA 2.1 from 50 to 95"
+            description="how closely results must match the original: visually-lossless (90), web (85), small (75),"
+            " or a score of SSIMULACRA 2.1 from 50 to 95"
         ),
     ] = "web"
     rate_limit_per_minute: Annotated[
@@ -110,7 +108,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = KeepLocation.CITY
     compression_service: Annotated[
         Literal["local", "tinify"],
-        Meta(description="who optimizes: local codecs, or an outside service that speaks Tinify's API"),
+        Meta(description="who optimizes: the local codecs, or an external service with Tinify's API"),
     ] = "local"
     compression_url: Annotated[
         str, Meta(min_length=1, description="address of the compression service; https, or http on this machine")
@@ -123,10 +121,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = True
     air_gapped: Annotated[
         bool,
-        Meta(description="open no connection to anywhere, whatever asks; refuses outside services and `models pull`"),
+        Meta(description="open no network connections; external services and `models pull` are refused"),
     ] = False
     model: Annotated[
-        str, Meta(description="vision model that describes; empty is the one of `models use`, none is without a model")
+        str,
+        Meta(description="vision model that writes descriptions; empty is the one of `models use`, none is no model"),
     ] = ""
     models_dir: Annotated[
         str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
@@ -140,15 +139,16 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = "auto"
     model_idle_s: Annotated[
         int,
-        Meta(ge=0, description="seconds without a picture until the model's memory is given back; 0 is never"),
+        Meta(ge=0, description="seconds without a picture until the model is unloaded; 0 is never"),
     ] = 300
     catalogue: Annotated[
-        dict[str, Entry], Meta(description="vision models to pull besides the known ones: tables [catalogue.NAME]")
+        dict[str, Entry],
+        Meta(description="vision models to pull in addition to the built-in ones: tables [catalogue.NAME]"),
     ] = msgspec.field(default_factory=dict)
 
     @property
     def models_folder(self) -> Path:
-        """Where the vision models are."""
+        """The folder of the vision models."""
         return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
 
     @property
@@ -167,7 +167,7 @@ def setting_meta(name: str) -> Meta:
 
 
 class Loaded(Struct, frozen=True):
-    """A configuration and, per setting, the source of its value in words."""
+    """A configuration, and by setting the source of its value: a file, a variable, a flag or `default`."""
 
     config: Config
     origins: dict[str, str]
@@ -175,7 +175,7 @@ class Loaded(Struct, frozen=True):
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
-    """The settings in force. `flags` holds what the command line gave, None where it gave nothing.
+    """The settings in effect. `flags` are those of the command line; None is a flag that was not given.
 
     Raises:
         SettingInvalid: a file that is not TOML, an unknown setting or a value out of bounds; says which and where.
@@ -204,7 +204,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
         config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
         _ = config.models_folder
     except RuntimeError as error:
-        raise SettingInvalid(f"A folder begins with ~, but whose home is meant can't be told ({error}).") from error
+        raise SettingInvalid(f"A folder begins with ~, but that home folder is not known ({error}).") from error
     refuse_contradictions(config)
     return Loaded(config=config, origins=origins, file=file)
 
@@ -215,7 +215,7 @@ def _settings_file(environ: Mapping[str, str]) -> Path | None:
     if file is not None and file.is_file():
         return file
     if named:
-        raise SettingInvalid(f"{CONFIG_VARIABLE} names {named}, and there is no such file.")
+        raise SettingInvalid(f"{CONFIG_VARIABLE} names {named}; there is no such file.")
     return None
 
 
@@ -244,18 +244,42 @@ def _check(name: str, value: Any, origin: str) -> None:
     try:
         msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
-        came = "another kind of value" if hint.__origin__ is Secret else repr(value)
-        expected = str(error)
-        for kind, word in _WORDS.items():
-            expected = expected.replace(f"`{kind}`", word)
+        received = "another value" if get_args(hint)[0] is Secret else repr(value)
         description = setting_meta(name).description or ""
         raise SettingInvalid(
-            f"{name} ({origin}): {expected}; {came} came. {description[:1].upper()}{description[1:]}."
+            f"{name} ({origin}): expected {_expected(hint)}, received {received}."
+            f" {description[:1].upper()}{description[1:]}."
         ) from error
 
 
+_TYPE_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a folder",
+    Secret: "printable ASCII text",
+}
+
+
+def _expected(hint: Any) -> str:
+    """The values that a setting of this type accepts, in words."""
+    kind, *annotations = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if get_origin(kind) is Literal:
+        return " or ".join(repr(value) for value in get_args(kind))
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_expected(alternative) for alternative in get_args(kind))
+    bounds = next((meta for meta in annotations if isinstance(meta, Meta)), Meta())
+    name = _TYPE_NAMES.get(kind, "a table")
+    if bounds.min_length:
+        return f"{name} that is not empty"
+    if bounds.ge is not None and bounds.le is not None:
+        return f"{name} from {bounds.ge:g} to {bounds.le:g}"
+    return name if bounds.ge is None else f"{name} of at least {bounds.ge:g}"
+
+
 def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
-    """Told by entry, where the check of the whole setting tells only what is wrong."""
+    """Name the entry that is wrong, which the check of the whole setting does not."""
     for name, fields in entries.items():
         try:
             check_name(name)
@@ -265,14 +289,14 @@ def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
 
 
 def refuse_contradictions(config: Config) -> None:
-    """Refuse settings that can't hold at once. Raises: SettingInvalid."""
+    """Raises: SettingInvalid, where settings contradict each other."""
     if config.compression_service == "local":
         return
     from imgproc_local.remote.tinify import check_url
 
     if config.air_gapped:
         raise SettingInvalid(
-            f"air_gapped is true and compression_service is {config.compression_service!r}, an outside service."
+            f"air_gapped is true and compression_service is {config.compression_service!r}, an external service."
             " Set compression_service to 'local', or air_gapped to false."
         )
     if not config.compression_key:

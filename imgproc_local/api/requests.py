@@ -23,7 +23,7 @@ from litestar.exceptions import InternalServerException
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
-from imgproc_local.domain.errors import InvalidRequest, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import (
@@ -61,6 +61,34 @@ get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 """Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
 
+class Uploads:
+    """The uploads that are being read, so that a stop of the service can end them."""
+
+    def __init__(self) -> None:
+        self._limits: set[asyncio.Timeout] = set()
+        self._ended = False
+
+    def end(self) -> None:
+        """Refuse every upload, those that are being read and new ones."""
+        self._ended = True
+        for limit in self._limits:
+            limit.reschedule(asyncio.get_running_loop().time())
+
+    async def next_chunk(self, stream: AsyncIterator[bytes]) -> bytes:
+        """The next bytes of a body. Raises: StopAsyncIteration, ServiceStopping, UploadTimedOut."""
+        try:
+            async with asyncio.timeout(0 if self._ended else CHUNK_TIMEOUT_S) as limit:
+                self._limits.add(limit)
+                try:
+                    return await anext(stream)
+                finally:
+                    self._limits.discard(limit)
+        except TimeoutError:
+            if self._ended:
+                raise ServiceStopping from None
+            raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
+
+
 class MultipartForm(Struct):
     """`filename` is None until an image came; its bytes are in the `Incoming` that `read_form` was given."""
 
@@ -74,7 +102,8 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
     Raises:
         InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
         UploadTooLarge: the image has more than `max_image_bytes`; refused while reading.
-        UploadTimedOut: nothing came for `CHUNK_TIMEOUT_S`.
+        UploadTimedOut: nothing was received for `CHUNK_TIMEOUT_S`, or the upload took longer than `UPLOAD_TIMEOUT_S`.
+        ServiceStopping: the service stops.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data" or not options.get("boundary"):
@@ -159,17 +188,15 @@ class _PartReader:
 
 async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
     """The body as it comes, bounded in bytes and in time."""
+    uploads: Uploads = request.app.state.uploads
     stream = aiter(request.stream())
     began_s = time.monotonic()
     received = 0
     while True:
         try:
-            async with asyncio.timeout(CHUNK_TIMEOUT_S):
-                chunk = await anext(stream)
+            chunk = await uploads.next_chunk(stream)
         except StopAsyncIteration:
             return
-        except TimeoutError:
-            raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
         except InternalServerException:  # how Litestar tells that the client went away: no fault of the service
             raise _bad_body("The upload broke off before its end.") from None
         received += len(chunk)

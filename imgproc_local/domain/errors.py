@@ -15,6 +15,7 @@
     ├── FileNotReady            the file's stage is not done
     ├── IdempotencyConflict     the same Idempotency-Key came with another body
     ├── QueueFull               no more jobs are taken just now
+    ├── ServiceStopping         the service stops while it reads the upload
     ├── StorageFailed           the disk or the database refused
     ├── DataFolderBusy          another process owns the data folder
     ├── SettingInvalid          a setting has a value that can't be used
@@ -129,6 +130,13 @@ class QueueFull(ServiceError):
     def __init__(self, limit: int, retry_after_s: int) -> None:
         super().__init__(f"The queue is full ({limit} unfinished jobs). Nothing was taken; try again later.")
         self.retry_after_s = retry_after_s
+
+
+class ServiceStopping(ServiceError):
+    code = "service_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("The service is stopping. Nothing was stored; send the request again when it is running.")
 
 
 class StorageFailed(ServiceError):

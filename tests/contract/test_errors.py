@@ -61,6 +61,8 @@ FORM = {"Content-Type": "multipart/form-data; boundary=b"}
         ("GET", "/api/v1/none", {}, 404),
         ("DELETE", "/api/v1/credits/balance", {}, 405),
         ("GET", "/api/v1/jobs/none", {}, 404),
+        ("GET", "/api/v1/jobs/", {}, 404),
+        ("POST", "/api/v1/images/process/", {}, 404),
         ("GET", "/api/v1/jobs/%ff%fe", {}, 404),
         ("POST", "/api/v1/images/process", {"content": b"", "headers": FORM}, 422),
         ("POST", "/api/v1/images/process", {"content": b"\xff\xfe", "headers": FORM}, 422),

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="orderly stops a
 
 BOUNDARY = b"a-boundary-of-this-test"
 WAIT_S = 20
+STOP_S = 4.0
+"""An upload that is not ended delays the stop by 5 seconds."""
 
 
 @pytest.fixture
@@ -73,10 +75,17 @@ def test_client_that_goes_away_in_mid_upload_leaves_nothing(folder: Path, key: s
         assert "Traceback" not in server.output(), server.output()
 
 
-def test_sigterm_in_mid_upload_ends_in_order_and_leaves_nothing(folder: Path, key: str) -> None:
-    with serving(folder) as server, half_an_upload(server.wait_ready(), key, pictures.jpeg(1200, 900)):
+def test_sigterm_in_mid_upload_answers_503_at_once_and_leaves_nothing(folder: Path, key: str) -> None:
+    with (
+        serving(folder) as server,
+        half_an_upload(server.wait_ready(), key, pictures.jpeg(1200, 900)) as connection,
+    ):
         wait_for_incoming(folder, 1)
+        began = time.monotonic()
         assert server.terminate() == 0, server.output()
+        assert time.monotonic() - began < STOP_S
+        assert connection.recv(4096).startswith(b"HTTP/1.1 503")
+        assert "Traceback" not in server.output(), server.output()
     assert current_owner(folder) is None
     assert disk.incoming_files(folder) == []
     assert disk.count_jobs(folder) == 0

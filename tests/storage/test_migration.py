@@ -1,4 +1,4 @@
-"""A database of another version: a newer one is refused, an older one is brought up, on a copy first."""
+"""A database of another version: a newer one is refused, an older one is migrated, on a copy first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from imgproc_local.system.folder_lock import FolderLock, Owner
 OLD = migration.newest_schema()
 SECOND = """
 CREATE TABLE extra (account_id TEXT NOT NULL REFERENCES accounts (id), note TEXT NOT NULL) STRICT;
-INSERT INTO extra SELECT id, 'brought over' FROM accounts;
+INSERT INTO extra SELECT id, 'migrated row' FROM accounts;
 """
 THIRD = "CREATE TABLE third (x INTEGER) STRICT;"
 
@@ -31,19 +31,19 @@ Newer = Callable[..., None]
 
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> Newer:
-    """Makes this program a newer one, with these steps more."""
-    known = migration.migrations()
+    """Turns this program into a newer one, with additional migrations."""
+    known = migration.known_migrations()
 
-    def with_steps(*scripts: str) -> None:
-        steps = [(OLD + number, script) for number, script in enumerate(scripts, 1)]
-        monkeypatch.setattr(migration, "migrations", lambda: [*known, *steps])
+    def with_migrations(*scripts: str) -> None:
+        added = [(OLD + number, script) for number, script in enumerate(scripts, 1)]
+        monkeypatch.setattr(migration, "known_migrations", lambda: [*known, *added])
 
-    return with_steps
+    return with_migrations
 
 
 @pytest.fixture
 async def old(tmp_path: Path) -> Path:
-    """A database of this program with a key in it, as a killed server leaves it: partly in its log."""
+    """A database of this program with a key in it, as a killed server leaves it: partly in the write-ahead log."""
     async with open_store(Config(data_dir=tmp_path)) as store:
         await store.keys.create("an old key")
     return tmp_path / DATABASE_FILE
@@ -66,13 +66,13 @@ async def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None
         await open_database(tmp_path / "d.db")
 
 
-async def test_an_older_database_is_brought_up_and_kept_as_it_was(old: Path, newer: Newer) -> None:
+async def test_an_older_database_is_migrated_and_its_backup_is_unchanged(old: Path, newer: Newer) -> None:
     before = dump(old)
     newer(SECOND, THIRD)
     await (await open_database(old)).close()
     after = dump(old)
     assert after[0] == f"user_version {OLD + 2}"
-    assert any("brought over" in line for line in after)
+    assert any("migrated row" in line for line in after)
     assert set(before[1:]) <= set(after)
     assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
     copy = old.with_name(copies(old)[0])
@@ -81,7 +81,7 @@ async def test_an_older_database_is_brought_up_and_kept_as_it_was(old: Path, new
         assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
-async def test_the_copy_works_with_the_older_program(old: Path, newer: Newer, tmp_path: Path) -> None:
+async def test_the_backup_works_with_the_older_program(old: Path, newer: Newer, tmp_path: Path) -> None:
     newer(SECOND)
     await (await open_database(old)).close()
     newer()
@@ -92,7 +92,7 @@ async def test_the_copy_works_with_the_older_program(old: Path, newer: Newer, tm
         assert [key.name for key in await store.keys.all()] == ["an old key"]
 
 
-async def test_only_the_last_copy_is_kept_and_a_start_without_steps_makes_none(old: Path, newer: Newer) -> None:
+async def test_only_the_last_backup_stays_and_a_start_without_migrations_makes_none(old: Path, newer: Newer) -> None:
     await (await open_database(old)).close()
     assert copies(old) == []
     newer(SECOND)
@@ -104,29 +104,29 @@ async def test_only_the_last_copy_is_kept_and_a_start_without_steps_makes_none(o
 
 
 @pytest.mark.parametrize(
-    ("scripts", "told"),
+    ("scripts", "reason"),
     [
         ((SECOND, "CREATE TABLE more (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);"), "no such table: nowhere"),
         (("DELETE FROM accounts;",), "FOREIGN KEY"),
-        (("PRAGMA defer_foreign_keys = ON;\nDELETE FROM accounts;",), "lost what they name"),
+        (("PRAGMA defer_foreign_keys = ON;\nDELETE FROM accounts;",), "refer to missing rows"),
     ],
 )
-async def test_a_migration_that_fails_leaves_everything_as_it_was_and_says_so(
-    old: Path, newer: Newer, scripts: tuple[str, ...], told: str
+async def test_a_failing_migration_is_reported_and_changes_nothing(
+    old: Path, newer: Newer, scripts: tuple[str, ...], reason: str
 ) -> None:
     before = dump(old)
     newer(*scripts)
     for _ in range(2):
-        with pytest.raises(StorageFailed, match=r"as it was") as refused:
+        with pytest.raises(StorageFailed, match="the data folder is unchanged") as refused:
             await open_database(old)
-        assert told in refused.value.message
+        assert reason in refused.value.message
     assert dump(old) == before
     assert copies(old) == []
     newer()
     await (await open_database(old)).close()
 
 
-async def test_a_copy_that_finds_no_room_is_told_and_nothing_is_changed(
+async def test_a_backup_without_disk_space_is_reported_and_changes_nothing(
     old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dump(old)
@@ -143,22 +143,25 @@ async def test_a_copy_that_finds_no_room_is_told_and_nothing_is_changed(
     assert copies(old) == []
 
 
-async def test_a_step_that_works_on_the_copy_and_then_fails_changes_nothing(
+async def test_a_migration_that_works_on_the_copy_and_then_fails_changes_nothing(
     old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dump(old)
+    older_backup = old.with_name(f"{DATABASE_FILE}.schema-0")
+    older_backup.write_bytes(b"an older backup")
     newer(SECOND, "INSERT INTO nowhere VALUES (1);")
-    monkeypatch.setattr(migration, "_take", lambda connection, steps: None)
+    monkeypatch.setattr(migration, "_try", lambda connection, pending: None)
     with pytest.raises(StorageFailed):
         await open_database(old)
     assert dump(old) == before
+    assert older_backup.exists(), "the older backup was deleted before the migration was committed"
 
 
-async def test_two_that_start_at_once_migrate_once(old: Path, newer: Newer) -> None:
+async def test_processes_that_start_at_once_migrate_once(old: Path, newer: Newer) -> None:
     newer(SECOND)
     for database in await asyncio.gather(*(open_database(old) for _ in range(3))):
         await database.close()
-    assert sum("'brought over'" in line for line in dump(old)) == 1
+    assert sum("'migrated row'" in line for line in dump(old)) == 1
     assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
 
 

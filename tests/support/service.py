@@ -15,7 +15,7 @@ import httpx
 import uvicorn
 from litestar import Litestar
 
-from imgproc_local.api.app import make_app
+from imgproc_local.api.app import end_requests, make_app
 from imgproc_local.cli.serve.server import Server, server_config
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
@@ -130,7 +130,7 @@ def running(
     async def serve() -> None:
         async with open_services(config, "test", make_describer=make_describer, clock=clock) as services:
             app = make_app(services, page.HANDLERS, monotonic)
-            server = Server(server_config(app, 2), on_stop=services.engine.end_waits)
+            server = Server(server_config(app, 2), on_stop=lambda: end_requests(app))
             started["app"] = app
             started.update(services=services, server=server, loop=asyncio.get_running_loop())
             ready.set()

@@ -12,6 +12,7 @@ import ipaddress
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -207,7 +208,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
     from imgproc_local.compose import open_services
 
     async with open_services(config, "serve") as services:
-        from imgproc_local.api.app import make_app
+        from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.cli.serve.server import Server, server_config
         from imgproc_local.web import page
 
@@ -218,7 +219,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
-        server = Server(server_config(app, SHUTDOWN_S), on_stop=services.engine.end_waits)
+        server = Server(server_config(app, SHUTDOWN_S), on_stop=partial(end_requests, app))
         if open_browser:
             open_in_browser(f"{address}/?token={services.page.new_ticket()}")
         try:

@@ -13,7 +13,7 @@ from imgproc_local.cli.serve.log_file import log_to_console
 
 
 class Server(uvicorn.Server):
-    """Ends long polls and event streams when a stop is requested: uvicorn would wait for their connections."""
+    """Calls `on_stop` when a stop is requested: uvicorn would wait for the connections of open requests."""
 
     def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None]) -> None:
         super().__init__(config)
