@@ -142,6 +142,15 @@ def test_a_child_that_can_not_start_is_told(caplog: pytest.LogCaptureFixture, tm
     assert "can't be started" in caplog.text
 
 
+def test_a_child_that_reads_late_gets_all_of_the_file() -> None:
+    source = coarse(3000, 3000)
+    assert len(source) > 100_000  # more than a pipe holds
+    program = "import time; time.sleep(0.5); from imgproc_local.codecs.jpeg import repack; repack.run_child()"
+    packed = rescanned(source, never_stop, command=[sys.executable, "-c", program])
+    assert packed is not None
+    assert same_pixels(source, packed)
+
+
 def test_a_stop_ends_the_child(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     calls = 0
