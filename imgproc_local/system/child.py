@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 
 from msgspec import Struct
@@ -67,15 +69,15 @@ def run_supervised(
         stderr=subprocess.PIPE,
     )
     deadline_s = time.monotonic() + timeout_s
-    with child:
+    with child, ThreadPoolExecutor(1) as reader:
         try:
-            unsent = data
+            # not communicate(timeout=…): after the first timeout Python 3.11 sends no more of the input
+            answer = reader.submit(child.communicate, data)
             while True:
                 try:
-                    output, errors = child.communicate(unsent, timeout=POLL_S)
+                    output, errors = answer.result(POLL_S)
                     return ChildResult(child.returncode, output, errors)
-                except subprocess.TimeoutExpired:
-                    unsent = None  # the next call sends the rest
+                except FutureTimeout:
                     check_stop()
                     if time.monotonic() > deadline_s:
                         raise ChildTimedOut from None
