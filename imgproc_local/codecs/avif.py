@@ -1,4 +1,4 @@
-"""AVIF: written from any still or animated picture, and made smaller where it is one already.
+"""AVIF: still and animated pictures converted to it, and AVIF files made smaller.
 
 Stills are encoded by libvips, in 4:4:4 where memory allows; animations by Pillow's libavif.
 """
@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from PIL import Image
 
 from imgproc_local.codecs import animation
@@ -32,38 +33,50 @@ from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
-from imgproc_local.codecs.quality.search import Form, quality_for, settled, smaller, smallest
+from imgproc_local.codecs.quality.search import (
+    EncoderProfile,
+    QualityScale,
+    SearchResult,
+    encode_by_sample,
+    encode_to_score,
+    reencode_smaller,
+    refine,
+)
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
-"""The lowest of libvips's 100 qualities for each of the encoder's 64: the search counts in these."""
+"""The lowest of libvips' 100 quality numbers for each of the encoder's 64 levels. The search counts in levels."""
 
-LOWEST, USUAL, HIGHEST = 0, QUALITIES.index(76), QUALITIES.index(95)
-RISE = 0.95
-EFFORT = 3
+SCALE = QualityScale(0, QUALITIES.index(76), QUALITIES.index(95), slope=0.95, min_slope_share_down=0.75)
+ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_share_down=0.75)
+"""Quality numbers as libavif counts them."""
+
+EFFORTS: dict[Effort, int] = {"fast": 2, "balanced": 3, "best": 4}
+"""libvips' effort."""
+
 _DRAFT = {"effort": 0, "bitdepth": 8}
-GAIN, GRAPHIC_GAIN = 2.2, 6.0
-"""So much more than a draft scores the same quality with the usual effort."""
+DRAFT_DEFICIT, GRAPHIC_DRAFT_DEFICIT = 2.2, 6.0
+"""Points that a draft scores below the final encoding at the same quality, in photographs and in graphics."""
 
 LARGE_FROM_PIXELS = 13_000_000
-"""Larger pictures are stored in 4:2:0 and 8 bits: the encoder takes 65 bytes a pixel in 4:4:4 and 10 bits, 21 so."""
+"""Larger pictures are stored in 4:2:0 and 8 bits, with 21 bytes of memory per pixel. 4:4:4 and 10 bits take 65."""
 
 TINY_PIXELS = 256
-"""Up to here nothing is saved below the usual quality, and a transparent pixel would become a faint one."""
+"""Up to this size a quality below the initial one saves nothing, and transparent pixels would become faint ones."""
 
 FLAT_PX, FLAT_SHARE = 8, 0.25
-"""A picture of which so many pixels are the same as those so far to the right and below is a graphic. Photographs have
-next to none.
+"""In a graphic at least this share of the pixels equals those so many pixels to the right and below. In photographs
+hardly any does.
 """
 
 GRID_FROM_PIXELS = 24_000_000
 MAX_TILE_PIXELS = 8_400_000
-"""From here on a picture is encoded as a grid of tiles no larger than this, so that the encoder's share is bounded."""
-
-ANIMATION_QUALITIES = 1, 65, 95
-"""The lowest, the usual and the highest, as libavif counts them."""
+"""Pictures from the first size on are encoded as a grid of tiles of at most the second, which bounds the encoder's
+memory.
+"""
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger HEIF."""
@@ -76,12 +89,13 @@ def optimize(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes | None:
-    """A smaller AVIF, None where nothing smaller came out.
+    """A smaller AVIF, None where nothing smaller was found.
 
-    A still picture of 8 bits is encoded anew where it is finer than what is written here and that saves much. All
-    others (animations, more bits, HDR, wide gamuts told by numbers) keep their picture data bit for bit and lose only
-    metadata that must go.
+    A still picture of 8 bits is encoded anew where it is finer than the target asks and that saves much. In all others
+    (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for bit, and only
+    metadata is removed.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -102,12 +116,12 @@ def optimize(
             kept, profile = metadata.kept(blocks, info.format, Format.AVIF, keep_location), kept_profile(blocks.icc)
             image = _with_blocks(finish(image, check_stop, "copy_memory"), kept, profile)
             sample = Sample(image, profile=profile)
-            bare = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
+            size_bytes = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
             alphas = AlphaEncoder(check_stop)
             if alpha:
                 alphas.use_stored(image, alpha)
-            form = _form(info, check_stop, alphas, graphic=_is_graphic(sample.image))
-            encoded = smaller(image, profile, form, bare, target, sample)
+            encoder = _encoder(info, effort, check_stop, alphas, graphic=_is_graphic(sample.image))
+            encoded = reencode_smaller(image, profile, encoder, size_bytes, target, sample)
             if encoded:
                 best = min(clean, container.with_blocks(encoded, kept), key=len)
         return best if len(best) < len(data) else None
@@ -120,10 +134,11 @@ def convert(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes:
     """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
 
-    `target` is the score that the picture, or its frames, are aimed at.
+    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, shall have.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -146,55 +161,53 @@ def convert(
     kept = metadata.kept(blocks, info.format, Format.AVIF, keep_location)
 
     def encode(fail_on: str) -> bytes:
-        def shown() -> tuple[pyvips.Image, bytes | None]:
+        def decoded() -> tuple[pyvips.Image, bytes | None]:
             return for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
 
-        image, profile = shown()
+        image, profile = decoded()
         image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
-        # AVIF loses some of an alpha that says nothing, too
+        # AVIF would change an opaque alpha channel, too
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
             image = without_alpha(image).copy_memory()
         if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
-            form = _form(info, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
-            quality = quality_for(sample, form, target).quality
-            # what was decoded is given back before the encoder takes its share
+            encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
+            quality = encode_by_sample(sample, encoder, target).quality
+            # frees the decoded picture before the encoder takes its share of memory
             del image, sample
-            whole = without_alpha(shown()[0]) if opaque else shown()[0]
+            whole = without_alpha(decoded()[0]) if opaque else decoded()[0]
             if whole.hasalpha():  # read twice: for the colours and for the alpha
                 whole = finish(whole, check_stop, "copy_memory")
-            encoded = form.final(_with_blocks(whole, kept, profile), quality)
+            encoded = encoder.encode(_with_blocks(whole, kept, profile), quality)
         else:
             image, profile = srgb_where_it_fits(image, profile)
             image = _with_blocks(image, kept, profile)
             sample = Sample(image, profile=profile)
-            form = _form(info, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
-            encoded = smallest(image, profile, form, target, sample).encoded
-        # libvips adds fields of its own to EXIF: the block is exchanged for exactly what is kept
+            encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
+            encoded = encode_to_score(image, profile, encoder, target, sample).encoded
+        # libvips adds fields of its own to EXIF: the block is replaced by exactly what is preserved
         return container.with_blocks(encoded, kept)
 
     return whole_or_error(path, info, encode)
 
 
 def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_stop: CheckStop) -> bytes:
-    """An animation whose frames look as asked."""
+    """An animation whose frames meet the target."""
     sample = Sample(animation.strip(path, info, check_stop), profile=kept.icc)
-
-    def write(_: pyvips.Image, quality: int) -> bytes:
-        return animation.encode_avif(path, info, kept, quality, check_stop)
-
-    def seen(encoded: bytes) -> pyvips.Image:
-        return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
-
     frame = animation.encode_frame_avif
-    quality = quality_for(sample, Form(frame, frame, as_browsers_read, *ANIMATION_QUALITIES, 0.0), target).quality
-    form = Form(write, write, seen, *ANIMATION_QUALITIES, 0.0)
-    return settled(sample, form, target, quality).on_sample.encoded
+    frames = encode_by_sample(sample, EncoderProfile(frame, frame, as_browsers_read, ANIMATION_SCALE), target)
+
+    def attempt(quality: int) -> SearchResult:
+        encoded = animation.encode_avif(path, info, kept, quality, check_stop)
+        decoded = sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+        return SearchResult(quality, encoded, sample.score(decoded))
+
+    return refine(attempt, ANIMATION_SCALE, target, frames.quality).encoded
 
 
 def _is_graphic(image: pyvips.Image) -> bool:
-    """Whether much of an 8-bit picture in memory is flat."""
+    """Whether large parts of an 8-bit picture in memory have one colour, as graphics have."""
     width, height = image.width - FLAT_PX, image.height - FLAT_PX
     if min(width, height) < FLAT_PX:
         return False
@@ -203,55 +216,51 @@ def _is_graphic(image: pyvips.Image) -> bool:
     return float(((here == right) & (here == below)).avg()) > 255 * FLAT_SHARE
 
 
-def _form(info: ImageInfo, check_stop: CheckStop, alphas: AlphaEncoder, *, graphic: bool) -> Form:
-    usual = _options(info, graphic=graphic)
+def _encoder(
+    info: ImageInfo, effort: Effort, check_stop: CheckStop, alphas: AlphaEncoder, *, graphic: bool
+) -> EncoderProfile:
+    final = _options(info, effort, graphic=graphic)
 
-    def encode(part: pyvips.Image, **options: Any) -> bytes:
+    def save(part: pyvips.Image, **options: Any) -> bytes:
         part = without_alpha(part)
         if part.format == "uchar" and options["bitdepth"] > 8:
             part = _in_sixteen_bits(part)
         return bytes(finish(part, check_stop, "heifsave_buffer", **options))
 
     def draft(part: pyvips.Image, quality: int) -> bytes:
-        colour = encode(part, keep="none", Q=QUALITIES[quality], **usual | _DRAFT)
+        colour = save(part, keep="none", Q=QUALITIES[quality], **final | _DRAFT)
         if not part.hasalpha():
             return colour
         return avif_writer.assemble([colour], [alphas.draft(part)], 1, part.width, part.height, Blocks())
 
-    def final(part: pyvips.Image, quality: int) -> bytes:
-        options = usual | {"Q": QUALITIES[quality]}
+    def encode(part: pyvips.Image, quality: int) -> bytes:
+        options = final | {"Q": QUALITIES[quality]}
         is_grid = part.width * part.height >= GRID_FROM_PIXELS
         if not is_grid and not part.hasalpha():
-            return encode(part, keep="all", **options)
+            return save(part, keep="all", **options)
         tiles, columns = [part], 1
         if is_grid:
-            if part.width % 2 or part.height % 2:  # a grid of subsampled tiles has even sides
+            if part.width % 2 or part.height % 2:  # a grid of subsampled tiles must have even sides
                 options["subsample_mode"] = "off"
             part = finish(part, check_stop, "copy_memory")
             tiles, columns = _tiles(part)
-        colour = [encode(tile, keep="none", **options) for tile in tiles]
+        colour = [save(tile, keep="none", **options) for tile in tiles]
         alpha = []
         if part.hasalpha():
-            alpha = [alphas.encode(tile, usual["bitdepth"], len(own)) for tile, own in zip(tiles, colour, strict=True)]
+            alpha = [alphas.encode(tile, final["bitdepth"], len(own)) for tile, own in zip(tiles, colour, strict=True)]
         return avif_writer.assemble(colour, alpha, columns, part.width, part.height, _blocks(part))
 
-    return Form(
-        draft,
-        final,
-        as_browsers_read,
-        USUAL if info.pixels <= TINY_PIXELS else LOWEST,
-        USUAL,
-        HIGHEST,
-        GRAPHIC_GAIN if graphic else GAIN,
-        RISE,
+    scale = structs.replace(SCALE, lowest=SCALE.initial) if info.pixels <= TINY_PIXELS else SCALE
+    return EncoderProfile(
+        encode, draft, as_browsers_read, scale, draft_deficit=GRAPHIC_DRAFT_DEFICIT if graphic else DRAFT_DEFICIT
     )
 
 
 def as_browsers_read(encoded: bytes) -> pyvips.Image:
     """The picture in 8 bits as browsers show it.
 
-    Like Pillow they read AVIF with libavif, which rounds colours of 10 bits down. That takes up to two points of
-    score; libheif, which libvips reads with, does not.
+    Browsers and Pillow decode AVIF with libavif, which rounds 10-bit samples down, at a cost of up to two points of
+    score. libheif, which libvips uses, rounds to the nearest value.
     """
     image = pyvips.Image.heifload_buffer(encoded)
     if image.format != "ushort":
@@ -272,13 +281,13 @@ def _in_eight_bits(image: pyvips.Image) -> pyvips.Image:
 
 
 def _in_sixteen_bits(image: pyvips.Image) -> pyvips.Image:
-    """255 becomes 65535. libvips itself shifts 8 bits into 10: its white is 1020 of 1023, which viewers show as 254."""
+    """The picture in 16 bits, white as 65535. libvips itself shifts 8 bits into 10: viewers show its white as 254."""
     spread = (image * 257).cast("ushort")
     return spread.copy(interpretation="grey16" if image.bands < 3 else "rgb16")
 
 
 def _tiles(image: pyvips.Image) -> tuple[list[pyvips.Image], int]:
-    """Equal parts of a picture, row by row, and how many a row has; the last ones reach over its edge."""
+    """Tiles of equal size, row by row, and their number per row; the last ones are padded beyond the picture's edge."""
     count = math.ceil(image.width * image.height / MAX_TILE_PIXELS)
     columns = math.ceil(math.sqrt(count * image.width / image.height))
     rows = math.ceil(count / columns)
@@ -288,7 +297,7 @@ def _tiles(image: pyvips.Image) -> tuple[list[pyvips.Image], int]:
 
 
 def _blocks(image: pyvips.Image) -> Blocks:
-    """What `_with_blocks` put on it."""
+    """The metadata that `_with_blocks` attached."""
     fields = set(image.get_fields())
     exif, xmp, icc = (
         bytes(image.get(name)) if name in fields else None for name in ("exif-data", "xmp-data", "icc-profile-data")
@@ -307,15 +316,16 @@ def _with_blocks(image: pyvips.Image, kept: Blocks, profile: bytes | None) -> py
     return image
 
 
-def _options(info: ImageInfo, *, graphic: bool) -> dict[str, Any]:
+def _options(info: ImageInfo, effort: Effort, *, graphic: bool) -> dict[str, Any]:
     large = info.pixels >= LARGE_FROM_PIXELS
     if info.bits_per_sample > 8:
         depth = 12 if info.bits_per_sample == 12 else 10
     else:
-        # 10 bits take a fifth more time. They save 1 to 7 % of a photograph never compressed before, of others nothing
+        # 10 bits take a fifth more time. They save 1 to 7 % in photographs that were never lossily compressed, and
+        # nothing in others
         depth = 10 if info.format is Format.PNG and not graphic and not large else 8
     return {
-        "effort": EFFORT,
+        "effort": EFFORTS[effort],
         "compression": "av1",
         "subsample_mode": "on" if large else "off",
         "bitdepth": depth,

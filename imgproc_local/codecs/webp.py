@@ -1,9 +1,8 @@
-"""WebP: written from any still or animated picture, and made smaller where it is one already."""
+"""WebP: still and animated pictures converted to it, and WebP files made smaller."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,49 +15,34 @@ from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
-from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample, score
-from imgproc_local.codecs.quality.search import Converted, Form, Found, glimpse, quality_for, settled, smaller, smallest
+from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
+from imgproc_local.codecs.quality.search import SearchResult, encode_by_sample, reencode_smaller, refine
+from imgproc_local.codecs.webp_still import (
+    DRAFT_EFFORT,
+    EFFORTS,
+    LOSSLESS_EFFORT,
+    MAX_LOSSLESS_RATIO,
+    SCALE,
+    encode_graphic,
+    encode_lossless,
+    encode_photograph,
+    fast_encoder,
+    lossy_encoder,
+    save,
+)
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import KeepLocation
-
-LOWEST, HIGHEST = 20, 98
-USUAL = 88
-DRAFT_EFFORT, EFFORT, BEST_EFFORT = 2, 4, 6
-GAIN = 1.1
-"""So much more than a draft scores the same quality with the best effort."""
-
-CALMLY_PIXELS = 4_000_000
-"""Up to here the best effort is made, which takes twice as long as the next for 2 % of the bytes."""
-
-BYTES_PER_POINT = 0.045
-"""The logarithm of the bytes that a point of score is worth."""
+from imgproc_local.domain.quality import Effort
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
-"""A PNG below this is taken for a graphic, whose sharp edges lossless WebP often stores smaller than lossy."""
-
-LOSSLESS_FROM, PALETTE_FROM = 2.0, 1.4
-"""A form without loss that takes so many times the bytes of lossy on the sample is not tried. Samples are busier than
-graphics, of whose repeated parts lossless WebP makes most.
-"""
-
-CLEARLY = 0.8
-"""What a lossless form takes against lossy, by the sample, up to which lossy is not tried."""
-
-PALETTE_SCORE = 3.0
-"""So much less than asked the first 256 colours at hand may score: well chosen ones score more."""
-
-POINT_IN_COLOURS = 0.06
-"""The logarithm of the bytes saved by fewer colours for each point they score above the target."""
-
-NEAR_LOSSLESS = (20, 40, 60)
-NEAR_LOSSLESS_FROM = 0.6
-"""Where the best that lossy can do takes less than this part of the bytes there are, near-lossless is tried."""
+"""A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
 
 LARGE_FROM_PIXELS = 24_000_000
-"""With more pixels, all frames counted, less effort is made: a third of the time, a tenth more bytes."""
+"""Pictures and animations of more pixels, all frames counted, are encoded at `DRAFT_EFFORT`: that takes a third of the
+time and a tenth more bytes.
+"""
 
 
 @at_border("The WebP can't be optimised")
@@ -68,11 +52,12 @@ def optimize(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes | None:
-    """A smaller WebP, None where nothing smaller came out. Lossless stays lossless, animated stays animated.
+    """A smaller WebP, None where nothing smaller was found. Lossless stays lossless, animated stays animated.
 
-    A lossy file is encoded anew only where it is finer than what is written here and that saves much: each time costs
-    quality. Lossy animations keep their frames bit for bit.
+    A lossy still is encoded anew only where it is finer than the target asks and that saves much, because each encoding
+    costs quality. Frames of lossy animations are preserved bit for bit.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -90,7 +75,7 @@ def optimize(
         image = open_upright(path, info, all_frames=info.frames > 1)
         encoded: bytes | None = None
         if container.is_lossless(data):
-            encoded = _saved(_timed(image, path, info), check_stop, **_options(info, None))
+            encoded = save(_with_delays(image, path, info), check_stop, **_animation_options(info, None))
             if info.frames > 1:
                 encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
         elif info.frames > 1:
@@ -98,11 +83,12 @@ def optimize(
         else:
             image = finish(image, check_stop, "copy_memory")
             sample = Sample(image, profile=profile)
-            bare = len(container.with_blocks(data, Blocks()))
-            encoded = smaller(image, profile, _form(sample, check_stop), bare, target, sample)
+            size_bytes = len(container.with_blocks(data, Blocks()))
+            encoder = lossy_encoder(sample, target, EFFORTS[effort], check_stop)
+            encoded = reencode_smaller(image, profile, encoder, size_bytes, target, sample)
         best = clean
         if encoded:
-            # the frames of an animation are not turned
+            # libvips does not apply the orientation of an animation
             orientation = info.orientation if info.frames > 1 else 1
             kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, keep_location, orientation=orientation)
             best = min(clean, container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile)), key=len)
@@ -116,11 +102,11 @@ def convert(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes:
-    """The picture as WebP; an animation keeps its frames, delays and loop count.
+    """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and loop count.
 
-    `target` is the score that the picture, or its frames, are aimed at.
-    WebP has 8 bits per sample: deeper pictures are rounded.
+    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, shall have.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     check_stop()
@@ -143,44 +129,45 @@ def convert(
         graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
 
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
-            def shown() -> tuple[pyvips.Image, bytes | None]:
+            def decoded() -> tuple[pyvips.Image, bytes | None]:
                 source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                picture, kept_icc = for_display(source, blocks.icc, eight_bit=True)
-                return _timed(picture, path, info), kept_icc
+                picture, icc = for_display(source, blocks.icc, eight_bit=True)
+                return _with_delays(picture, path, info), icc
 
-            image, profile = shown()
+            image, profile = decoded()
             if info.frames > 1:
 
                 def encode_strip(quality: int | None) -> bytes:
-                    return _saved(shown()[0], check_stop, **_options(info, quality))
+                    return save(decoded()[0], check_stop, **_animation_options(info, quality))
 
                 return _animated(path, info, encode_strip, profile, target, check_stop), profile
             image = finish(image, check_stop, "copy_memory")
             if info.pixels >= LARGE_FROM_PIXELS:
                 sample = Sample(image, profile=profile)
-                form = _form(sample, check_stop, large=True)
-                quality = quality_for(sample, form, target).quality
-                # what was decoded is given back before the encoder takes its share
+                encoder = fast_encoder(check_stop)
+                quality = encode_by_sample(sample, encoder, target).quality
+                # frees the decoded picture before the encoder takes its share of memory
                 del image, sample
-                return form.final(shown()[0], quality), profile
+                return encoder.encode(decoded()[0], quality), profile
             image, profile = srgb_where_it_fits(image, profile)
-            return _smallest(image, profile, graphic, size_bytes, target, check_stop), profile
+            if graphic:
+                return encode_graphic(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
+            return encode_photograph(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
 
         encoded, profile = whole_or_error(path, info, encode)
-    # an animated WebP's frames are not turned here
+    # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
     kept = metadata.kept(blocks, info.format, Format.WEBP, keep_location, orientation=orientation)
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 
 
-def _timed(strip: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
-    """An animation's frames with the delays that browsers give them: a still picture as it is."""
+def _with_delays(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
+    """An animation's frames with the delays that browsers give them; a still picture unchanged."""
     if info.frames == 1:
-        return strip
-    strip = strip.copy()
-    strip.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
-    strip.set_type(pyvips.GValue.gint_type, "loop", animation.plays(path, info))
-    return strip
+        return image
+    image = image.copy()
+    image.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
+    return image
 
 
 def _animated(
@@ -191,9 +178,10 @@ def _animated(
     target: float,
     check_stop: CheckStop,
 ) -> bytes:
-    """The smaller of an animation without loss and one whose frames look as asked, where a glimpse doesn't tell which.
+    """The smaller of a lossless animation and a lossy one whose frames meet the target.
 
-    `encode` gives it at a quality, or lossless without one.
+    `encode` writes the animation at a quality, or lossless for None. Each is written only where the sampled frames do
+    not already show that the other is smaller.
     """
     delays_ms = animation.delays_ms(path, info)
 
@@ -201,140 +189,27 @@ def _animated(
         return container.with_all_frames(encode(quality), delays_ms, has_alpha=info.has_alpha)
 
     sample = Sample(animation.strip(path, info, check_stop), profile=profile)
-    found = quality_for(sample, _form(sample, check_stop, large=True), target)
-    times = len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(found.on_sample.encoded)
-    lossless = write(None) if times < LOSSLESS_FROM or not found.on_sample.reaches(target) else None
-    if lossless and times < 1 / LOSSLESS_FROM:
+    frames = encode_by_sample(sample, fast_encoder(check_stop), target)
+    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(frames.encoded)
+    lossless = write(None) if ratio < MAX_LOSSLESS_RATIO or not frames.meets(target) else None
+    if lossless and ratio < 1 / MAX_LOSSLESS_RATIO:
         return lossless
 
-    def whole(_: pyvips.Image, quality: int) -> bytes:
-        return write(quality)
+    def attempt(quality: int) -> SearchResult:
+        encoded = write(quality)
+        decoded = sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+        return SearchResult(quality, encoded, sample.score(decoded))
 
-    def seen(encoded: bytes) -> pyvips.Image:
-        return sample.part_of(animation.strip_of_result(encoded, info, check_stop))
-
-    # frames lose more than stills: what has changed little is left as it was in the frame before
-    form = Form(whole, whole, seen, LOWEST, USUAL, HIGHEST, 0.0)
-    lossy = settled(sample, form, target, found.quality).on_sample
-    if lossless is None and not lossy.reaches(target):
+    # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
+    lossy = refine(attempt, SCALE, target, frames.quality)
+    if lossless is None and not lossy.meets(target):
         lossless = write(None)
-    return lossless if lossless and (len(lossless) < len(lossy.encoded) or not lossy.reaches(target)) else lossy.encoded
+    return lossless if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)) else lossy.encoded
 
 
-def _smallest(
-    image: pyvips.Image, profile: bytes | None, graphic: bool, size_bytes: int, target: float, check_stop: CheckStop
-) -> bytes:
-    """The smallest file of a still picture in memory that looks as asked."""
-    sample = Sample(image, profile=profile)
-    form = _form(sample, check_stop)
-    found = glimpse(sample, form, target)
-    lossy_bytes = _expected_bytes(found, sample, target)
-    exact = list(_exact(image, profile, sample, lossy_bytes, target, check_stop)) if graphic else []
-    if exact and len(min(exact, key=len)) < CLEARLY * lossy_bytes:
-        return min(exact, key=len)
-    lossy = smallest(image, profile, form, target, sample, found)
-    # lossy WebP has half the colours' resolution: what lives by them it may not reach at any quality
-    if not lossy.reaches(target) and len(lossy.encoded) < NEAR_LOSSLESS_FROM * size_bytes:
-        exact += [_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
-    looks_as_asked = [*exact, lossy.encoded] if lossy.reaches(target) else exact
-    return min(looks_as_asked, key=len, default=lossy.encoded)
-
-
-def _expected_bytes(found: Found, sample: Sample, target: float) -> float:
-    """What the whole picture takes, by its sample."""
-    missing = target - found.on_sample.score
-    return float(len(found.on_sample.encoded) * math.exp(BYTES_PER_POINT * missing) / sample.share)
-
-
-def _exact(
-    image: pyvips.Image,
-    profile: bytes | None,
-    sample: Sample,
-    lossy_bytes: float,
-    target: float,
-    check_stop: CheckStop,
-) -> Iterator[bytes]:
-    """A graphic lossless and in few colours, each where a glimpse says that it may take less than lossy."""
-    if len(_lossless(sample.image, check_stop, DRAFT_EFFORT)) < LOSSLESS_FROM * sample.share * lossy_bytes:
-        yield _lossless(image, check_stop)
-    if _few_colours_may_do(sample, lossy_bytes, target, check_stop):
-        found = palette.reduced(image, profile, target, check_stop)
-        if found:
-            yield _lossless(found.picture.shown(), check_stop)
-
-
-def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = EFFORT) -> bytes:
-    return _saved(image, check_stop, lossless=True, effort=effort)
-
-
-def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
-    """The smallest of the few forms between lossy and lossless that looks as asked, if one does."""
-    for level in NEAR_LOSSLESS:
-        encoded = _saved(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=EFFORT)
-        if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
-            yield encoded
-            break
-
-
-def _few_colours_may_do(sample: Sample, lossy_bytes: float, target: float, check_stop: CheckStop) -> bool:
-    """A glimpse at whether a palette, stored lossless, may take less than lossy."""
-    few = finish(
-        sample.image,
-        check_stop,
-        "pngsave_buffer",
-        Q=100,
-        palette=True,
-        dither=0.5,
-        effort=1,
-        compression=1,
-        keep="none",
-    )
-    shown = pyvips.Image.pngload_buffer(few).copy_memory()
-    stored = len(_lossless(shown, check_stop, DRAFT_EFFORT)) / (sample.share * lossy_bytes)
-    if stored > PALETTE_FROM:
-        return False
-    above = sample.score(shown) - target
-    return above > -PALETTE_SCORE and stored * math.exp(-POINT_IN_COLOURS * above) < 1
-
-
-def _form(sample: Sample, check_stop: CheckStop, *, large: bool = False) -> Form:
-    """Lossy WebP, its colours sampled as pays: sharply they score more and take more. Large pictures stay drafts."""
-
-    def draft(part: pyvips.Image, quality: int, *, sharp: bool = False) -> bytes:
-        return _saved(part, check_stop, Q=quality, effort=DRAFT_EFFORT, smart_subsample=sharp)
-
-    pixels = sample.image.width * sample.image.height / sample.share
-    # the slowest effort takes fifty times as long for an alpha channel; the second slowest is nearly as good
-    effort = EFFORT if sample.image.hasalpha() else BEST_EFFORT if pixels <= CALMLY_PIXELS else BEST_EFFORT - 1
-    decoded = pyvips.Image.webpload_buffer
-    if large:
-        return Form(draft, draft, decoded, LOWEST, USUAL, HIGHEST, 0.0)
-    drafts = [draft(sample.image, USUAL, sharp=each) for each in (False, True)]
-    plain, sharp = (Converted(encoded, sample.score(decoded(encoded))) for encoded in drafts)
-    more = sharp.score - plain.score
-    is_sharp = math.log(len(sharp.encoded) / len(plain.encoded)) < BYTES_PER_POINT * more
-    usual = {"effort": effort, "smart_subsample": is_sharp}
-    return Form(
-        draft,
-        lambda part, quality: _saved(part, check_stop, Q=quality, **usual),
-        decoded,
-        LOWEST,
-        USUAL,
-        HIGHEST,
-        GAIN + (more if is_sharp else 0.0),
-        drafted=plain,
-        # libwebp gives busy parts fewer bits than calm ones, rarely so few that they fall apart: "text" does not
-        even=lambda part, quality: _saved(part, check_stop, Q=quality, preset="text", **usual),
-    )
-
-
-def _saved(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
-    return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **options))
-
-
-def _options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
-    """Those of animations and of lossless pictures, which have no quality."""
-    effort = DRAFT_EFFORT if info.pixels >= LARGE_FROM_PIXELS else EFFORT
+def _animation_options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
+    """libvips' options for animations at a quality, and for lossless files without one."""
+    effort = DRAFT_EFFORT if info.pixels >= LARGE_FROM_PIXELS else LOSSLESS_EFFORT
     if quality is None:
         return {"lossless": True, "effort": effort}
     return {"Q": quality, "mixed": True, "smart_subsample": True, "effort": effort}

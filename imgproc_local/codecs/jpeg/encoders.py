@@ -1,8 +1,9 @@
-"""Ways to write a JPEG.
+"""The JPEG encoders: jpegli and mozjpeg.
 
-jpegli makes the smallest files at equal score on most pictures, in a tenth of mozjpeg's time; its scans are put
-together by mozjpeg. mozjpeg itself writes what jpegli doesn't: grey, full chroma, and pictures too large to be held in
-memory. Where the packages with the two were not installed, libvips' mozjpeg does all.
+On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time; mozjpeg's lossless
+optimiser then arranges its scans. mozjpeg itself encodes what jpegli does not: grey, chroma in full resolution, and
+pictures too large to be held in memory. Where the packages of these two are not installed, the mozjpeg inside libvips
+encodes everything.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ except ImportError:  # there are no wheels for musl
     pyjpegli = None
 try:
     from imgproc_local.codecs.jpeg import _splice
-except ImportError:  # no compiler was there when the package was installed
+except ImportError:  # the package was installed without a compiler
     _splice = None  # type: ignore[assignment]
 try:
     import mozjpeg_lossless_optimization as mozjpeg_scans
@@ -34,19 +35,19 @@ LOWEST, HIGHEST = 30, 97
 
 _MOZJPEG = {"trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True, "keep": "none"}
 _MS_SSIM, _KLEIN = 2, 5
-"""mozjpeg's tables: the first makes the smallest files at equal score in general, the second of calm pictures. Both are
-rare elsewhere, so that they tell our own files.
+"""Numbers of mozjpeg's quantisation tables: the first makes the smallest files at equal score in general, the second
+for pictures with little detail. Other programs rarely use them, so that files written here can be recognised.
 """
 
-
 _MIRRORED, _FLIPPED = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
-"""EXIF orientations that turn the stored picture's right edge to another side, or its lower one."""
+"""EXIF orientations that move the stored picture's right edge, or its lower edge, to the left or to the top."""
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` writes a picture in memory quickly; `packed` gives the same in fewer bytes, of the picture or its draft.
+    """`draft` encodes a picture in memory quickly; `packed` stores the same coefficients in fewer bytes.
 
-    With `stored`, a JPEG, only the brightness of drafts counts: the colours are those of `stored`, turned upright.
+    With `stored`, a JPEG, only the luma of a draft is used; the chroma coefficients are those of `stored`, turned
+    upright by its EXIF orientation.
     """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
@@ -55,23 +56,25 @@ class Encoder(Struct, frozen=True):
     orientation: int = 1
 
     def spliced(self, draft: bytes) -> bytes:
-        """The draft of the whole picture with the colours it shall have. Raises: ValueError where that can't be."""
+        """The draft with the chroma of `stored`. Raises: ValueError where the two do not fit each other."""
         return draft if self.stored is None else _splice.spliced(draft, self.stored, self.orientation)
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
-    """Those for a picture of 8 bits, grey or RGB, the one with the smallest files first, the one for any score last."""
+    """The encoders for an 8-bit picture, grey or RGB: first the one with the smallest files, last the one that reaches
+    any score, with chroma in full resolution.
+    """
     usual = Encoder(_jpegli, _scans_packed)
     if pyjpegli is None or image.bands != 3 or large:
         usual = _mozjpeg("on", large=large)
     return [usual, _mozjpeg("off", large=large)]
 
 
-def with_stored_colour(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
-    """The same for brightness, with the colours of a JPEG as they are; None where what it takes was not installed.
+def with_stored_chroma(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
+    """The encoder for luma alone, with the chroma coefficients of a JPEG.
 
-    Nor where they take too many bytes, being stored in full, nor where they can't be turned: where the right or lower
-    edge lies within a block and would come to lie left or above.
+    None where the packages for it are not installed; where chroma is stored in full resolution, which takes too many
+    bytes; and where turning upright would move a block that the right or lower edge cuts to the left or to the top.
     """
     info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
     if _splice is None or mozjpeg_scans is None or across * down == 1:
@@ -82,19 +85,19 @@ def with_stored_colour(encoder: Encoder, stored: bytes, orientation: int) -> Enc
     return Encoder(encoder.draft, _scans_packed, stored, orientation)
 
 
-def for_calm_pictures() -> Encoder:
-    """One that makes smaller files than others where there is little to see."""
+def for_flat_pictures() -> Encoder:
+    """The encoder that makes the smallest files of pictures with little detail."""
     return _mozjpeg("on", _KLEIN)
 
 
 def missing() -> list[str]:
-    """The parts that make files smaller and are not installed here."""
+    """Names of optional parts that make files smaller and are not installed."""
     parts = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans, "the C extension": _splice}
     return [name for name, part in parts.items() if part is None]
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether its brightness was quantised as only this module does it."""
+    """Whether a JPEG's luma was quantised with a table that this module uses."""
     return container.luma_quantization(data) in our_tables()
 
 
@@ -105,7 +108,7 @@ def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
 
 def _scans_packed(_image: pyvips.Image, _quality: int, draft: bytes, check_stop: CheckStop) -> bytes:
     check_stop()
-    # only of what jpegli wrote or the splicing has checked: on coefficients that no picture has, it ends the process
+    # only for files from jpegli or checked by the splicing: invalid coefficients make mozjpeg end the process
     return draft if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(draft))
 
 
@@ -115,7 +118,7 @@ def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = 
         return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
 
     def packed(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
-        # a search for the best scans holds several of them
+        # the search for the best scans holds several sets of them in memory
         return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
 
     return Encoder(encode, packed)
@@ -123,13 +126,13 @@ def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = 
 
 @cache
 def our_tables() -> frozenset[tuple[int, ...]]:
-    """The luma tables written here, one for each quality and encoder."""
+    """The luma quantisation tables of every quality and encoder here."""
     tiny = pyvips.Image.black(8, 8)
-    found = [
+    files = [
         tiny.jpegsave_buffer(Q=quality, quant_table=table, keep="none")
         for table in (_MS_SSIM, _KLEIN)
         for quality in range(LOWEST, HIGHEST + 1)
     ]
     if pyjpegli is not None:
-        found += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST, HIGHEST + 1)]
-    return frozenset(map(container.luma_quantization, found))
+        files += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST, HIGHEST + 1)]
+    return frozenset(map(container.luma_quantization, files))

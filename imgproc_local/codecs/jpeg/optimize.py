@@ -24,7 +24,7 @@ from imgproc_local.codecs.decode import (
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
 from imgproc_local.codecs.jpeg.repack import rescanned
-from imgproc_local.codecs.jpeg.search import HOPELESS, OVER_UNCHECKED, Stored, search, smallest
+from imgproc_local.codecs.jpeg.search import MARGIN_SAMPLE_ONLY, SKIP_IF_OVER_BUDGET, Source, choose, smallest
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip as metadata
 from imgproc_local.codecs.metadata.icc import kept_profile
@@ -32,6 +32,7 @@ from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
 
 WORTH_IT = 0.95
 LARGE_FROM_PIXELS = 24_000_000
@@ -51,6 +52,7 @@ def optimize(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes | None:
     """A smaller JPEG, None where nothing smaller came out.
 
@@ -89,9 +91,11 @@ def optimize(
     if large:
         clean = b""  # it would be held beside what the encoder takes; made again where it is wanted
     most = int(WORTH_IT * clean_bytes)
-    encoded = whole_or_error(
-        path, info, lambda it: _encoded(path, info, clean, blocks, target, keep_location, most, check_stop, it)
-    )
+
+    def encode(fail_on: str) -> bytes | None:
+        return _encoded(path, info, clean, blocks, target, effort, keep_location, most, check_stop, fail_on)
+
+    encoded = whole_or_error(path, info, encode)
     if large and encoded is None:
         with opened(path) as data:
             clean = _cleaned(data, blocks, info, keep_location)
@@ -148,6 +152,7 @@ def _encoded(
     stored: bytes,
     blocks: Blocks,
     target: float,
+    effort: Effort,
     keep_location: KeepLocation,
     most_bytes: int,
     check_stop: CheckStop,
@@ -158,16 +163,16 @@ def _encoded(
     image = finish(image, check_stop, "copy_memory")
     if info.pixels < LARGE_FROM_PIXELS:
         shown, profile = srgb_where_it_fits(image, profile)
-        source = Stored(stored, info.orientation) if shown is image and container.components(stored) == 3 else None
-        encoded = smallest(shown, profile, source, target, most_bytes, check_stop)
+        source = Source(stored, info.orientation) if shown is image and container.components(stored) == 3 else None
+        encoded = smallest(shown, profile, source, target, most_bytes, check_stop, effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(path, info, blocks, fail_on)
-        found = search(encoders(image, large=True), sample, target + OVER_UNCHECKED, check_stop)
+        found = choose(encoders(image, large=True), sample, target + MARGIN_SAMPLE_ONLY, check_stop)
         if found is None:
             return None
         part = found.encoder.packed(sample.image, found.quality, b"", check_stop)
-        if len(part) > HOPELESS * most_bytes * sample.share:
+        if len(part) > SKIP_IF_OVER_BUDGET * most_bytes * sample.share:
             return None
         del sample  # a tenth of what the encoder takes
         encoded = found.encoder.packed(image, found.quality, b"", check_stop)

@@ -28,6 +28,7 @@ from imgproc_local.codecs.probe import opened
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
 
 WORTH_A_LOSS = 0.8
 MAX_PIXELS_IN_MEMORY = 40_000_000
@@ -43,6 +44,7 @@ def optimize(
     check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
 ) -> bytes | None:
     """A smaller PNG, None where nothing smaller came out. An APNG stays an animation, frame by frame as it was.
 
@@ -71,7 +73,7 @@ def optimize(
             best = min(packed, _deflated_again(clean, info, check_stop), key=len)
         else:
             marked = png_packing.is_marked(data)
-            packed, profile = _encoded(path, info, blocks, None if marked else target, check_stop)
+            packed, profile = _encoded(path, info, blocks, None if marked else target, effort, check_stop)
             kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG, keep_location), icc=profile)
             best = min(clean, container.with_blocks(_with_density(packed, data, info.orientation), kept), key=len)
         return best if len(best) < len(data) else None
@@ -89,7 +91,7 @@ def _own_colours(data: Data) -> bool:
 
 
 def _encoded(
-    path: Path, info: ImageInfo, blocks: Blocks, target: float | None, check_stop: CheckStop
+    path: Path, info: ImageInfo, blocks: Blocks, target: float | None, effort: Effort, check_stop: CheckStop
 ) -> tuple[bytes, bytes | None]:
     """The smallest form of the picture that looks as asked, and the profile that it needs.
 
@@ -108,7 +110,7 @@ def _encoded(
         source, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
     else:
         source, palette_profile = image, profile
-    found = palette.reduced(source, palette_profile, target, check_stop)
+    found = palette.reduced(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
     if found:
         fewer = png_packing.indexed_layout(found.picture, check_stop)
         worth = 1 if found.exact and source is image else WORTH_A_LOSS

@@ -1,9 +1,10 @@
-"""The fewest colours with which a picture still looks as the target asks.
+"""The smallest palette with which a picture meets the target score.
 
-libimagequant takes as many colours as its own quality number needs; which number that is, and whether dithering pays,
-is searched for each picture by its score. A larger picture is searched on tiles and checked whole.
+libimagequant takes as many colours as its own quality number asks for. That number is searched for each picture, with
+and without dithering. A large picture is searched on tiles, and its palette is checked on the whole.
 
-Scores hardly see a page that turns from white to a light grey, people do: colours of large areas stay exactly.
+Scores hardly change where a page turns from white to a light grey, but people see that: the colours of large areas are
+preserved exactly.
 """
 
 from __future__ import annotations
@@ -18,49 +19,65 @@ from imgproc_local.codecs.decode import CheckStop, finish
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.png.deflate import quick_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
-from imgproc_local.codecs.quality.sample import Sample, lowest_quality, score
+from imgproc_local.codecs.quality.sample import TILES, Sample, score
+from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
+from imgproc_local.domain.quality import Effort
 
-EFFORT = 7
-GLIMPSE_EFFORT = 4
-"""A third of the time, for the question whether 256 colours can do at all."""
+SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
 
-HOPELESS = 3.0
-"""So far below the target at a glimpse, no effort reaches it."""
+QUICK_EFFORT = 4
+"""libimagequant's effort for the first trial, which tells whether 256 colours can suffice at all. Effort 7 takes three
+times as long.
+"""
 
-LITTLE_LEFT = 1.0
-"""So little above the target with all colours, fewer would miss it."""
+MAX_QUICK_SHORTFALL = 3.0
+"""Where the first trial scores this much below the target, a higher effort does not reach it either."""
 
-USUAL = 80
+MIN_SURPLUS = 1.0
+"""Where 256 colours score less than this above the target, fewer would miss it."""
+
 DITHERS = (0.0, 0.5)
-TILES = 54
-"""Two megapixels; pictures of up to three are searched whole."""
-
-MORE_COLOURS = (0, 5, 15, 100)
-"""What is added to the number found on tiles until the whole passes."""
+QUALITY_STEPS = (0, 5, 15, 100)
+"""Added in turn to the quality number found on tiles until the whole picture meets the target."""
 
 LARGE_AREA = 0.025
-"""Of the pixels: from here on a colour is kept exactly. So there are at most forty of them; steps of gradients stay
-below.
+"""Share of the pixels from which a colour is preserved exactly: at most forty colours have it. The steps of gradients
+have less.
 """
 
 _COUNTED_PIXELS = 250_000
 
 
+class PaletteSearch(Struct, frozen=True):
+    """libimagequant's effort, the number of tiles to search on, and when the search ends."""
+
+    effort: int
+    tiles: int
+    limits: Limits
+
+
+QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 1.0), max_trials=4))
+THOROUGH = PaletteSearch(7, 54, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
+"""54 tiles have two megapixels; pictures of up to three megapixels are searched whole."""
+
+SEARCHES: dict[Effort, PaletteSearch] = {"fast": QUICK, "balanced": THOROUGH, "best": THOROUGH}
+
+
 class Reduced(Struct, frozen=True):
-    """A picture in few colours; `exact` where no pixel changed."""
+    """An indexed picture; `exact` where no pixel changed."""
 
     picture: Indexed
     exact: bool
 
 
-class _Kept(Struct, frozen=True):
-    """Colours, RGBA, that stay exactly; `labels` says for each pixel which it is, counted from 1, 0 for none."""
+class _LargeAreas(Struct, frozen=True):
+    """Colours, RGBA, to preserve exactly. `labels` holds for each pixel the number of its colour from 1 on, or 0."""
 
     colours: list[bytes]
     labels: pyvips.Image
 
 
-class _Probe(Struct, frozen=True):
+class _Trial(Struct, frozen=True):
     dither: float
     quality: int
     effort: int
@@ -69,71 +86,84 @@ class _Probe(Struct, frozen=True):
     size_bytes: int
 
 
-def reduced(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Reduced | None:
-    """The smallest of the forms tried, None where 256 colours can't look as the target asks.
+def reduced(
+    image: pyvips.Image,
+    profile: bytes | None,
+    target: float,
+    check_stop: CheckStop,
+    options: PaletteSearch,
+) -> Reduced | None:
+    """The picture with the palette that takes the fewest bytes, None where 256 colours can't meet the target.
 
-    `image` is in memory, 8 bits, grey or RGB, with or without alpha; its colours are reduced as stored, and scored as
-    `profile` has them shown, None for sRGB. Raises: what `check_stop` raises.
+    `image` is in memory, 8 bits, grey or RGB, with or without alpha. Its stored samples are quantised; scores compare
+    colours converted from the ICC profile `profile`, None for sRGB. Raises: what `check_stop` raises.
     """
-    sample = Sample(image, TILES, profile)
+    sample = Sample(image, options.tiles, profile)
     colours = _of_large_areas(image)
-    kept = _labelled(sample.image, colours)
-    probes: dict[tuple[float, int, int], _Probe] = {}
+    areas = _labelled(sample.image, colours)
 
-    def probe(dither: float, quality: int, effort: int = EFFORT) -> float:
-        key = dither, quality, effort
-        if key not in probes:
-            picture = _quantised(sample.image, kept, *key, check_stop)
-            size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
-            probes[key] = _Probe(*key, picture, sample.score_shown(picture.shown(profile)), size_bytes)
-        return probes[key].score
+    def attempt(dither: float, quality: int, effort: int = options.effort) -> _Trial:
+        picture = _quantised(sample.image, areas, dither, quality, effort, check_stop)
+        size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
+        return _Trial(dither, quality, effort, picture, sample.score_srgb(picture.shown(profile)), size_bytes)
 
-    glimpse = probe(DITHERS[-1], 100, GLIMPSE_EFFORT)
-    if glimpse < target - HOPELESS:
+    first = attempt(DITHERS[-1], SCALE.highest, QUICK_EFFORT)
+    if first.score < target - MAX_QUICK_SHORTFALL:
         return None
-    if glimpse < target + LITTLE_LEFT:
-        for dither in DITHERS:
-            probe(dither, 100)
+    trials = [first]
+    if first.score < target + MIN_SURPLUS:
+        trials += [attempt(dither, SCALE.highest) for dither in DITHERS]
     else:
-        start = USUAL
+        start = SCALE.initial
         for dither in DITHERS:
-            found = lowest_quality(partial(probe, dither), target, lowest=1, highest=100, start=start)
-            start = found or start
-    passing = sorted((each for each in probes.values() if each.score >= target), key=lambda each: each.size_bytes)
-    if not passing:
-        return None
-    best: Indexed | None = passing[0].picture
-    if not sample.is_whole:
-        kept = _labelled(image, colours)
-        best = None
-        for more in MORE_COLOURS:
-            quality = min(100, passing[0].quality + more)
-            picture = _quantised(image, kept, passing[0].dither, quality, passing[0].effort, check_stop)
-            if score(image, picture.shown(), profile) >= target:
-                best = picture
-                break
+            found = search(partial(attempt, dither), SCALE, options.limits, target, start)
+            start = min((quality for quality, trial in found.items() if trial.score >= target), default=start)
+            trials += found.values()
+    best = min((each for each in trials if each.score >= target), key=lambda each: each.size_bytes, default=None)
     if best is None:
         return None
-    return Reduced(best, bool((_rgba(image) - best.shown()).abs().max() == 0))
+    picture = best.picture if sample.is_whole else _whole(image, profile, colours, best, target, check_stop)
+    if picture is None:
+        return None
+    return Reduced(picture, bool((_rgba(image) - picture.shown()).abs().max() == 0))
+
+
+def _whole(
+    image: pyvips.Image,
+    profile: bytes | None,
+    colours: list[bytes],
+    found: _Trial,
+    target: float,
+    check_stop: CheckStop,
+) -> Indexed | None:
+    """The whole picture quantised as its tiles were, or more finely until it meets the target."""
+    areas = _labelled(image, colours)
+    for step in QUALITY_STEPS:
+        quality = SCALE.clamped(found.quality + step)
+        picture = _quantised(image, areas, found.dither, quality, found.effort, check_stop)
+        if score(image, picture.shown(), profile) >= target:
+            return picture
+    return None
 
 
 def _quantised(
-    image: pyvips.Image, kept: _Kept, dither: float, quality: int, effort: int, check_stop: CheckStop
+    image: pyvips.Image, areas: _LargeAreas, dither: float, quality: int, effort: int, check_stop: CheckStop
 ) -> Indexed:
+    """The picture quantised by libimagequant, the colours of large areas put back."""
     options = {"palette": True, "Q": quality, "dither": dither, "effort": effort, "compression": 1, "keep": "none"}
     picture = read_indexed(finish(image, check_stop, "pngsave_buffer", **options))
     colours = [colour if colour[3] else bytes(4) for colour in picture.colours[: max(picture.indices) + 1]]
-    free = dict(enumerate(colours))
+    replaceable = dict(enumerate(colours))
     table = bytearray(256)
-    for label, colour in enumerate(kept.colours, 1):
-        place = colours.index(colour) if colour in colours else len(colours)
-        if place == 256:
-            place = min(free, key=lambda one: _distance(free[one], colour))
-        colours[place : place + 1] = [colour]
-        free.pop(place, None)
-        table[label] = place
+    for label, colour in enumerate(areas.colours, 1):
+        index = colours.index(colour) if colour in colours else len(colours)
+        if index == 256:
+            index = min(replaceable, key=lambda each: _distance(replaceable[each], colour))
+        colours[index : index + 1] = [colour]
+        replaceable.pop(index, None)
+        table[label] = index
     numbers = pyvips.Image.new_from_memory(bytes(table), 256, 1, 1, "uchar")
-    indices = (kept.labels == 0).ifthenelse(picture.rows(), kept.labels.maplut(numbers))
+    indices = (areas.labels == 0).ifthenelse(picture.rows(), areas.labels.maplut(numbers))
     return Indexed(picture.width_px, picture.height_px, bytes(indices.write_to_memory()), tuple(colours))
 
 
@@ -143,16 +173,16 @@ def _of_large_areas(image: pyvips.Image) -> list[bytes]:
     thin = _rgba(image.subsample(step, step))
     pixels = Image.frombytes("RGBA", (thin.width, thin.height), thin.write_to_memory())
     counted: list[Any] = pixels.getcolors(thin.width * thin.height) or []
-    least = max(2, LARGE_AREA * thin.width * thin.height)
-    return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= least]
+    min_count = max(2, LARGE_AREA * thin.width * thin.height)
+    return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= min_count]
 
 
-def _labelled(image: pyvips.Image, colours: list[bytes]) -> _Kept:
+def _labelled(image: pyvips.Image, colours: list[bytes]) -> _LargeAreas:
     labels = pyvips.Image.black(image.width, image.height)
     pixels = _rgba(image).copy_memory()
     for label, colour in enumerate(colours, 1):
         labels = (pixels == list(colour)).bandand().ifthenelse(label, labels).copy_memory()
-    return _Kept(colours, labels.cast("uchar"))
+    return _LargeAreas(colours, labels.cast("uchar"))
 
 
 def _distance(one: bytes, other: bytes) -> int:
@@ -160,6 +190,6 @@ def _distance(one: bytes, other: bytes) -> int:
 
 
 def _rgba(image: pyvips.Image) -> pyvips.Image:
-    """With alpha, and black where nothing can be seen."""
+    """The picture as RGBA; fully transparent pixels are black."""
     image = image if image.bands > 2 else image.colourspace("srgb")
     return (image[3] == 0).ifthenelse(0, image) if image.hasalpha() else image.bandjoin(255)

@@ -1,231 +1,346 @@
-"""A still picture in another format, as small as it may be while it looks as asked.
+"""The search for the quality number at which an encoding meets its target score.
 
-The quality is found with quick drafts of a sample, brought nearer with the slow encoder on the sample, and right on the
-whole. A coarsely stored original spends its bytes on artefacts, and another format may take more
-bytes to show the same: that is not answered with a picture that looks worse, for the original is there to be served.
+The same number gives other scores on other pictures, so it is searched for each. `search` encodes and scores at a few
+quality numbers, between two of them by interpolation, beyond them by the slope of the score. It serves every format;
+what differs is data: the `QualityScale` of an encoder and the `Limits` of the search.
+
+`encode_to_score` and `encode_by_sample` are the searches for WebP and AVIF: first with a fast encoder on a sample of
+the picture, then with the slow one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
+from typing import Protocol, TypeVar
 
 from msgspec import Struct, structs
 
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.quality.sample import TARGET_SCORE, USUAL_RISE, WHOLE, Sample, rise_of, score
+from imgproc_local.codecs.quality.sample import TARGET_SCORE, WHOLE, Sample, score
 
-WORTH_IT = 0.85
-"""So much smaller a lossy file must become to be encoded anew in its own format."""
+MIN_SLOPE_SHARE, MAX_SLOPE_SHARE = 0.3, 3.5
+"""Bounds of a measured slope, as parts of the usual one."""
 
-FINER_POINTS = 3.5
-"""So much above the usual quality, at most, is it then encoded."""
+MAX_STEP_POINTS = 10.0
+"""Largest change of score that the second trial aims at; twice as much the third, and so on."""
 
-AT_ONCE_PIXELS = 4_000_000
-"""Larger pictures are scored in bands, the original each time anew: that takes less memory."""
+SHORTFALL_WEIGHT = 2.0
+"""A score below the target counts as this many times as far from it as one above."""
 
-OVER, SCANT = 1.0, 0.12
-"""So much more is aimed at where a sample of less than that part of a picture is all that is scored: it promises one to
-three points too much.
+AIM_ABOVE = 0.25
+"""Points above the target that WebP and AVIF are aimed at."""
+
+MARGIN_SAMPLE_ONLY, SMALL_SHARE = 1.0, 0.12
+"""Points added where only a sample is scored and it is less than this share of the picture: it then scores one to three
+points more than the whole.
 """
 
-DRAFTS, ROUGHLY = 3, 2.0
-"""So many drafts are made, or until one comes so near the target. The slow encoder scores differently anyway."""
+SCORED_AT_ONCE_PIXELS = 4_000_000
+"""Larger pictures are scored in bands, which takes less memory."""
 
-GLIMPSES, GLIMPSE_OFF = 2, 3.0
-"""So often the slow encoder is tried on a sample, where the whole is checked afterwards: that never scores quite the
-same.
-"""
+COLLAPSE_POINTS = 10.0
+"""A whole picture that scores this much below its sample has lost detail to more than too few bytes."""
 
-CHECKS, TOO_LOW, TOO_HIGH = 3, 1.1, 1.6
-"""So often, at most, it is tried on what counts, and until so near the target."""
+MAX_REENCODED_SHARE = 0.85
+"""A lossy file is replaced by a new encoding in its own format only if that takes at most this share of its bytes."""
 
-MORE_CHECKS, FAR_TOO_LOW, FAR_TOO_HIGH = 3, 1.5, 2.0
-"""So often more, while it is as far from it as this."""
-
-AIMED_ABOVE = (TOO_HIGH - TOO_LOW) / 2
-
-SHORTFALL = 4
-"""A point below the target is as far from it as so many above."""
-
-STEEPER = 0.75
-"""Scores fall faster the further down: at least so much of the usual rise is reckoned with."""
-
-FELL = 10
-"""So far below the target, a whole picture whose sample was near it has met with something other than too few bytes."""
-
-MAX_POINTS = 10
-"""So much score the second quality is to change, at most; twice as much the third, and so on."""
+FINEST_POINTS = 3.5
+"""Points above the target's usual quality that such a new encoding may take."""
 
 
-class Converted(Struct, frozen=True):
-    """A file and what it scores, on the sample where that is what was looked at."""
+class Tolerance(Struct, frozen=True):
+    """How far from the target a score may lie, in points below and above it."""
 
+    below: float
+    above: float
+
+    def accepts(self, difference: float) -> bool:
+        return -self.below <= difference <= self.above
+
+
+class Limits(Struct, frozen=True):
+    """When a search ends: at the first score within `close`, or after `max_trials`.
+
+    While the best score is outside `acceptable`, it goes on up to `max_extra_trials` more.
+    """
+
+    close: Tolerance
+    max_trials: int
+    acceptable: Tolerance = Tolerance(inf, inf)
+    max_extra_trials: int = 0
+
+
+DRAFT_LIMITS = Limits(close=Tolerance(2.0, 2.0), max_trials=3)
+"""For drafts on the sample. More precision is wasted: the slow encoder scores differently."""
+
+SAMPLE_LIMITS = Limits(close=Tolerance(3.0, 3.0), max_trials=2)
+"""For the slow encoder on the sample, where the whole is scored afterwards."""
+
+FINAL_LIMITS = Limits(Tolerance(1.35, 1.35), max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
+"""For the slow encoder on what decides: the whole picture, or the sample where nothing else is scored."""
+
+PREDICTED = Tolerance(1.35, 1.35)
+"""A quality that scores within this on the sample is taken for the whole as it is."""
+
+
+class QualityScale(Struct, frozen=True):
+    """The quality numbers of an encoder.
+
+    At `initial` a typical picture scores `TARGET_SCORE`, and near it one step is worth `slope` points. Below the target
+    scores fall faster: a search downwards assumes at least `min_slope_share_down` of the slope.
+    """
+
+    lowest: int
+    initial: int
+    highest: int
+    slope: float
+    min_slope_share_down: float = MIN_SLOPE_SHARE
+
+    def clamped(self, quality: int) -> int:
+        return min(self.highest, max(self.lowest, quality))
+
+    def initial_for(self, target: float) -> int:
+        """The quality at which a typical picture scores `target`."""
+        return self.clamped(self.initial + round((target - TARGET_SCORE) / self.slope))
+
+
+class Scored(Protocol):
+    @property
+    def score(self) -> float: ...
+
+
+Trial = TypeVar("Trial", bound=Scored)
+
+
+def search(
+    attempt: Callable[[int], Trial],
+    scale: QualityScale,
+    limits: Limits,
+    target: float,
+    start: int,
+    predicted: Mapping[int, float] | None = None,
+) -> dict[int, Trial]:
+    """Trials by quality number, the first at `start`. `best_quality` tells which is best.
+
+    `attempt` encodes at a quality number and scores the result. `predicted` are scores by quality of something similar,
+    such as a sample of the picture: shifted to meet the best trial, they say what other numbers will give.
+    """
+    trials: dict[int, Trial] = {}
+    quality: int | None = start
+    while quality is not None:
+        trials[quality] = attempt(quality)
+        scores = {each: trial.score for each, trial in trials.items()}
+        difference = scores[best_quality(scores, target)] - target
+        most = limits.max_trials + (0 if limits.acceptable.accepts(difference) else limits.max_extra_trials)
+        if limits.close.accepts(difference) or len(trials) >= most:
+            break
+        quality = next_quality(scores, scale, target, predicted)
+    return trials
+
+
+def best_quality(scores: Mapping[int, float], target: float) -> int:
+    """The quality number whose score is nearest to the target; shortfalls weigh more."""
+    return min(scores, key=lambda quality: max(scores[quality] - target, SHORTFALL_WEIGHT * (target - scores[quality])))
+
+
+def next_quality(
+    scores: Mapping[int, float], scale: QualityScale, target: float, predicted: Mapping[int, float] | None = None
+) -> int | None:
+    """The quality number to try next, None where no other can come nearer to the target."""
+    best = best_quality(scores, target)
+    shift = scores[best] - (predicted or {}).get(best, scores[best])
+    expected = {quality: score + shift for quality, score in (predicted or {}).items()} | dict(scores)
+    low, high = _enclosing(scores, target)
+    if low is not None and high is not None and high - low <= 1:
+        return None
+    below, above = _enclosing(expected, target)
+    if below is not None and above is not None:
+        part = (target - expected[below]) / (expected[above] - expected[below])
+        guess = round(below + part * (above - below))
+    else:
+        going_up = above is None
+        end = max(expected) if going_up else min(expected)
+        limit = MAX_STEP_POINTS * len(scores)
+        missing = min(max(target - expected[end], -limit), limit)
+        guess = end + (round(missing / _slope(expected, scale, going_up=going_up)) or (1 if going_up else -1))
+    guess = max(guess, scale.lowest if low is None else low + 1)
+    guess = scale.clamped(min(guess, scale.highest if high is None else high - 1))
+    return None if guess in scores else guess
+
+
+def _enclosing(scores: Mapping[int, float], target: float) -> tuple[int | None, int | None]:
+    """The highest quality that scores below the target, and the lowest above that one that reaches it."""
+    below = max((quality for quality, score in scores.items() if score < target), default=None)
+    above = (quality for quality, score in scores.items() if score >= target and (below is None or quality > below))
+    return below, min(above, default=None)
+
+
+def _slope(scores: Mapping[int, float], scale: QualityScale, *, going_up: bool) -> float:
+    """Points per quality step at the upper or lower end of the scores."""
+    if len(scores) < 2:
+        return scale.slope
+    one, other = sorted(scores)[-2:] if going_up else sorted(scores)[:2]
+    measured = (scores[other] - scores[one]) / (other - one)
+    least = MIN_SLOPE_SHARE if going_up else scale.min_slope_share_down
+    return min(max(measured, least * scale.slope), MAX_SLOPE_SHARE * scale.slope)
+
+
+class SearchResult(Struct, frozen=True):
+    """An encoding, its quality number and its score: of the sample where only that is scored."""
+
+    quality: int
     encoded: bytes
     score: float
 
-    def reaches(self, target: float) -> bool:
-        return self.score >= target - FAR_TOO_LOW
+    def meets(self, target: float) -> bool:
+        return self.score >= target + AIM_ABOVE - FINAL_LIMITS.acceptable.below
 
 
-class Form(Struct, frozen=True):
-    """How a format is written and read. `final` takes long, `draft` does not and scores about `gain` less.
+class EncoderProfile(Struct, frozen=True):
+    """How a format is encoded and decoded.
 
-    Around `usual` most pictures reach `TARGET_SCORE`, and a step of quality is worth about `rise` points there.
+    `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. Where
+    `drafts_suffice`, drafts predict the whole so well that the sample is not encoded slowly, too.
+    `without_noise_shaping` replaces `encode` where a picture loses whole areas of detail.
     """
 
+    encode: Callable[[pyvips.Image, int], bytes]
     draft: Callable[[pyvips.Image, int], bytes]
-    final: Callable[[pyvips.Image, int], bytes]
-    decoded: Callable[[bytes], pyvips.Image]
-    lowest: int
-    usual: int
-    highest: int
-    gain: float
-    rise: float = USUAL_RISE
-    drafted: Converted | None = None
-    """The draft of a sample at `usual`, where that was made already."""
-
-    even: Callable[[pyvips.Image, int], bytes] | None = None
-    """What takes the place of `final` where a whole picture falls far below its sample."""
+    decode: Callable[[bytes], pyvips.Image]
+    scale: QualityScale
+    draft_deficit: float = 0.0
+    drafts_suffice: bool = False
+    known_drafts: Mapping[int, SearchResult] = {}
+    without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
 
 
-class _Search:
-    """Encodings of one picture at several qualities, and what they score."""
-
-    def __init__(
-        self,
-        form: Form,
-        encode: Callable[[pyvips.Image, int], bytes],
-        image: pyvips.Image,
-        scored: Callable[[pyvips.Image], float],
-    ) -> None:
-        self._form, self._encode, self._image, self._scored = form, encode, image, scored
-        self.encoded: dict[int, bytes] = {}
-        self.scores: dict[int, float] = {}
-
-    def at(self, quality: int) -> Converted:
-        if quality not in self.scores:
-            self.encoded[quality] = self._encode(self._image, quality)
-            self.scores[quality] = self._scored(self._form.decoded(self.encoded[quality]))
-        return Converted(self.encoded[quality], self.scores[quality])
-
-    def near(self, quality: int, target: float, checks: int, too_low: float, too_high: float) -> int:
-        """The quality, starting at one, whose score is near the target; the nearest of those tried."""
-        for _ in range(checks):
-            if -too_low <= self.at(quality).score - target <= too_high:
-                return quality
-            quality = self.next(target)
-            if quality in self.scores:
-                break
-        return min(self.scores, key=lambda each: _distance(self.scores[each] - target))
-
-    def settled(self, quality: int, target: float) -> int:
-        """The quality, not far from one, that looks as asked, or most nearly so of those tried."""
-        best = self.near(quality, target, CHECKS, TOO_LOW, TOO_HIGH)
-        if not -FAR_TOO_LOW <= self.scores[best] - target <= FAR_TOO_HIGH:
-            best = self.near(self.next(target), target, MORE_CHECKS, FAR_TOO_LOW, FAR_TOO_HIGH)
-        return best
-
-    def next(self, target: float) -> int:
-        """Between the two qualities whose scores enclose the target; on from the nearest where all are on one side."""
-        below = [quality for quality, score in self.scores.items() if score < target]
-        above = [quality for quality, score in self.scores.items() if score >= target]
-        if below and above and max(below) < min(above):
-            low, high = max(below), min(above)
-            part = (target - self.scores[low]) / (self.scores[high] - self.scores[low])
-            return min(max(low + round(part * (high - low)), low + 1), high - 1) if high - low > 1 else high
-        nearest = max(below) if below else min(above)
-        most = MAX_POINTS * len(self.scores)
-        missing = min(max(target + AIMED_ABOVE - self.scores[nearest], -most), most)
-        rise = rise_of(self.scores, self._form.rise)
-        if missing < 0:
-            rise = max(rise, STEEPER * self._form.rise)
-        quality = nearest + (round(missing / rise) or (1 if below else -1))
-        return min(self._form.highest, max(self._form.lowest, quality))
-
-    def onward(self, quality: int, target: float) -> int:
-        """The quality to go on with where a quality's score says how far the target is."""
-        return quality if -TOO_LOW <= self.scores[quality] - target <= TOO_LOW else self.next(target)
-
-
-def _distance(above: float) -> float:
-    return above if above >= 0 else -above * SHORTFALL
-
-
-class Found(Struct, frozen=True):
-    """A quality near what the target needs, and what the sample became at it."""
+class Estimate(Struct, frozen=True):
+    """The quality that a picture will need, the scores predicted by quality, and an encoding of its sample."""
 
     quality: int
-    on_sample: Converted
+    predicted: dict[int, float]
+    on_sample: SearchResult
 
 
-def quality_for(sample: Sample, form: Form, target: float) -> Found:
-    """The quality for a picture of which `sample` is all that is looked at."""
-    target += OVER if sample.share < SCANT else 0
-    return settled(sample, form, target, _drafted(sample, form, target))
+def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate:
+    """The quality for the whole picture, estimated on its sample."""
+    aim, scale = target + AIM_ABOVE, encoder.scale
+    attempt = _attempt(encoder, encoder.draft, sample.image, sample.score, encoder.draft_deficit, encoder.known_drafts)
+    trials = search(attempt, scale, DRAFT_LIMITS, aim, scale.initial_for(target))
+    if not encoder.drafts_suffice and not sample.is_whole:
+        start, predicted = _prediction(trials, scale, aim)
+        attempt = _attempt(encoder, encoder.encode, sample.image, sample.score)
+        trials = search(attempt, scale, SAMPLE_LIMITS, aim, start, predicted)
+    quality, predicted = _prediction(trials, scale, aim)
+    return Estimate(quality, predicted, trials[best_quality(predicted, aim)])
 
 
-def settled(sample: Sample, form: Form, target: float, quality: int) -> Found:
-    """The same, beginning at a quality that is known to be near."""
-    search = _Search(form, form.final, sample.image, sample.score)
-    quality = search.settled(quality, target)
-    return Found(quality, search.at(quality))
+def encode_by_sample(
+    sample: Sample, encoder: EncoderProfile, target: float, estimated: Estimate | None = None
+) -> SearchResult:
+    """The encoding of the sample that meets the target; its quality is for the whole picture, which is not scored."""
+    target += MARGIN_SAMPLE_ONLY if sample.share < SMALL_SHARE else 0
+    estimated = estimated or estimate(sample, encoder, target)
+    return _best_encoding(encoder, sample.image, sample.score, target, estimated)
 
 
-def glimpse(sample: Sample, form: Form, target: float) -> Found:
-    """About the quality for a picture that `smallest` then looks at whole."""
-    if sample.is_whole:
-        return quality_for(sample, form, target)
-    search = _Search(form, form.final, sample.image, sample.score)
-    quality = search.near(_drafted(sample, form, target), target, GLIMPSES, GLIMPSE_OFF, GLIMPSE_OFF)
-    return Found(search.onward(quality, target), search.at(quality))
+def encode_to_score(
+    image: pyvips.Image,
+    profile: bytes | None,
+    encoder: EncoderProfile,
+    target: float,
+    sample: Sample,
+    estimated: Estimate | None = None,
+) -> SearchResult:
+    """The encoding of a picture in memory whose score is nearest to the target.
 
-
-def smallest(
-    image: pyvips.Image, profile: bytes | None, form: Form, target: float, sample: Sample, found: Found | None = None
-) -> Converted:
-    """The smallest file of a picture in memory that looks as asked, or as nearly so as the form can.
-
-    `found` is its `glimpse`, where that was taken already.
+    `profile` is its ICC profile, None for sRGB; `estimated` what `estimate` returned, where that was called already.
     """
-    found = found or glimpse(sample, form, target)
+    estimated = estimated or estimate(sample, encoder, target)
     if sample.is_whole:
-        return found.on_sample
-    if image.width * image.height <= AT_ONCE_PIXELS:
+        scored = sample.score
+    elif image.width * image.height <= SCORED_AT_ONCE_PIXELS:
         scored = Sample(image, WHOLE, profile).score
     else:
         scored = partial(score, image, profile=profile)
-    search = _Search(form, form.final, image, scored)
-    if form.even and search.at(found.quality).score < target - FELL:
-        search = _Search(form, form.even, image, scored)
-    return search.at(search.settled(found.quality, target))
+    return _best_encoding(encoder, image, scored, target, estimated)
 
 
-def _drafted(sample: Sample, form: Form, target: float) -> int:
-    """About the quality that a picture needs."""
-    drafts = _Search(form, form.draft, sample.image, sample.score)
-    if form.drafted:
-        drafts.encoded[form.usual], drafts.scores[form.usual] = form.drafted.encoded, form.drafted.score
-    wanted = target - form.gain
-    return drafts.onward(drafts.near(_usual(form, target), wanted, DRAFTS, ROUGHLY, ROUGHLY), wanted)
-
-
-def smaller(
-    image: pyvips.Image, profile: bytes | None, form: Form, size_bytes: int, target: float, sample: Sample
+def reencode_smaller(
+    image: pyvips.Image, profile: bytes | None, encoder: EncoderProfile, size_bytes: int, target: float, sample: Sample
 ) -> bytes | None:
-    """A lossy picture in memory, encoded anew in its own format; None where it stays.
+    """A lossy picture in memory, encoded anew in its own format; None where that saves too little.
 
-    `size_bytes` is what its data takes now, without metadata.
-    Each time costs quality, so the file must be finer than anything written here: even at the highest quality that
-    this writes, a draft takes much less. No result of this is so fine, so it comes back as it is.
+    `size_bytes` is the size of its data now, without metadata. Each encoding costs quality, so the file must be finer
+    than any result of this: even a draft at the highest quality used here must be much smaller. A result of this is
+    never so fine, so that optimising it again returns it unchanged.
     """
-    most_bytes = WORTH_IT * size_bytes
-    finest = min(form.highest, _usual(form, target) + round(FINER_POINTS / form.rise))
-    if len(form.draft(image, finest)) > most_bytes:
+    max_bytes = MAX_REENCODED_SHARE * size_bytes
+    scale = encoder.scale
+    finest = scale.clamped(scale.initial_for(target) + round(FINEST_POINTS / scale.slope))
+    if len(encoder.draft(image, finest)) > max_bytes:
         return None
-    found = smallest(image, profile, structs.replace(form, highest=finest), target, sample)
-    return found.encoded if found.reaches(target) and len(found.encoded) <= most_bytes else None
+    encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
+    result = encode_to_score(image, profile, encoder, target, sample)
+    return result.encoded if result.meets(target) and len(result.encoded) <= max_bytes else None
 
 
-def _usual(form: Form, target: float) -> int:
-    return min(form.highest, max(form.lowest, form.usual + round((target - TARGET_SCORE) / form.rise)))
+def refine(
+    attempt: Callable[[int], SearchResult],
+    scale: QualityScale,
+    target: float,
+    start: int,
+    predicted: Mapping[int, float] | None = None,
+) -> SearchResult:
+    """The best of a few final encodings, beginning at a quality number that is near."""
+    aim = target + AIM_ABOVE
+    trials = search(attempt, scale, FINAL_LIMITS, aim, start, predicted)
+    return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
+
+
+def _attempt(
+    encoder: EncoderProfile,
+    encode: Callable[[pyvips.Image, int], bytes],
+    image: pyvips.Image,
+    scored: Callable[[pyvips.Image], float],
+    deficit: float = 0.0,
+    known: Mapping[int, SearchResult] | None = None,
+) -> Callable[[int], SearchResult]:
+    """Encodes `image` at a quality number and scores it, `deficit` added; what is `known` is not encoded again."""
+
+    def attempt(quality: int) -> SearchResult:
+        if known and quality in known:
+            encoded, points = known[quality].encoded, known[quality].score
+        else:
+            encoded = encode(image, quality)
+            points = scored(encoder.decode(encoded))
+        return SearchResult(quality, encoded, points + deficit)
+
+    return attempt
+
+
+def _best_encoding(
+    encoder: EncoderProfile,
+    image: pyvips.Image,
+    scored: Callable[[pyvips.Image], float],
+    target: float,
+    estimated: Estimate,
+) -> SearchResult:
+    start = estimated.quality
+    first = _attempt(encoder, encoder.encode, image, scored)(start)
+    if encoder.without_noise_shaping and first.score < target - COLLAPSE_POINTS:
+        attempt = _attempt(encoder, encoder.without_noise_shaping, image, scored)
+    else:
+        attempt = _attempt(encoder, encoder.encode, image, scored, known={start: first})
+    return refine(attempt, encoder.scale, target, start, estimated.predicted)
+
+
+def _prediction(trials: Mapping[int, SearchResult], scale: QualityScale, target: float) -> tuple[int, dict[int, float]]:
+    """The quality number that these trials recommend, and their scores."""
+    scores = {quality: trial.score for quality, trial in trials.items()}
+    best = best_quality(scores, target)
+    if PREDICTED.accepts(scores[best] - target):
+        return best, scores
+    return next_quality(scores, scale, target) or best, scores

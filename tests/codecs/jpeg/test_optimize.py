@@ -130,7 +130,7 @@ def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, m
     source = pictures.saved(calm, "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     assert score(source, out) >= TARGET_SCORE - 1.5
-    monkeypatch.setattr(jpeg_search, "CALM_BITS_PER_PIXEL", 0)
+    monkeypatch.setattr(jpeg_search, "FLAT_BITS_PER_PIXEL", 0)
     assert len(out) <= len(whole(optimized(tmp_path, source)))
     assert optimized(tmp_path, out) is None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvips
+from msgspec import structs
 from PIL import Image, ImageOps
 
 from imgproc_local.codecs.container import Blocks
@@ -117,9 +118,9 @@ def test_colours_of_large_areas_stay_exactly(tmp_path: Path) -> None:
 def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(palette, "TILES", 4)
+    monkeypatch.setitem(palette.SEARCHES, "balanced", structs.replace(palette.THOROUGH, tiles=4))
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
-    monkeypatch.setattr(search.Sample, "score", lambda *_: 90.0)  # tiles that mislead
+    monkeypatch.setattr(search.Sample, "score_srgb", lambda *_: 90.0)  # tiles that mislead
     picture = textured(1000, 900)
     out = pictures.opened(whole(optimized(tmp_path, loose(picture))))
     assert out.mode == "P"

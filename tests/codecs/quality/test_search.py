@@ -1,22 +1,29 @@
-"""Conversion looks as asked, in no more bytes than the original has."""
+"""The search finds the quality that meets the target, in few encodings; conversions meet the target."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pyvips
-from msgspec import structs
+from msgspec import Struct, structs
 from PIL import Image
 
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.decode import to_srgb
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
-from imgproc_local.codecs.quality.search import Form, smallest
+from imgproc_local.codecs.quality.search import (
+    EncoderProfile,
+    Limits,
+    QualityScale,
+    Tolerance,
+    best_quality,
+    encode_to_score,
+    search,
+)
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
@@ -43,7 +50,7 @@ def test_a_picture_scores_near_the_target(tmp_path: Path, size: tuple[int, int],
     assert target - 1.5 <= score <= target + (4 if format == "webp" else 2)
 
 
-def test_colours_that_lossy_webp_cannot_show_are_not_given_up(tmp_path: Path) -> None:
+def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path: Path) -> None:
     lines = np.zeros((200, 300, 3), np.uint8)
     lines[:, ::2] = (255, 0, 0)
     lines[:, 1::2] = (0, 0, 255)
@@ -55,7 +62,7 @@ def test_colours_that_lossy_webp_cannot_show_are_not_given_up(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
-def test_a_coarse_picture_is_held_to_the_target_too(tmp_path: Path, format: str) -> None:
+def test_a_coarse_source_meets_the_target(tmp_path: Path, format: str) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=60, optimize=True)
     _, score = converted(tmp_path, source, format)
     assert 83.5 <= score <= 87
@@ -72,8 +79,8 @@ def test_a_large_picture_is_searched_on_its_sample(
 
 @pytest.mark.parametrize("source", ["WEBP", "PNG", "GIF"])
 @pytest.mark.parametrize("format", ["webp", "avif"])
-def test_an_animation_looks_as_asked(tmp_path: Path, format: str, source: str) -> None:
-    # in greys: lossy WebP has half the colours' resolution, and lossless comes in its place where that shows
+def test_an_animation_meets_the_target(tmp_path: Path, format: str, source: str) -> None:
+    # grey, since lossy WebP halves the resolution of chroma and lossless replaces it where that shows
     photo = np.repeat(pictures.photo(160, 120)[..., 1:2], 3, axis=2)
     made = [Image.fromarray(np.roll(photo, 9 * shift, axis=1)) for shift in range(4)]
     if source == "GIF":
@@ -99,39 +106,77 @@ def strip_of(data: bytes) -> pyvips.Image:
     return pyvips.Image.new_from_array(np.concatenate(frames), interpretation="srgb")
 
 
-def steps(scored: Callable[[int], float]) -> tuple[Form, list[int]]:
-    """A form whose quality is the level of grey that it writes, and the qualities whose final encoding was asked."""
-    asked: list[int] = []
+SCALE = QualityScale(lowest=30, initial=82, highest=97, slope=0.7)
+CLOSE = Limits(Tolerance(0.35, 0.35), max_trials=7)
 
-    def final(part: pyvips.Image, quality: int) -> bytes:
-        asked.append(quality)
+
+class Trial(Struct, frozen=True):
+    score: float
+
+
+@pytest.mark.parametrize("slope", [0.2, 0.6, 1.0, 3.0])
+@pytest.mark.parametrize("needed", [30, 31, 47, 82, 96, 97])
+def test_the_search_finds_the_quality_in_few_trials(needed: int, slope: float) -> None:
+    trials = search(lambda quality: Trial(85 + slope * (quality - needed)), SCALE, CLOSE, 85.0, SCALE.initial)
+    best = best_quality({quality: trial.score for quality, trial in trials.items()}, 85.0)
+    assert slope * abs(best - needed) <= max(0.35, 2 * slope)
+    assert len(trials) <= CLOSE.max_trials
+
+
+@pytest.mark.parametrize(("score", "end"), [(60.0, 97), (99.0, 30)])
+def test_the_search_ends_at_the_bound_where_the_target_is_out_of_reach(score: float, end: int) -> None:
+    trials = search(lambda _: Trial(score), SCALE, CLOSE, 85.0, SCALE.initial)
+    assert end in trials
+    assert all(SCALE.lowest <= quality <= SCALE.highest for quality in trials)
+
+
+def test_predicted_scores_shifted_to_the_first_trial_give_the_second() -> None:
+    predicted = {80: 70.0, 84: 80.0, 90: 86.0}
+    limits = Limits(Tolerance(0.1, 0.1), max_trials=2)
+    trials = search(lambda quality: Trial(80.0 if quality == 90 else 0.0), SCALE, limits, 74.5, 90, predicted)
+    assert list(trials) == [90, 84]  # predicted: 80 - 6
+
+
+def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
+    limits = Limits(Tolerance(0.1, 0.1), max_trials=1, acceptable=Tolerance(1.0, 1.0), max_extra_trials=2)
+    assert len(search(lambda _: Trial(84.5), SCALE, limits, 85.0, 80)) == 1
+    assert len(search(lambda _: Trial(80.0), SCALE, limits, 85.0, 80)) == 3
+
+
+def grey_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
+    """An encoder, and the quality numbers of the final encodings that were made."""
+    qualities: list[int] = []
+
+    def encode(part: pyvips.Image, quality: int) -> bytes:
+        qualities.append(quality)
         return draft(part, quality)
 
     def draft(part: pyvips.Image, quality: int) -> bytes:
         return bytes(part.webpsave_buffer(Q=quality, effort=0))
 
-    return Form(draft, final, pyvips.Image.webpload_buffer, 5, 88, 98, scored(0)), asked
+    scale = QualityScale(lowest=5, initial=88, highest=98, slope=0.7)
+    return EncoderProfile(encode, draft, pyvips.Image.webpload_buffer, scale, draft_deficit), qualities
 
 
-def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are() -> None:
+@pytest.mark.parametrize("draft_deficit", [-8.0, 0.0, 8.0])
+def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are(draft_deficit: float) -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
-    for gain in (-8.0, 0.0, 8.0):
-        form, asked = steps(lambda _, gain=gain: gain)  # type: ignore[misc]
-        sample = Sample(image)
-        found = smallest(image, None, form, 85.0, sample)
-        assert 83.5 <= found.score <= 89
-        assert len(asked) <= 8
+    encoder, qualities = grey_encoder(draft_deficit)
+    result = encode_to_score(image, None, encoder, 85.0, Sample(image))
+    assert 83.5 <= result.score <= 89
+    assert len(qualities) <= 8
 
 
-def test_a_picture_that_falls_apart_whole_is_encoded_evenly() -> None:
+def test_a_picture_that_scores_far_below_its_sample_is_encoded_without_noise_shaping() -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
-    form, asked = steps(lambda _: 0.0)
+    encoder, qualities = grey_encoder(0.0)
 
     def uneven(part: pyvips.Image, quality: int) -> bytes:
-        return form.final(part if part.width < image.width else part.gaussblur(8), quality)
+        return encoder.encode(part if part.width < image.width else part.gaussblur(8), quality)
 
-    found = smallest(image, None, structs.replace(form, final=uneven), 85.0, Sample(image))
-    assert found.score < 75
-    found = smallest(image, None, structs.replace(form, final=uneven, even=form.final), 85.0, Sample(image))
-    assert 83.5 <= found.score <= 89
-    assert len(asked) <= 16
+    result = encode_to_score(image, None, structs.replace(encoder, encode=uneven), 85.0, Sample(image))
+    assert result.score < 75
+    fallback = structs.replace(encoder, encode=uneven, without_noise_shaping=encoder.encode)
+    result = encode_to_score(image, None, fallback, 85.0, Sample(image))
+    assert 83.5 <= result.score <= 89
+    assert len(qualities) <= 16

@@ -1,0 +1,234 @@
+"""A still picture in memory as WebP: lossy, near-lossless, lossless, or reduced to a palette."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from imgproc_local.codecs.decode import CheckStop, finish
+from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.png import palette
+from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
+from imgproc_local.codecs.quality.search import (
+    EncoderProfile,
+    Estimate,
+    QualityScale,
+    SearchResult,
+    encode_by_sample,
+    encode_to_score,
+    estimate,
+)
+from imgproc_local.domain.quality import Effort
+
+SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_share_down=0.75)
+
+DRAFT_EFFORT, LOSSLESS_EFFORT, ALPHA_EFFORT = 2, 4, 4
+"""libwebp's effort for drafts, for lossless files, and for pictures with alpha, where 6 takes fifty times as long."""
+
+LOG_BYTES_PER_POINT = 0.07
+"""Natural logarithm of the ratio of file sizes that one point of score is worth."""
+
+MAX_LOSSLESS_RATIO, MAX_PALETTE_RATIO = 2.0, 1.4
+"""Lossless and palette files are tried while they take less than this many times the bytes of lossy on the sample.
+Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
+"""
+
+LOSSLESS_WINS_RATIO = 0.8
+"""Lossy is not tried where a lossless file takes less than this part of the bytes estimated for lossy."""
+
+MAX_PALETTE_SHORTFALL = 3.0
+"""A quick palette may score this much below the target: a searched one scores more."""
+
+LOG_BYTES_PER_PALETTE_POINT = 0.06
+"""The same as `LOG_BYTES_PER_POINT` for a point that is traded for fewer colours."""
+
+NEAR_LOSSLESS = (20, 40, 60)
+MAX_NEAR_LOSSLESS_SHARE = 0.6
+"""Near-lossless is tried where lossy misses the target in less than this part of the source's bytes."""
+
+
+class EncoderEffort(Struct, frozen=True):
+    """libwebp's effort with and without sharp chroma subsampling, and the presets to choose from.
+
+    Sharp subsampling takes as long again as the encoder, so that the higher effort pays where it is not used.
+    """
+
+    sharp: int
+    plain: int
+    presets: tuple[str, ...] = ("default",)
+    draft_effort: int = DRAFT_EFFORT
+    draft_deficit: float = 0.75
+    """Points that a draft scores below the final encoding at the same quality."""
+
+    sample_share: float = 1.0
+    """Largest share of a photograph's pixels that is drafted, if that leaves four tiles."""
+
+    sharp_handicap: float = 0.0
+    """Natural logarithm of the ratio of file sizes that the lower effort costs with sharp subsampling."""
+
+    scores_whole: bool = True
+
+
+EFFORTS: dict[Effort, EncoderEffort] = {
+    "fast": EncoderEffort(sharp=4, plain=4, sample_share=0.25, scores_whole=False),
+    "balanced": EncoderEffort(sharp=5, plain=6, sharp_handicap=0.02, sample_share=0.4),
+    "best": EncoderEffort(sharp=6, plain=6, presets=("default", "photo"), draft_effort=4, draft_deficit=0.0),
+}
+
+
+def encode_photograph(
+    image: pyvips.Image,
+    profile: bytes | None,
+    size_bytes: int,
+    target: float,
+    effort: EncoderEffort,
+    check_stop: CheckStop,
+) -> bytes:
+    """A still picture in memory as lossy WebP, or near-lossless where lossy can't meet the target."""
+    most_tiles = max(4, effort.sample_share * image.width * image.height / TILE_PX**2)
+    sample = Sample(image, max(count for count in (4, 6, 9, TILES) if count <= most_tiles), profile)
+    encoder = lossy_encoder(sample, target, effort, check_stop)
+    if not effort.scores_whole and not sample.is_whole:
+        return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
+    lossy = encode_to_score(image, profile, encoder, target, sample)
+    return min(_meeting(lossy, [], image, profile, size_bytes, target, check_stop), key=len)
+
+
+def encode_graphic(
+    image: pyvips.Image,
+    profile: bytes | None,
+    size_bytes: int,
+    target: float,
+    effort: EncoderEffort,
+    check_stop: CheckStop,
+) -> bytes:
+    """A graphic in memory as the smallest of lossless, palette and lossy WebP that meets the target."""
+    sample = Sample(image, profile=profile)
+    encoder = lossy_encoder(sample, target, effort, check_stop)
+    estimated = estimate(sample, encoder, target)
+    lossy_bytes = _expected_bytes(estimated, sample, target)
+    candidates = list(_lossless_candidates(image, profile, sample, lossy_bytes, target, check_stop))
+    if candidates and len(min(candidates, key=len)) < LOSSLESS_WINS_RATIO * lossy_bytes:
+        return min(candidates, key=len)
+    lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
+    return min(_meeting(lossy, candidates, image, profile, size_bytes, target, check_stop), key=len)
+
+
+def _meeting(
+    lossy: SearchResult,
+    others: list[bytes],
+    image: pyvips.Image,
+    profile: bytes | None,
+    size_bytes: int,
+    target: float,
+    check_stop: CheckStop,
+) -> list[bytes]:
+    """The candidates that meet the target; the lossy one alone where none does.
+
+    Lossy WebP stores chroma at half the resolution, so that pictures with fine coloured detail may miss the target at
+    every quality. These are stored lossless or near-lossless where that is not too large.
+    """
+    if lossy.meets(target):
+        return [*others, lossy.encoded]
+    if len(lossy.encoded) < MAX_NEAR_LOSSLESS_SHARE * size_bytes:
+        others = [*others, encode_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
+    return others or [lossy.encoded]
+
+
+def _expected_bytes(estimated: Estimate, sample: Sample, target: float) -> float:
+    """Size of the whole picture as lossy WebP at the target, extrapolated from its sample."""
+    missing_points = target - estimated.on_sample.score
+    return float(len(estimated.on_sample.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points) / sample.share)
+
+
+def _lossless_candidates(
+    image: pyvips.Image,
+    profile: bytes | None,
+    sample: Sample,
+    lossy_bytes: float,
+    target: float,
+    check_stop: CheckStop,
+) -> Iterator[bytes]:
+    """A graphic stored lossless, and reduced to a palette; each where the sample shows that it may beat lossy."""
+    if len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < MAX_LOSSLESS_RATIO * sample.share * lossy_bytes:
+        yield encode_lossless(image, check_stop)
+    if _palette_may_win(sample, lossy_bytes, target, check_stop):
+        reduced = palette.reduced(image, profile, target, check_stop, palette.QUICK)
+        if reduced:
+            yield encode_lossless(reduced.picture.shown(), check_stop)
+
+
+def encode_lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = LOSSLESS_EFFORT) -> bytes:
+    return save(image, check_stop, lossless=True, effort=effort)
+
+
+def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
+    """The picture at the strongest near-lossless level that meets the target, if one does."""
+    for level in NEAR_LOSSLESS:
+        encoded = save(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=LOSSLESS_EFFORT)
+        if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
+            yield encoded
+            break
+
+
+def _palette_may_win(sample: Sample, lossy_bytes: float, target: float, check_stop: CheckStop) -> bool:
+    """Whether a quick palette of the sample, stored lossless, comes near the size and the score of lossy."""
+    options = {"palette": True, "Q": 100, "dither": 0.5, "effort": 1, "compression": 1, "keep": "none"}
+    indexed = finish(sample.image, check_stop, "pngsave_buffer", **options)
+    decoded = pyvips.Image.pngload_buffer(indexed).copy_memory()
+    ratio = len(encode_lossless(decoded, check_stop, DRAFT_EFFORT)) / (sample.share * lossy_bytes)
+    if ratio > MAX_PALETTE_RATIO:
+        return False
+    surplus = sample.score(decoded) - target
+    return surplus > -MAX_PALETTE_SHORTFALL and ratio * math.exp(-LOG_BYTES_PER_PALETTE_POINT * surplus) < 1
+
+
+def fast_encoder(check_stop: CheckStop) -> EncoderProfile:
+    """Lossy WebP at the effort of drafts, for large pictures and for frames of animations."""
+
+    def encode(part: pyvips.Image, quality: int) -> bytes:
+        return save(part, check_stop, Q=quality, effort=DRAFT_EFFORT)
+
+    return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, SCALE)
+
+
+def lossy_encoder(sample: Sample, target: float, effort: EncoderEffort, check_stop: CheckStop) -> EncoderProfile:
+    """Lossy WebP with the chroma subsampling and the preset that take the fewest bytes at equal score on the sample."""
+    quality = SCALE.initial_for(target)
+    decode = pyvips.Image.webpload_buffer
+
+    def draft(part: pyvips.Image, quality: int, *, sharp: bool = False, preset: str = "default") -> bytes:
+        return save(part, check_stop, Q=quality, effort=effort.draft_effort, smart_subsample=sharp, preset=preset)
+
+    def cost(variant: tuple[bool, str]) -> float:
+        handicap = effort.sharp_handicap if variant[0] else 0.0
+        return math.log(len(drafts[variant].encoded)) - LOG_BYTES_PER_POINT * drafts[variant].score + handicap
+
+    drafts: dict[tuple[bool, str], SearchResult] = {}
+    for preset in effort.presets:
+        for sharp in (False, True):
+            encoded = draft(sample.image, quality, sharp=sharp, preset=preset)
+            drafts[sharp, preset] = SearchResult(quality, encoded, sample.score(decode(encoded)))
+    sharp, preset = min(drafts, key=cost)
+    plain = drafts[False, "default"]
+    slow = ALPHA_EFFORT if sample.image.hasalpha() else effort.sharp if sharp else effort.plain
+    options = {"effort": slow, "smart_subsample": sharp}
+    return EncoderProfile(
+        lambda part, quality: save(part, check_stop, Q=quality, preset=preset, **options),
+        draft,
+        decode,
+        SCALE,
+        draft_deficit=effort.draft_deficit + drafts[sharp, preset].score - plain.score,
+        drafts_suffice=True,
+        known_drafts={quality: plain},
+        # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
+        # preset "text" does without
+        without_noise_shaping=lambda part, quality: save(part, check_stop, Q=quality, preset="text", **options),
+    )
+
+
+def save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
+    return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **options))
