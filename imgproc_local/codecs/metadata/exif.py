@@ -45,25 +45,50 @@ def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
 
     Text and undefined values are bytes, numbers are tuples. Empty if there is no such IFD or it can't be read.
     """
+    offset, order = _ifd_offset(tiff, pointer_tag)
+    return _entries(tiff, order, offset)
+
+
+def tags(tiff: bytes, pointer_tag: int | None = None) -> frozenset[int]:
+    """All tags of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, whether their values can be read or not."""
+    offset, order = _ifd_offset(tiff, pointer_tag)
+    count = _entry_count(tiff, offset, order)
+    return frozenset(
+        struct.unpack_from(order + "H", tiff, offset + 2 + 12 * number)[0]
+        for number in range(count)
+        if offset + 4 + 12 * number <= len(tiff)
+    )
+
+
+def has_second_ifd(tiff: bytes) -> bool:
+    """Whether IFD0 is followed by IFD1, which describes a thumbnail."""
+    offset, order = _ifd_offset(tiff, None)
+    at = offset + 2 + 12 * _entry_count(tiff, offset, order)
+    return offset > 0 and at + 4 <= len(tiff) and any(tiff[at : at + 4])
+
+
+def _ifd_offset(tiff: bytes, pointer_tag: int | None) -> tuple[int, str]:
+    """The offset of an IFD and the byte order; 0 if there is none."""
     if len(tiff) < 8 or tiff[:4] not in (b"II*\0", b"MM\0*"):
-        return {}
+        return 0, "<"
     order = "<" if tiff[:2] == b"II" else ">"
-    (offset,) = struct.unpack(order + "I", tiff[4:8])
-    entries = _entries(tiff, order, offset)
-    if pointer_tag is None:
-        return entries
-    pointer = entries.get(pointer_tag)
-    if not isinstance(pointer, tuple) or not pointer:
-        return {}
-    return _entries(tiff, order, int(pointer[0]))
+    offset: int = struct.unpack(order + "I", tiff[4:8])[0]
+    if pointer_tag is not None:
+        pointer = _entries(tiff, order, offset).get(pointer_tag)
+        offset = int(pointer[0]) if isinstance(pointer, tuple) and pointer else 0
+    return offset, order
+
+
+def _entry_count(tiff: bytes, offset: int, order: str) -> int:
+    if offset < 8 or offset + 2 > len(tiff):
+        return 0
+    (count,) = struct.unpack_from(order + "H", tiff, offset)
+    return min(MAX_ENTRIES, int(count))
 
 
 def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
     found: dict[int, Value] = {}
-    if offset < 8 or offset + 2 > len(tiff):
-        return found
-    (count,) = struct.unpack(order + "H", tiff[offset : offset + 2])
-    for number in range(min(count, MAX_ENTRIES)):
+    for number in range(_entry_count(tiff, offset, order)):
         at = offset + 2 + 12 * number
         if at + 12 > len(tiff):
             break

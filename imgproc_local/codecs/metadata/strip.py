@@ -24,6 +24,7 @@ from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
 from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
+from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.domain.image import EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation, Removed, clean_text
 
@@ -82,7 +83,7 @@ _MAX_COMPARISONS = 16
 
 
 class Remaining(Struct, frozen=True):
-    """What remains of a file's blocks, cleaned, and the kinds of what was removed from its texts.
+    """What remains of a file's blocks, cleaned, and the kinds of what was removed.
 
     `exif` holds the fields of IFD0 by tag, `xmp` the properties by name.
     """
@@ -119,7 +120,7 @@ def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = F
         iptc.cut(blocks.iptc, datasets, clean),
         kept_profile(blocks.icc),
         _clean_texts(blocks.texts, clean),
-        frozenset(removed),
+        frozenset(removed) | kinds_in(blocks, keep_location),
     )
 
 

@@ -17,9 +17,10 @@ from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.decode import sample
 from imgproc_local.codecs.embedded import read_embedded
+from imgproc_local.codecs.metadata.strip import remaining
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.privacy import KeepLocation, Removed
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
@@ -169,3 +170,13 @@ def test_the_setting_decides_which_place_names_are_preserved(
         assert (CITY.encode() in data) is city
     embedded = read_embedded(path, info, keep_location)
     assert (embedded.city is not None, embedded.sublocation is not None) == (city, street)
+
+
+def test_the_kinds_of_what_is_removed_are_reported() -> None:
+    for name in ("JPEG", "PNG", "AVIF"):
+        removed = remaining(read_blocks(source(name), Format[name]), KeepLocation.CITY).removed
+        assert removed == frozenset(Removed), name
+    plain = pictures.saved(pictures.scene(64, 48), "JPEG")
+    assert remaining(read_blocks(plain, Format.JPEG), KeepLocation.CITY).removed == frozenset()
+    all_places = remaining(read_blocks(source("JPEG"), Format.JPEG), KeepLocation.ALL).removed
+    assert Removed.LOCATION not in all_places
