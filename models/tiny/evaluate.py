@@ -1,9 +1,9 @@
-"""Counts how many held-out scenes the exported model describes exactly, through the service's own path.
+"""Counts how many held-out scenes the exported model describes exactly, through the code of the service.
 
     python -m models.tiny.evaluate --scenes 100
 
-A picture is written to a file, decoded and scaled by libvips as the service does it, read by llama.cpp and written
-about in all languages at once with the production prompt and grammar. No PyTorch takes part.
+Each picture is written to a file, decoded and scaled with libvips as in the service, and described by llama.cpp in all
+languages together, with the production prompt and grammar. PyTorch is not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.engine.analyze import SAMPLE_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
-from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.model import RunOptions, VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
 
@@ -41,11 +41,11 @@ LONG = Embedded(
     city="Hamburg",
     country="Deutschland",
 )
-"""What an owner may have noted that is not in the picture, briefly and at length."""
+"""Notes of an owner that are not in the picture: short ones, and long ones in several scripts."""
 
 
 class Variant(NamedTuple):
-    """How scenes are drawn and sent."""
+    """How scenes are drawn and stored."""
 
     name: str
     size: tuple[int, int]
@@ -65,7 +65,7 @@ VARIANTS = (
     Variant("1000×400 PNG", (1000, 400), ".png", {}),
     Variant("192×192 PNG, misleading notes", (192, 192), ".png", {}, MISLEADING),
     Variant("192×192 PNG, long notes", (192, 192), ".png", {}, LONG),
-    Variant("192×192 PNG, asked once more", (192, 192), ".png", {}, complaint="the text is too long"),
+    Variant("192×192 PNG, asked again", (192, 192), ".png", {}, complaint="the text is too long"),
 )
 
 
@@ -75,52 +75,51 @@ def main() -> None:
     parser.add_argument("--scenes", type=int, default=100, help="per variant")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--threads", type=int, default=0, help="0: one per physical core")
-    parser.add_argument("--wrong", action="store_true", help="show each answer that is not right")
+    parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     args = parser.parse_args()
-    model = VisionModel("tiny", args.folder / "tiny-text.gguf", args.folder / "tiny-mmproj.gguf")
-    llama = Llama(model, args.threads)
+    text, mmproj = args.folder / "tiny-text.gguf", args.folder / "tiny-mmproj.gguf"
+    llama = Llama(VisionModel("tiny", text, mmproj, run_options=RunOptions(args.threads)))
     columns = (*scenes.LANGUAGES, "all")
-    print(f"{'exactly right of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
+    print(f"{'exactly correct of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
     try:
         for variant in VARIANTS:
             started = time.monotonic()
-            right = _count_right(llama, variant, args)
+            correct = _count_correct(llama, variant, args)
             took_s = time.monotonic() - started
-            print(f"{variant.name:32}" + "".join(f"{right[column]:6}" for column in columns) + f"   {took_s:.0f} s")
+            print(f"{variant.name:32}" + "".join(f"{correct[column]:6}" for column in columns) + f"   {took_s:.0f} s")
     finally:
         llama.close()
 
 
-def _count_right(llama: Llama, variant: Variant, args: argparse.Namespace) -> dict[str, int]:
-    """How many answers are right in each language, and how many scenes in `all` of them."""
-    right = dict.fromkeys((*scenes.LANGUAGES, "all"), 0)
+def _count_correct(llama: Llama, variant: Variant, args: argparse.Namespace) -> dict[str, int]:
+    """The number of correct answers per language; "all" counts scenes that are correct in every language."""
+    correct = dict.fromkeys((*scenes.LANGUAGES, "all"), 0)
     for number, scene in enumerate(scenes.held_out_scenes(args.scenes, args.seed)):
         answers = _answers(llama, scene, number, variant)
         wrong = {language: answer for language, answer in answers.items() if answer != scenes.answer(scene, language)}
         for language in answers.keys() - wrong.keys():
-            right[language] += 1
-        right["all"] += not wrong
+            correct[language] += 1
+        correct["all"] += not wrong
         if args.wrong:
             for language, answer in wrong.items():
                 print(f"  {scenes.answer(scene, language).alt_text} … {answer and answer.alt_text}")
-    return right
+    return correct
 
 
 def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -> dict[str, scenes.Answer | None]:
-    """What the model writes of one drawing, by language."""
+    """The model's answers for one drawing, by language; None for an incomplete one."""
     name = f"scene-{number:03}{variant.suffix}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
         pixels = sample(path, probe(path, max_pixels=10_000_000), SAMPLE_SIDE_PX, lambda: None)
     shared = shared_prompt(collect_texts(variant.embedded, name, None), "")
-    tails = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
-    llama.read(pixels, shared, tails, lambda: None)
-    written = llama.write(tails, lambda: None)
-    read = [parse_answer(text) for text in written]
+    suffixes = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
+    llama.prefill(pixels, shared, suffixes, lambda: None)
+    answers = [parse_answer(text) for text in llama.generate(suffixes, lambda: None)]
     return {
         language: answer and scenes.Answer(answer.filename, answer.alt_text)
-        for language, answer in zip(scenes.LANGUAGES, read, strict=True)
+        for language, answer in zip(scenes.LANGUAGES, answers, strict=True)
     }
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from imgproc_local.vision.llm.library import SPINS, physical_cores
+from imgproc_local.vision.llm.bindings import SPIN_COUNT, physical_cores
 from tests.bench.load import photograph, print_table, verdict
 from tests.bench.random_weights import SIZES, mmproj_path, text_path
 from tests.bench.vision_contenders import Measured, Task
@@ -44,7 +44,7 @@ def run(role: str, task: Task) -> Measured:
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.vision_contenders", role],
         cwd=ROOT,
-        env=os.environ | {"GOMP_SPINCOUNT": SPINS},
+        env=os.environ | {"GOMP_SPINCOUNT": SPIN_COUNT},
         input=msgspec.json.encode(task),
         capture_output=True,
         timeout=CONTENDER_TIMEOUT_S,

@@ -93,7 +93,7 @@ class _Sampling:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.refused = 0
-        next_token, allowed = llama_sampler.Sampler.next_token, llama_sampler.Sampler._allowed
+        next_token, allowed = llama_sampler.Sampler.next_token, llama_sampler.Sampler._is_allowed
 
         def timed(sampler: llama_sampler.Sampler, context: Any, row: int) -> int:
             started_at = time.perf_counter()
@@ -107,7 +107,7 @@ class _Sampling:
             return accepted
 
         llama_sampler.Sampler.next_token = timed  # type: ignore[method-assign]
-        llama_sampler.Sampler._allowed = counted  # type: ignore[method-assign]
+        llama_sampler.Sampler._is_allowed = counted  # type: ignore[method-assign]
 
     def reset(self) -> None:
         self.seconds, self.refused = 0.0, 0
@@ -127,10 +127,10 @@ def ours(task: Task, *, separately: bool) -> Measured:
 
     def describe(languages: tuple[str, ...]) -> tuple[float, Turn]:
         started_at, before, cpu_before = time.perf_counter(), loaded.tokens_written, time.process_time()
-        tails = [language_prompt(language) for language in languages]
-        loaded.read(pixels, INSTRUCTIONS, tails, _never)
+        suffixes = [language_prompt(language) for language in languages]
+        loaded.prefill(pixels, INSTRUCTIONS, suffixes, _never)
         read_s = time.perf_counter() - started_at
-        texts = tuple(loaded.write(tails, _never))
+        texts = tuple(loaded.generate(suffixes, _never))
         seconds = time.perf_counter() - started_at
         return read_s, Turn(
             seconds, seconds - read_s, time.process_time() - cpu_before, loaded.tokens_written - before, texts

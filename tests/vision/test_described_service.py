@@ -1,4 +1,4 @@
-"""The whole service with a model installed as users install one: what it sees is told over HTTP."""
+"""The whole service with an installed model: its descriptions over HTTP."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from tests.support.service import Running, config_for, running
 from tests.support.sockets import reached, watching
 
 SCENES = 100
-AGAIN = 15
-LEAST_RIGHT = 90
+REPEATED = 15
+MIN_CORRECT = 90
 TEN_LANGUAGES = "en,de,fr,ja,es,it,nl,pl,fi,tr"
-"""Those that the tiny model never learned are refused, asked for once more and refused again: slow, as wanted here."""
+"""Most of them are languages that the tiny model was not trained on: they are rejected, generated again and rejected,
+which takes time, as this test needs."""
 
 
 def import_tiny(data: Path) -> None:
@@ -33,8 +34,8 @@ def import_tiny(data: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service that the tiny model was installed for by `models import`."""
+def service_with_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with the tiny model, installed by `models import`."""
     data = tmp_path_factory.mktemp("data")
     import_tiny(data)
     with running(data, lambda: describer(config_for(data))) as started:
@@ -53,38 +54,40 @@ def translations(service: Running, picture: bytes, languages: str = ",".join(tin
     return {entry["language_code"]: entry for entry in job["image"]["translations"]}
 
 
-def test_held_out_scenes_are_described_right_in_every_trained_language(seeing: Running) -> None:
+def test_held_out_scenes_are_described_correctly_in_every_trained_language(service_with_model: Running) -> None:
     scenes = tiny.scenes()
-    right = dict.fromkeys(tiny.LANGUAGES, 0)
+    correct = dict.fromkeys(tiny.LANGUAGES, 0)
     pictures = [(scene, png(scene, seed)) for seed, scene in enumerate(scenes.held_out_scenes(SCENES, seed=1234))]
     first = []
     for scene, picture in pictures:
-        told = translations(seeing, picture)
-        first.append(told)
+        described = translations(service_with_model, picture)
+        first.append(described)
         for language in tiny.LANGUAGES:
             expected = scenes.answer(scene, language)
-            said = told[language]
-            # the service numbers a name that its project has had
-            slug_right = re.sub(r"-\d+$", "", said["seo_filename"]) == make_slug(
+            entry = described[language]
+            # the service appends a number to a name that its project has already
+            slug_correct = re.sub(r"-\d+$", "", entry["seo_filename"]) == make_slug(
                 expected.filename.replace("-", " "), language
             )
-            right[language] += said["source"] == "vision" and said["seo_alt_text"] == expected.alt_text and slug_right
-    assert {language: count for language, count in right.items() if count < LEAST_RIGHT} == {}
-    for told, (_, picture) in zip(first[:AGAIN], pictures, strict=False):
-        again = translations(seeing, picture)
+            correct[language] += (
+                entry["source"] == "vision" and entry["seo_alt_text"] == expected.alt_text and slug_correct
+            )
+    assert {language: count for language, count in correct.items() if count < MIN_CORRECT} == {}
+    for described, (_, picture) in zip(first[:REPEATED], pictures, strict=False):
+        again = translations(service_with_model, picture)
         assert {code: entry["seo_alt_text"] for code, entry in again.items()} == {
-            code: entry["seo_alt_text"] for code, entry in told.items()
+            code: entry["seo_alt_text"] for code, entry in described.items()
         }
 
 
-def test_a_language_that_the_model_does_not_speak_is_said_by_the_facts(seeing: Running) -> None:
+def test_a_language_that_the_model_was_not_trained_on_is_described_by_facts(service_with_model: Running) -> None:
     [scene] = tiny.scenes().held_out_scenes(1, seed=5)
-    told = translations(seeing, png(scene, 1), "es,en")
-    assert told["en"]["source"] == "vision"
-    assert told["es"]["source"] == "facts"
+    described = translations(service_with_model, png(scene, 1), "es,en")
+    assert described["en"]["source"] == "vision"
+    assert described["es"]["source"] == "facts"
 
 
-def test_a_stop_in_mid_description_loses_nothing(tmp_path: Path) -> None:
+def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
     data = tmp_path / "data"
     import_tiny(data)
     key = make_key(data)
@@ -101,12 +104,12 @@ def test_a_stop_in_mid_description_loses_nothing(tmp_path: Path) -> None:
                 assert answer.status_code == 202, answer.text
                 jobs.append(answer.json()["data"]["job_id"])
             wait_for_analysis(client, jobs[1])
-            # one of them in mid-description: it goes at once, and the next is taken up
+            # cancelled while it is described: it ends at once, and the next one starts
             client.delete(f"/jobs/{jobs[1]}").raise_for_status()
             wait_for_analysis(client, jobs[2])
         begun = time.monotonic()
         assert server.terminate() == 0, server.output()
-        print(f"stopped in mid-description after {time.monotonic() - begun:.2f} s")
+        print(f"stopped during a description after {time.monotonic() - begun:.2f} s")
     finally:
         server.kill()
     assert "Traceback" not in server.output()

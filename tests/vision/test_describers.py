@@ -1,4 +1,4 @@
-"""What every describer promises, whatever it looks with. A new one joins `DESCRIBERS`."""
+"""The contract of all describers. Add a new one to `DESCRIBERS`."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def describer(request: pytest.FixtureRequest) -> Iterator[Describer]:
 
 
 def go_on() -> None:
-    """Nothing asks to stop."""
+    """A check_stop that never raises."""
 
 
-def test_each_language_asked_for_gets_one_translation_in_order(describer: Describer) -> None:
+def test_each_requested_language_gets_one_translation_in_order(describer: Describer) -> None:
     asked = ["fr", "en", "ja"]
     translations = describer.describe(PLAIN, asked, HINTS, go_on)
     assert [translation.language_code for translation in translations] == asked
 
 
-def test_every_translation_keeps_to_the_contract(describer: Describer) -> None:
+def test_every_translation_follows_the_contract(describer: Describer) -> None:
     for translation in describer.describe(PLAIN, list(LANGUAGES), HINTS, go_on):
         alt = translation.seo_alt_text
         assert 0 < len(alt) <= 250, alt
@@ -69,13 +69,13 @@ def test_every_translation_keeps_to_the_contract(describer: Describer) -> None:
         assert translation.source in Source
 
 
-def test_the_same_picture_gets_the_same_words(describer: Describer) -> None:
+def test_the_same_picture_gets_the_same_texts(describer: Describer) -> None:
     assert describer.describe(PLAIN, ["en", "de"], HINTS, go_on) == describer.describe(
         PLAIN, ["en", "de"], HINTS, go_on
     )
 
 
-def test_a_stop_is_heeded_between_languages(describer: Describer) -> None:
+def test_describing_can_be_stopped_between_languages(describer: Describer) -> None:
     asked = 0
 
     def stop_at_the_third() -> None:
@@ -89,19 +89,19 @@ def test_a_stop_is_heeded_between_languages(describer: Describer) -> None:
     assert asked >= 3
 
 
-def test_a_persons_own_alt_text_is_used_as_it_stands(describer: Describer) -> None:
+def test_an_embedded_alt_text_is_used_unchanged(describer: Describer) -> None:
     own = EmbeddedText("Two herons at the mill pond.", "en-GB")
     hints = Hints(HINTS.info, Embedded(alt_text=(own,)), "IMG_0001.JPG")
     translation, *_ = describer.describe(PLAIN, ["en"], hints, go_on)
     assert (translation.seo_alt_text, translation.source) == (own.text, Source.EMBEDDED)
 
 
-def test_a_position_is_told_only_where_a_setting_allows_it(describer: Describer) -> None:
+def test_a_position_is_mentioned_only_if_the_setting_allows_it(describer: Describer) -> None:
     info, embedded = HINTS.info, Embedded(gps=(38.7223, -9.1393), camera="C")
     for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), go_on):
         assert not re.search("38|72|13|gps", translation.seo_alt_text + translation.seo_filename, re.IGNORECASE)
     allowed = Hints(info, embedded, "IMG_0001.JPG", may_use_gps=True)
-    told = describer.describe(PLAIN, list(LANGUAGES), allowed, go_on)
-    for translation in (entry for entry in told if entry.source == Source.FACTS):
+    translations = describer.describe(PLAIN, list(LANGUAGES), allowed, go_on)
+    for translation in (entry for entry in translations if entry.source == Source.FACTS):
         assert "GPS 38.7223, -9.1393" in translation.seo_alt_text
         assert not re.search("38|gps", translation.seo_filename)

@@ -19,7 +19,7 @@ from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
-    from imgproc_local.vision.grading.check import Result
+    from imgproc_local.vision.grading.check import LanguageResult
     from imgproc_local.vision.models.store import ModelStore
 
 Done = TypeVar("Done")
@@ -74,9 +74,11 @@ def check(
     models.save_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
 
 
-def _grade(models: ModelStore, name: str, codes: tuple[str, ...], check_stop: Callable[[], None]) -> list[Result]:
+def _grade(
+    models: ModelStore, name: str, codes: tuple[str, ...], check_stop: Callable[[], None]
+) -> list[LanguageResult]:
     from imgproc_local.cli.progress import log_above
-    from imgproc_local.vision.grading.check import check as check_model
+    from imgproc_local.vision.grading.check import check_model
     from imgproc_local.vision.grading.probes import PROBES
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import passed_self_test, require_self_test
@@ -145,7 +147,7 @@ class _Progress:
             self.line.clear()
 
 
-def _print_results(results: list[Result]) -> None:
+def _print_results(results: list[LanguageResult]) -> None:
     from imgproc_local.cli.output import table
     from imgproc_local.domain.languages import LANGUAGES
     from imgproc_local.vision.grading.grade import GRADE_MEANINGS, format_grade
@@ -161,7 +163,7 @@ def _print_results(results: list[Result]) -> None:
     click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts that can't be published. --json prints every text.")
 
 
-def _result_fields(result: Result) -> dict[str, object]:
+def _result_fields(result: LanguageResult) -> dict[str, object]:
     from imgproc_local.vision.grading.grade import format_grade
 
     return {

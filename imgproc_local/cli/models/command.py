@@ -256,7 +256,7 @@ def _entry(config: Config, name: str) -> Entry:
 
 def _self_test(progress: Transfer, model: VisionModel) -> None:
     """Test the model in a child process, unless it passed already. Without llama.cpp it is tested when first used."""
-    from imgproc_local.vision.llm.library import NOT_INSTALLED
+    from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
     progress.clear()

@@ -1,1 +1,1 @@
-"""`models check`: drawn pictures, and a grade per language for what a model writes about them."""
+"""Grades a model on this machine, on pictures whose content is known."""

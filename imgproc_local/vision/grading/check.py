@@ -1,13 +1,12 @@
-"""Grades a model: it describes the probe pictures as it would describe any other, and its alt texts are searched for
-what is in them.
+"""Grades a model: it describes the probe pictures like any others, and its alt texts are searched for their content.
 
-It is asked with the service's own prompt and grammar, without any notes, and once: a text that the lint refuses names
-nothing here, where the service would ask a second time. A text whose words are those of another language names
-nothing either. Each area counts the same: a language's share is the mean over `AREAS` of the facts named there. What
-the letters stand for is in `vision/grade.py`.
+The prompt and the grammar are those of the service, without notes of an owner. Each answer is generated once: one that
+the lint rejects counts as empty, where the service would ask again. A text whose words are those of another language
+counts as empty, too. All areas have the same weight: a language's share is the mean over `AREAS` of the share of facts
+that were named. `grade.py` translates shares into letters.
 
-Words are looked for, not understood: "no red circle" would count. So a grade compares models and languages on one
-machine; it is no promise for photographs, which are harder.
+Words are searched, not understood: "no red circle" would count. So a grade compares models and languages on one
+machine; it does not predict the quality on photographs, which are harder.
 """
 
 from __future__ import annotations
@@ -19,35 +18,36 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.grading.probe_words import find, languages, named, quotes
-from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Pair, Probe
-from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer
+from imgproc_local.vision.grading.probe_words import contains_quote, count_words, find_word, languages
+from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Probe, ProbePair
+from imgproc_local.vision.llm.cleanup import clean_answer
+from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.text.embedded_text import PictureTexts
 
-LANGUAGES_AT_ONCE = 10
-"""As many as one request may ask for."""
-FOREIGN_WORDS = 2
-"""A text that has so many more words of another language than of its own is in that language."""
-OWN_WORDS_SHARE = 0.9
-"""Texts that together have fewer of their own words than this share of another language's are in that language: even
-Danish texts have only 84 % of their words in common with Norwegian, and no others more than 60 %."""
+LANGUAGES_PER_BATCH = 10
+"""The most that one request may ask for."""
+FOREIGN_WORDS_MARGIN = 2
+"""A single text is in another language if it has this many more words of it than of the requested one."""
+MIN_OWN_WORDS_SHARE = 0.9
+"""All texts are in another language if together they have less than this share of its number of words in the requested
+one. Even Danish texts have only 84 % of their words in common with Norwegian, and no other pair more than 60 %."""
 
 CheckStop = Callable[[], None]
-Report = Callable[[int, int], None]
-"""Takes notice of the texts written and those there will be."""
+Progress = Callable[[int, int], None]
+"""Called with the number of texts written and the total."""
 
 
-class Writer(Protocol):
-    """What of `Llama` is used."""
+class ModelUnderTest(Protocol):
+    """The methods of `Llama` that a check uses."""
 
-    def read(self, image: Pixels, shared: str, tails: Sequence[str], check_stop: CheckStop) -> None: ...
+    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
 
-    def write(self, tails: Sequence[str], check_stop: CheckStop) -> list[str]: ...
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop) -> list[str]: ...
 
 
-class Text(Struct, frozen=True):
-    """What was written of one probe; `refused` says why it counts for nothing, "" where it counts."""
+class ProbeText(Struct, frozen=True):
+    """The alt text of one probe. `refused` is why it counts as empty, "" if it counts; `missed` are facts not named."""
 
     probe: str
     alt_text: str
@@ -55,113 +55,117 @@ class Text(Struct, frozen=True):
     missed: tuple[str, ...]
 
 
-class Result(Struct, frozen=True):
-    """One language: `share` and those of `areas` are of the facts that were named, from 0 to 1."""
+class LanguageResult(Struct, frozen=True):
+    """The result of one language. `share`, and those of `areas`, are shares of facts that were named, from 0 to 1."""
 
     language: str
     share: float
     areas: dict[str, float]
-    texts: tuple[Text, ...]
+    texts: tuple[ProbeText, ...]
 
 
-def check(writer: Writer, asked: Sequence[str], report: Report, check_stop: CheckStop) -> list[Result]:
-    """Lets the model describe every probe in the languages `asked`, and grades it, in their order.
+def check_model(
+    model: ModelUnderTest, requested: Sequence[str], progress: Progress, check_stop: CheckStop
+) -> list[LanguageResult]:
+    """Let the model describe every probe in the `requested` languages; the results in their order.
 
-    Raises: ModelUnusable; what `check_stop` raised.
+    Raises: ModelUnusable; what `check_stop` raises.
     """
     shared = shared_prompt(PictureTexts(), "")
-    groups = [asked[start : start + LANGUAGES_AT_ONCE] for start in range(0, len(asked), LANGUAGES_AT_ONCE)]
-    # the picture is read once for all groups, with room for the one that needs most
-    longest = sorted((language_prompt(language) for language in asked), key=len)[-LANGUAGES_AT_ONCE:]
-    written: dict[str, dict[str, str]] = {language: {} for language in asked}
-    done, total = 0, len(PROBES) * len(asked)
+    batches = [
+        requested[start : start + LANGUAGES_PER_BATCH] for start in range(0, len(requested), LANGUAGES_PER_BATCH)
+    ]
+    # the picture is processed once for all batches, with a context for the one with the longest prompts
+    longest = sorted((language_prompt(language) for language in requested), key=len)[-LANGUAGES_PER_BATCH:]
+    answers: dict[str, dict[str, str]] = {language: {} for language in requested}
+    done, total = 0, len(PROBES) * len(requested)
     for probe in PROBES:
-        writer.read(probe.draw(), shared, longest, check_stop)
-        for group in groups:
-            answers = writer.write([language_prompt(language) for language in group], check_stop)
-            for language, answer in zip(group, answers, strict=True):
-                written[language][probe.name] = answer
-            done += len(group)
-            report(done, total)
-    return [grade(language, written[language], shared) for language in asked]
+        model.prefill(probe.draw(), shared, longest, check_stop)
+        for batch in batches:
+            generated = model.generate([language_prompt(language) for language in batch], check_stop)
+            for language, answer in zip(batch, generated, strict=True):
+                answers[language][probe.name] = answer
+            done += len(batch)
+            progress(done, total)
+    return [grade_language(language, answers[language], shared) for language in requested]
 
 
-def grade(language: str, written: Mapping[str, str], shared: str = "") -> Result:
-    """What the answers are worth that a model wrote in `language` to the probes, by their names."""
-    read = [_read(written[probe.name], language, shared) for probe in PROBES]
-    spoken = _spoken([alt_text for alt_text, _ in read], language)
+def grade_language(language: str, answers: Mapping[str, str], shared: str = "") -> LanguageResult:
+    """The result of the generated `answers` in `language`, by the names of their probes."""
+    parsed = [_parse(answers[probe.name], language, shared) for probe in PROBES]
+    detected = _detect_languages([alt_text for alt_text, _ in parsed], language)
     hits: dict[str, list[bool]] = {area: [] for area in AREAS}
     texts, counted = [], {}
-    for probe, (alt_text, complaint), spoken_in in zip(PROBES, read, spoken, strict=True):
-        refused = complaint or (f"its words are {LANGUAGES[spoken_in].name}" if spoken_in != language else "")
+    for probe, (alt_text, complaint), actual in zip(PROBES, parsed, detected, strict=True):
+        refused = complaint or (f"its words are {LANGUAGES[actual].name}" if actual != language else "")
         counted[probe.name] = "" if refused else alt_text
-        found = _facts(probe, counted[probe.name], language)
-        for area, _, hit in found:
-            hits[area].append(hit)
-        missed = tuple(fact for _, fact, hit in found if not hit)
-        texts.append(Text(probe.name, alt_text, refused, missed))
-    hits[POSITIONS] += [_told_apart(pair, counted, language) for pair in PAIRS]
+        facts = _facts(probe, counted[probe.name], language)
+        for area, _, is_named in facts:
+            hits[area].append(is_named)
+        missed = tuple(fact for _, fact, is_named in facts if not is_named)
+        texts.append(ProbeText(probe.name, alt_text, refused, missed))
+    hits[POSITIONS] += [_distinguishes(pair, counted, language) for pair in PAIRS]
     areas = {area: sum(found) / len(found) for area, found in hits.items()}
-    return Result(language, sum(areas.values()) / len(areas), areas, tuple(texts))
+    return LanguageResult(language, sum(areas.values()) / len(areas), areas, tuple(texts))
 
 
 def languages_in_claim(claim: str) -> tuple[str, ...]:
-    """The languages that a model's card names ("English, German"); all of them where it names none ("many")."""
-    claimed = tuple(language.code for language in LANGUAGES.values() if language.name.lower() in claim.lower())
-    return claimed or tuple(LANGUAGES)
+    """The supported languages that a model's card names ("English, German"); all if it names none ("many")."""
+    named = tuple(language.code for language in LANGUAGES.values() if language.name.lower() in claim.lower())
+    return named or tuple(LANGUAGES)
 
 
-def _read(answer: str, language: str, shared: str) -> tuple[str, str]:
-    """The alt text and why the lint refuses it, "" where it does not."""
-    raw = parse_answer(answer)
-    if raw is None:
+def _parse(answer: str, language: str, shared: str) -> tuple[str, str]:
+    """The alt text and the complaint of the lint, "" if it accepts the text."""
+    parsed = parse_answer(answer)
+    if parsed is None:
         return "", "it broke off"
-    tidy = clean_answer(raw, language)
-    return tidy.alt_text, alt_text_problem(tidy, language, noted=shared) or ""
+    cleaned = clean_answer(parsed, language)
+    return cleaned.alt_text, alt_text_problem(cleaned, language, noted=shared) or ""
 
 
-def _spoken(alt_texts: Sequence[str], language: str) -> list[str]:
-    """The language that each text is in by its words: `language`, unless another one has clearly more of them."""
-    counts = [{code: named(text, code) for code in languages()} for text in alt_texts]
+def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:
+    """The language of each text by its words: `language`, unless another one has clearly more of them."""
+    counts = [{code: count_words(text, code) for code in languages()} for text in alt_texts]
     totals = {code: sum(count[code] for count in counts) for code in languages()}
     most = max(totals, key=lambda code: totals[code])
-    if totals[language] < OWN_WORDS_SHARE * totals[most]:
+    if totals[language] < MIN_OWN_WORDS_SHARE * totals[most]:
         return [most] * len(alt_texts)
-    spoken = []
+    detected = []
     for count in counts:
         best = max(count, key=lambda code: count[code])
-        spoken.append(best if count[best] >= count[language] + FOREIGN_WORDS else language)
-    return spoken
+        detected.append(best if count[best] >= count[language] + FOREIGN_WORDS_MARGIN else language)
+    return detected
 
 
 def _facts(probe: Probe, alt_text: str, language: str) -> list[tuple[str, str, bool]]:
-    """Each fact: its area, what should be named, whether it is."""
-    seen = [
-        (area, word, any(find(alt_text, one, language) is not None for one in word.split("/")))
-        for area, word in probe.named
+    """Each fact of the probe: its area, its words, and whether the text names it."""
+    named = [
+        (area, words, any(find_word(alt_text, word, language) is not None for word in words.split("/")))
+        for area, words in probe.facts
     ]
-    return seen + [(WORDS, words, quotes(alt_text, words)) for words in probe.quoted]
+    return named + [(WORDS, quote, contains_quote(alt_text, quote)) for quote in probe.quotes]
 
 
-def _told_apart(pair: Pair, alt_texts: Mapping[str, str], language: str) -> bool:
-    """Whether the two texts tell which thing is where.
+def _distinguishes(pair: ProbePair, alt_texts: Mapping[str, str], language: str) -> bool:
+    """Whether the two texts say which thing is where.
 
-    "A left of B" of one and "B left of A" of the other do, and so do "A left of B" and "A right of B". But the same
-    text twice does not, and "A left of B" beside "B right of A" says the same. So exactly one must change, the order of
-    the things or the side; in which order a language puts them need not be known.
+    "A left of B" and "B left of A" do, as do "A left of B" and "A right of B". The same text twice does not, nor do
+    "A left of B" and "B right of A", which mean the same. So exactly one of the two must change, the order of the
+    things or the side; the word order that a language uses does not matter.
     """
     orders, sides = [], []
     for probe in pair.probes:
         text = alt_texts[probe]
-        first, second = (_first(text, thing, language) for thing in pair.things)
-        one, other = (_first(text, (side,), language) for side in pair.sides)
-        if first is None or second is None or (one is None and other is None):
+        first, second = (_first_position(text, thing, language) for thing in pair.things)
+        side, other_side = (_first_position(text, (word,), language) for word in pair.sides)
+        if first is None or second is None or (side is None and other_side is None):
             return False
         orders.append(first < second)
-        sides.append(other is None or (one is not None and one < other))
+        sides.append(other_side is None or (side is not None and side < other_side))
     return (orders[0] != orders[1]) != (sides[0] != sides[1])
 
 
-def _first(text: str, words: Sequence[str], language: str) -> int | None:
-    places = [place for word in words if (place := find(text, word, language)) is not None]
-    return min(places, default=None)
+def _first_position(text: str, words: Sequence[str], language: str) -> int | None:
+    positions = [at for word in words if (at := find_word(text, word, language)) is not None]
+    return min(positions, default=None)

@@ -1,4 +1,4 @@
-"""Finds the words of `probe_words.toml` in an alt text, whatever their case and ending."""
+"""Searches alt texts for the words of `probe_words.toml`, in any case and with any ending."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ import msgspec
 
 NUMBERS = {"two": "2", "three": "3", "five": "5"}
 _UNSPACED = frozenset(("ja", "zh", "th"))
-"""Words are not parted by spaces: an entry may stand anywhere."""
-_PARTICLES = {"ar": "[وفبكل]{0,2}(?:ال|ل)?", "he": "[ושהבלמכ]{0,3}"}
-"""Written together with the word that follows: and, in, the …"""
+"""Languages without spaces between words: an entry may stand anywhere."""
+_PREFIXES = {"ar": "[وفبكل]{0,2}(?:ال|ل)?", "he": "[ושהבלמכ]{0,3}"}
+"""Conjunctions, prepositions and articles that are written together with the following word."""
 
 
-def find(text: str, word: str, language: str) -> int | None:
-    """Where `text` first names `word` in `language`, counted in folded characters; None where it does not."""
+def find_word(text: str, word: str, language: str) -> int | None:
+    """The position of `word` in the folded `text`; None if it is not there."""
     patterns, ignored = _vocabulary(language)
     match = patterns[word].search(_folded(text, ignored))
     return match.start() if match else None
 
 
-def named(text: str, language: str) -> int:
-    """How many of all words of the language's vocabulary are in `text`."""
+def count_words(text: str, language: str) -> int:
+    """The number of words of the language's vocabulary that are in `text`."""
     patterns, ignored = _vocabulary(language)
     folded = _folded(text, ignored)
     return sum(pattern.search(folded) is not None for pattern in patterns.values())
 
 
-def quotes(text: str, words: str) -> bool:
-    """Whether `words`, in Latin letters and figures, stand in `text` as they are; case does not count."""
-    return re.search(rf"(?<![a-z0-9]){re.escape(words.casefold())}(?![a-z0-9])", _folded(text)) is not None
+def contains_quote(text: str, quote: str) -> bool:
+    """Whether `text` contains `quote`, Latin letters and digits, in any case."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(quote.casefold())}(?![a-z0-9])", _folded(text)) is not None
 
 
 def languages() -> tuple[str, ...]:
+    """The codes of all languages with a vocabulary."""
     return tuple(_entries())
 
 
 def words(language: str) -> dict[str, tuple[str, ...]]:
-    """Every word with its entries as they are written in the file, and `ignore`."""
+    """Each word with its entries as they are in the file, and `ignore`."""
     return {word: tuple(entry.strip() for entry in listed.split(",")) for word, listed in _entries()[language].items()}
 
 
@@ -65,21 +66,21 @@ def _pattern(word: str, entries: tuple[str, ...], language: str) -> re.Pattern[s
 
 
 def _branch(entry: str, language: str) -> str:
-    inside = entry.startswith("*") or language in _UNSPACED
-    start = "" if inside else f" {_PARTICLES.get(language, '')}"
+    anywhere = entry.startswith("*") or language in _UNSPACED
+    start = "" if anywhere else f" {_PREFIXES.get(language, '')}"
     end = "(?= )" if entry.endswith(".") else ""
     return start + re.escape(_folded(entry).strip()) + end
 
 
 def _folded(text: str, ignored: tuple[str, ...] = ()) -> str:
-    """Small letters, marks and figures of 0 to 9; a space for everything else, and at both ends."""
+    """`text` in lower case with ASCII digits, one space for everything else and at both ends, without `ignored`."""
     folded = unicodedata.normalize("NFKC", text).casefold().replace("i\u0307", "i")
-    kept = (_figure(char) if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
-    folded = f" {' '.join(''.join(kept).split())} "
+    letters = (_ascii_digit(char) if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
+    folded = f" {' '.join(''.join(letters).split())} "
     for phrase in ignored:
         folded = folded.replace(phrase, " ")
     return folded
 
 
-def _figure(char: str) -> str:
+def _ascii_digit(char: str) -> str:
     return str(unicodedata.decimal(char)) if char.isdecimal() else char

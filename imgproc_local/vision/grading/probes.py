@@ -1,8 +1,8 @@
-"""Pictures whose content is beyond doubt, and what an alt text of each should name.
+"""Probe pictures, whose content is known, and the facts that an alt text of each should name.
 
-They are drawn here, from the same numbers every time: coloured shapes, counted ones, ones beside or above each other,
-printed words, and two simple scenes. Invariant: what a probe expects is in the picture, and nothing in the picture
-contradicts it.
+They are drawn by this module and always identical: coloured shapes, several equal shapes, shapes beside or above each
+other, printed words, and two simple scenes. Invariant: the facts of a probe are in its picture, and nothing in the
+picture contradicts them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 from imgproc_local.domain.image import Pixels
 
 SIDE_PX = 448
-"""A picture of one tile for most models, within 256 image tokens."""
-OVERSAMPLED = 3
-"""Drawn that much larger, so that edges come out smooth."""
+"""For most models a single tile, of at most 256 image tokens."""
+OVERSAMPLING = 3
+"""Pictures are drawn larger by this factor and reduced, which makes edges smooth."""
 
 COLOURS, COUNTS, POSITIONS, WORDS, SCENES = AREAS = ("colours", "counts", "positions", "words", "scenes")
-"""What is graded: colours and shapes, how many, what is where, words in the picture, things of the world."""
+"""The graded areas: colours and shapes, numbers, positions, words in the picture, things in simple scenes."""
 
 Rgb = tuple[int, int, int]
 
@@ -31,10 +31,10 @@ BROWN, DARK_RED, SKY, SEA = (125, 80, 45), (165, 50, 40), (170, 215, 245), (35, 
 
 
 class Canvas:
-    """A square picture in units of a hundredth of its side, the origin at the top left."""
+    """A square picture. Coordinates are percentages of its side, from the top left."""
 
     def __init__(self, ground: Rgb) -> None:
-        side = SIDE_PX * OVERSAMPLED
+        side = SIDE_PX * OVERSAMPLING
         self._unit = side / 100
         self._image = Image.new("RGB", (side, side), ground)
         self._draw = ImageDraw.Draw(self._image)
@@ -70,31 +70,31 @@ class Canvas:
         self._draw.line(scaled, fill=colour, width=round(width * self._unit), joint="curve")
 
     def text(self, x: float, y: float, words: str, height: float, colour: Rgb) -> None:
-        """Centred on the point, in the font that comes with Pillow: the same on every machine."""
+        """Centred on the point, in the font included in Pillow, so that it is the same on every machine."""
         font = ImageFont.load_default(height * self._unit)
         place = (x * self._unit, y * self._unit)
         self._draw.text(place, words, colour, font, anchor="mm", stroke_width=self._unit / 2, stroke_fill=colour)
 
     def pixels(self) -> Pixels:
-        image = self._image.reduce(OVERSAMPLED)
+        image = self._image.reduce(OVERSAMPLING)
         return Pixels(image.width, image.height, image.tobytes())
 
 
 class Probe(Struct, frozen=True):
-    """A picture (`draw` makes it) and its facts.
+    """A picture, drawn by `draw`, and what its alt text should name.
 
-    `named` are pairs of an area and a word of `probe_words.toml`, or several of which one will do, parted by a slash;
-    `quoted` stands in the picture letter by letter.
+    `facts` are pairs of an area and a word of `probe_words.toml`, or alternatives separated by slashes. `quotes` are
+    printed in the picture and must be quoted exactly.
     """
 
     name: str
     draw: Callable[[], Pixels]
-    named: tuple[tuple[str, str], ...]
-    quoted: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...]
+    quotes: tuple[str, ...] = ()
 
 
-class Pair(Struct, frozen=True):
-    """Two probes that differ in nothing but which of the two things is where; things and sides by their words."""
+class ProbePair(Struct, frozen=True):
+    """Two probes with the same two things in opposite positions. `things` and `sides` are words of the vocabulary."""
 
     probes: tuple[str, str]
     things: tuple[tuple[str, str], tuple[str, str]]
@@ -102,7 +102,7 @@ class Pair(Struct, frozen=True):
 
 
 def _shapes(ground: Rgb, *shapes: tuple[str, float, float, float, Rgb]) -> Callable[[], Pixels]:
-    """Each shape by its name, centre, radius and colour."""
+    """A function that draws shapes, each given by its name, centre, radius and colour."""
 
     def draw() -> Pixels:
         canvas = Canvas(ground)
@@ -114,13 +114,13 @@ def _shapes(ground: Rgb, *shapes: tuple[str, float, float, float, Rgb]) -> Calla
 
 
 def _placed(ground: Rgb, shapes: Sequence[tuple[str, Rgb]], *, upright: bool) -> Callable[[], Pixels]:
-    """Two shapes beside each other, or one above the other."""
+    """A function that draws two shapes beside each other, or one above the other if `upright`."""
     ends = [(50.0, 26.0), (50.0, 75.0)] if upright else [(25.0, 50.0), (75.0, 50.0)]
     return _shapes(ground, *((name, x, y, 18, rgb) for (name, rgb), (x, y) in zip(shapes, ends, strict=True)))
 
 
 def _sign(ground: Rgb, board: Rgb, lines: Sequence[tuple[float, str, float]]) -> Callable[[], Pixels]:
-    """White words on a board: each line by its height on the picture, its words and their size."""
+    """A function that draws a sign with white lines, each given by its y, its words and their height."""
 
     def draw() -> Pixels:
         canvas = Canvas(ground)
@@ -201,10 +201,15 @@ PROBES: tuple[Probe, ...] = (
     Probe("house", _house, ((SCENES, "house"), (SCENES, "sun"), (SCENES, "tree"))),
     Probe("boat", _boat, ((SCENES, "boat"), (SCENES, "water"))),
 )
-PAIRS: tuple[Pair, ...] = (
-    Pair(("square left of star", "star left of square"), (("blue", "square"), ("yellow", "star")), ("left", "right")),
-    Pair(
-        ("triangle above circle", "circle above triangle"), (("red", "triangle"), ("black", "circle")),
+PAIRS: tuple[ProbePair, ...] = (
+    ProbePair(
+        ("square left of star", "star left of square"),
+        (("blue", "square"), ("yellow", "star")),
+        ("left", "right"),
+    ),
+    ProbePair(
+        ("triangle above circle", "circle above triangle"),
+        (("red", "triangle"), ("black", "circle")),
         ("above", "below"),
     ),
-)  # fmt: skip
+)

@@ -1,8 +1,8 @@
-"""Whether llama.cpp can run on this processor: asked before any of it is loaded, for otherwise the process would end.
+"""Whether this processor can run llama.cpp. It is checked before loading, because an illegal instruction is a crash.
 
-The portable build needs what x86-64 processors have since Haswell (2013); other architectures have one baseline that
-their builds keep to. The C library is asked first: it has the processor's own answer and knows whether the system saves
-the wider registers. `/proc/cpuinfo` is the kernel's, also in an emulator that runs single programs.
+The portable x86-64 build needs the instructions of Haswell (2013); on other architectures the builds use the baseline
+that every processor has. glibc is asked first: it reads the processor itself and knows whether the kernel saves the
+wide registers. `/proc/cpuinfo` is the fallback; it describes the host, also inside a user-mode emulator.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 CPUINFO = Path("/proc/cpuinfo")
 
 
-class _Bit(NamedTuple):
-    """Where glibc keeps a feature. Source: glibc, sys/platform/x86.h and bits/platform/x86.h."""
+class _CpuidBit(NamedTuple):
+    """The position of a feature in glibc's table. Source: glibc, sys/platform/x86.h and bits/platform/x86.h."""
 
     leaf: int
     register: int
@@ -25,40 +25,49 @@ class _Bit(NamedTuple):
 
 
 EBX, ECX = 1, 2
-NEEDED = {"avx2": _Bit(1, EBX, 5), "fma": _Bit(0, ECX, 12), "f16c": _Bit(0, ECX, 29), "bmi2": _Bit(1, EBX, 8)}
-"""What the build of llama.cpp uses, by the names of /proc/cpuinfo."""
+REQUIRED = {
+    "avx2": _CpuidBit(1, EBX, 5),
+    "fma": _CpuidBit(0, ECX, 12),
+    "f16c": _CpuidBit(0, ECX, 29),
+    "bmi2": _CpuidBit(1, EBX, 8),
+}
+"""Features that the build of llama.cpp uses, named as in /proc/cpuinfo."""
 
 
-class _Feature(ctypes.Structure):
+class _CpuidFeature(ctypes.Structure):
     _fields_ = (("cpuid", ctypes.c_uint * 4), ("active", ctypes.c_uint * 4))
 
 
 @cache
 def processor_problem() -> str | None:
-    """Why no vision model can run here; None where nothing is known against it."""
+    """Why no vision model can run here; None if the processor is suitable or unknown."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return None
-    found = _from_glibc()
-    if found is None:
-        found = _from_cpuinfo()
-    missing = [] if found is None else [name for name in NEEDED if name not in found]
+    features = _features_from_glibc()
+    if features is None:
+        features = _features_from_cpuinfo()
+    missing = [] if features is None else [name for name in REQUIRED if name not in features]
     if not missing:
         return None
     return f"A vision model needs a processor with AVX2, FMA, F16C and BMI2; this one lacks {', '.join(missing)}."
 
 
-def _from_glibc() -> set[str] | None:
-    """Those of `NEEDED` that the processor has and the system lets it use; None before glibc 2.33 and elsewhere."""
+def _features_from_glibc() -> set[str] | None:
+    """Those of `REQUIRED` that the processor has and the system supports; None without glibc 2.33 or newer."""
     try:
-        ask = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
-    except (AttributeError, OSError, TypeError):  # no such function, no such library, Windows
+        get_leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
+    except (AttributeError, OSError, TypeError):  # an older glibc, another C library, Windows
         return None
-    ask.argtypes, ask.restype = [ctypes.c_uint], ctypes.POINTER(_Feature)
-    return {name for name, place in NEEDED.items() if ask(place.leaf).contents.active[place.register] >> place.bit & 1}
+    get_leaf.argtypes, get_leaf.restype = [ctypes.c_uint], ctypes.POINTER(_CpuidFeature)
+    return {
+        name
+        for name, place in REQUIRED.items()
+        if get_leaf(place.leaf).contents.active[place.register] >> place.bit & 1
+    }
 
 
-def _from_cpuinfo() -> set[str] | None:
-    """Those that the kernel names; None where there is no such file or no such line."""
+def _features_from_cpuinfo() -> set[str] | None:
+    """All feature flags in /proc/cpuinfo; None if there is no such file or no line of flags."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

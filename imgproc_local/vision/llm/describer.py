@@ -1,9 +1,9 @@
-"""The describer that looks: a vision model writes, its answers are checked, and the facts stand in for what fails.
+"""The describer that uses a vision model: the model writes, its answers are checked, facts replace rejected answers.
 
-A person's own alt text in a language asked for stands, and the model is not asked for that language. The model is
-loaded for the first picture and given back after a while without one. Invariant: every translation says who wrote it,
-and no answer that the lint refuses is ever published as the model's. What is refused is asked for once more, with the
-reason, each language on its own but all of them in one batch.
+If a person embedded an alt text in a requested language, that text is used and the model is not asked for that
+language. The model is loaded with the first picture and unloaded after some idle time. A rejected answer is asked for
+once more, with the complaint; all languages in one batch. Invariant: every translation states its source, and an answer
+that the lint rejects is never published as the model's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from imgproc_local.domain.result import Source, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.llm.duplicate_text import Look, TextHistory, colour_profile
-from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer, filename_problem
+from imgproc_local.vision.llm.cleanup import clean_answer
+from imgproc_local.vision.llm.duplicate_text import ColourProfile, TextHistory, colour_profile
+from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.models.model import VisionModel
@@ -34,38 +35,41 @@ log = logging.getLogger(__name__)
 RETRY_SEED = 1
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters (romaji)"
-"""Kanji: how they are read is for the model to say."""
-SAME_TEXT = "quite another picture got the same text"
+"""For Japanese: only the model knows how its kanji are read."""
+REPEATED = "quite another picture got the same text"
 LOCK_POLL_S = 0.1
 CLOSE_WAIT_S = 2.0
-"""For a picture that was told to stop; it takes a tenth of a second."""
+"""Wait for a picture in progress that is being stopped; that takes a tenth of a second."""
 
 CheckStop = Callable[[], None]
 
 
 class LlmDescriber:
-    """A `Describer`. `find_model` tells the model in use before each picture, None for none; `prove` tries one that
-    was never loaded here, in a child process. `idle_s` 0 keeps the model for good.
+    """A `Describer`.
+
+    `find_model` returns the model to use, before each picture; None describes without a model. `self_test` tests a
+    model in a child process before it is loaded. `idle_s` is the time without a picture after which the model is
+    unloaded; 0 is never.
     """
 
     def __init__(
         self,
         find_model: Callable[[], VisionModel | None],
-        prove: Callable[[VisionModel, CheckStop], None],
+        self_test: Callable[[VisionModel, CheckStop], None],
         *,
         idle_s: float = 300,
         load: Callable[[VisionModel, CheckStop], Llama] = Llama,
     ) -> None:
         self._find_model = find_model
-        self._prove = prove
+        self._self_test = self_test
         self._idle_s = idle_s
         self._load = load
         self._facts = FactsDescriber()
-        self._seen = TextHistory()
+        self._history = TextHistory()
         self._llama: Llama | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
-        self._told = ""
+        self._logged_problem = ""
 
     def describe(
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
@@ -73,31 +77,32 @@ class LlmDescriber:
         check_stop()
         embedded = hints.embedded
         texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
-        asked = [language for language in languages if not first_in_language(texts.alt_texts, language)]
-        seen: dict[str, Translation] = {}
+        without_alt_text = [language for language in languages if not first_in_language(texts.alt_texts, language)]
+        by_model: dict[str, Translation] = {}
         try:
             model = self._find_model()
             if model is None:
                 self.close()
-            elif asked:
-                seen = self._look(model, image, asked, texts, hints, check_stop)
-            self._told = ""
+            elif without_alt_text:
+                by_model = self._ask_model(model, image, without_alt_text, texts, hints, check_stop)
+            self._logged_problem = ""
         except ModelUnusable as error:
             self.close()
-            if error.message != self._told:
-                log.warning("pictures are described without the vision model: %s", error.message)
-            self._told = error.message
-        named = {language: entry for language, entry in seen.items() if entry.seo_filename}
-        rest = [language for language in languages if language not in named]
-        # where the model took all the time, some milliseconds more save what it wrote
-        check_facts = (lambda: None) if seen else check_stop
-        for facts in self._facts.describe(image, rest, hints, check_facts):
-            unnamed = seen.get(facts.language_code)
-            named[facts.language_code] = replace(unnamed, seo_filename=facts.seo_filename) if unnamed else facts
-        return tuple(named[language] for language in languages)
+            if error.message != self._logged_problem:
+                log.warning("Pictures are described without the vision model: %s", error.message)
+            self._logged_problem = error.message
+        translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
+        remaining = [language for language in languages if language not in translations]
+        # the facts take milliseconds: even after the deadline they are added to what the model wrote
+        check_facts = (lambda: None) if by_model else check_stop
+        for facts in self._facts.describe(image, remaining, hints, check_facts):
+            language = facts.language_code
+            unnamed = by_model.get(language)
+            translations[language] = replace(unnamed, seo_filename=facts.seo_filename) if unnamed else facts
+        return tuple(translations[language] for language in languages)
 
     def close(self) -> None:
-        """Gives the model's memory back; the next picture loads it again. A failed model is not trusted further."""
+        """Unload the model; the next picture loads it again."""
         if self._timer is not None:
             self._timer.cancel()
         if self._lock.acquire(timeout=CLOSE_WAIT_S):
@@ -106,7 +111,7 @@ class LlmDescriber:
             finally:
                 self._lock.release()
 
-    def _look(
+    def _ask_model(
         self,
         model: VisionModel,
         image: Pixels,
@@ -115,56 +120,59 @@ class LlmDescriber:
         hints: Hints,
         check_stop: CheckStop,
     ) -> dict[str, Translation]:
-        """What the model wrote and the lint passed, by language."""
+        """The accepted answers by language; their file names may be empty."""
         shared = shared_prompt(texts, hints.project_name)
-        tails = [language_prompt(language) for language in languages]
-        with self._holding(check_stop):
+        suffixes = [language_prompt(language) for language in languages]
+        with self._model_lock(check_stop):
             llama = self._loaded(model, check_stop)
             try:
-                llama.read(image, shared, tails, check_stop)
-                look = colour_profile(image)
-                seen, refused = self._sorted(languages, llama.write(tails, check_stop), hints, look, shared)
-                if refused:
-                    log.info("%s: asked again for %s", model.name, _listed(refused))
-                    tails = [language_prompt(language, complaint) for language, complaint in refused.items()]
+                llama.prefill(image, shared, suffixes, check_stop)
+                profile = colour_profile(image)
+                generated = llama.generate(suffixes, check_stop)
+                accepted, complaints = self._check(languages, generated, hints, profile, shared)
+                if complaints:
+                    log.info("%s: asking again for %s", model.name, _listed(complaints))
+                    suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
                     try:
-                        written = llama.write(tails, check_stop, RETRY_SEED)
+                        generated = llama.generate(suffixes, check_stop, RETRY_SEED)
                     except (StageTimedOut, ModelUnusable) as error:
-                        # what is good already is not given up for what may not become so
-                        log.warning("%s: the facts stand in for %s: %s", model.name, _listed(refused), error.message)
+                        # the accepted answers are published nevertheless
+                        log.warning("%s: using facts instead of %s: %s", model.name, _listed(complaints), error.message)
                         if isinstance(error, ModelUnusable):
                             self._unload()
-                        return seen
-                    better, refused = self._sorted([*refused], written, hints, look, shared)
-                    seen |= {language: entry for language, entry in better.items() if entry.seo_filename}
-                if refused:
-                    log.info("%s: the facts stand in for %s", model.name, _listed(refused))
-                return seen
+                        return accepted
+                    retried, complaints = self._check([*complaints], generated, hints, profile, shared)
+                    accepted |= {language: entry for language, entry in retried.items() if entry.seo_filename}
+                if complaints:
+                    log.info("%s: using facts instead of %s", model.name, _listed(complaints))
+                return accepted
             finally:
-                self._await_idleness()
+                self._start_idle_timer()
 
-    def _sorted(
-        self, languages: Sequence[str], written: Sequence[str], hints: Hints, look: Look, shared: str
+    def _check(
+        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, profile: ColourProfile, shared: str
     ) -> tuple[dict[str, Translation], dict[str, str]]:
-        """The answers worth publishing, and what is wrong with them and the others, both by language."""
-        good, refused = {}, {}
-        for language, text in zip(languages, written, strict=True):
-            raw = parse_answer(text)
-            if raw is None:
-                refused[language] = CUT_OFF
+        """The accepted answers, and the complaints about the others, by language.
+
+        A language is in both if its alt text is accepted and its file name is not.
+        """
+        accepted, complaints = {}, {}
+        for language, text in zip(languages, generated, strict=True):
+            parsed = parse_answer(text)
+            if parsed is None:
+                complaints[language] = CUT_OFF
                 continue
-            answer = clean_answer(raw, language)
+            answer = clean_answer(parsed, language)
             complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, noted=shared)
-            if complaint is None and self._seen.on_unlike(look, language, answer.alt_text):
-                complaint = SAME_TEXT
+            if complaint is None and self._history.is_of_unlike_picture(profile, language, answer.alt_text):
+                complaint = REPEATED
             if complaint is None:
-                good[language] = _translation(answer, language, hints)
-                if not good[language].seo_filename:
-                    # the text stands, whatever a second answer brings
+                accepted[language] = _translation(answer, language, hints)
+                if not accepted[language].seo_filename:
                     complaint = NOT_LATIN
             if complaint:
-                refused[language] = complaint
-        return good, refused
+                complaints[language] = complaint
+        return accepted, complaints
 
     def _loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
         if self._timer is not None:
@@ -172,14 +180,14 @@ class LlmDescriber:
         if self._llama is not None and self._llama.model != model:
             self._unload()
         if self._llama is None:
-            self._prove(model, check_stop)
+            self._self_test(model, check_stop)
             self._llama = self._load(model, check_stop)
-            log.info("vision model %s loaded", model.name)
+            log.info("Vision model %s loaded.", model.name)
         return self._llama
 
     @contextmanager
-    def _holding(self, check_stop: CheckStop) -> Iterator[None]:
-        """Alone with the model, unless the stage ends before: an earlier picture may hang in it."""
+    def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
+        """Hold the lock inside the block. Raises: what `check_stop` raises while another picture holds it."""
         while not self._lock.acquire(timeout=LOCK_POLL_S):
             check_stop()
         try:
@@ -190,10 +198,10 @@ class LlmDescriber:
     def _unload(self) -> None:
         if self._llama is not None:
             self._llama.close()
-            log.info("vision model %s unloaded", self._llama.model.name)
+            log.info("Vision model %s unloaded.", self._llama.model.name)
             self._llama = None
 
-    def _await_idleness(self) -> None:
+    def _start_idle_timer(self) -> None:
         if self._idle_s and self._llama is not None:
             self._timer = threading.Timer(self._idle_s, self._unload_if_idle)
             self._timer.daemon = True
@@ -201,16 +209,17 @@ class LlmDescriber:
 
     def _unload_if_idle(self) -> None:
         with self._lock:
-            # a picture that came in between has set a timer of its own
+            # a picture that was described since has started another timer
             if self._timer is threading.current_thread():
                 self._unload()
 
 
-def _listed(refused: dict[str, str]) -> str:
-    return ", ".join(f"{language} ({complaint})" for language, complaint in refused.items())
+def _listed(complaints: dict[str, str]) -> str:
+    return ", ".join(f"{language} ({complaint})" for language, complaint in complaints.items())
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
+    """The answer with a slug; if its file name is unsuitable, the slug is made from the alt text."""
     words = answer.filename.replace("-", " ")
     if filename_problem(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))

@@ -1,27 +1,25 @@
-"""Which pictures got which text, so that one text for pictures of every kind is noticed: it describes none of them.
+"""Detects a text that a model repeats for unlike pictures: such a text describes none of them.
 
-Two views of the same thing may well share a text. So only pictures that differ in what colours they are made of count
-as others; a model that says the same of everything is soon found out.
+Two views of one subject may have the same text. So a repetition only counts if the colours of the two pictures differ.
 """
 
 from __future__ import annotations
 
 from imgproc_local.domain.image import Pixels
 
-MAX_SEEN = 200
-"""Texts that are remembered of each language."""
+MAX_TEXTS = 200
+"""Texts that are remembered per language."""
 SAMPLES = 4096
 QUANTILES = 16
-UNLIKE = 48.0
-"""Mean distance of two pictures' quantiles, in steps of 8-bit sRGB, from which on they can't show one thing: two
-drawings of one scene differ by up to 41, half of all pairs of photographs by 43 and more.
-"""
+MIN_DISTANCE = 48.0
+"""Mean difference between the quantiles of two pictures, in 8-bit steps, above which they are unlike. Measured: up to
+41 between two drawings of one scene, at least 43 for half of all pairs of photographs."""
 
-Look = tuple[int, ...]
+ColourProfile = tuple[int, ...]
 
 
-def colour_profile(image: Pixels) -> Look:
-    """How bright the darkest to the brightest parts are in red, green and blue: 3 × 16 quantiles, 0 to 255."""
+def colour_profile(image: Pixels) -> ColourProfile:
+    """16 quantiles (0 to 255) of each of the red, green and blue channel."""
     step = 3 * max(1, image.width_px * image.height_px // SAMPLES)
     quantiles: list[int] = []
     for channel in range(3):
@@ -31,17 +29,17 @@ def colour_profile(image: Pixels) -> Look:
 
 
 class TextHistory:
-    """The last texts of each language, with the look of the picture that had each first."""
+    """The last texts of each language, with the colour profile of the first picture that each described."""
 
     def __init__(self) -> None:
-        self._looks: dict[str, dict[str, Look]] = {}
+        self._profiles: dict[str, dict[str, ColourProfile]] = {}
 
-    def on_unlike(self, look: Look, language: str, text: str) -> bool:
-        """Whether a picture of quite another look has this text; if none has, this one has from now on."""
-        looks = self._looks.setdefault(language, {})
+    def is_of_unlike_picture(self, profile: ColourProfile, language: str, text: str) -> bool:
+        """Whether an unlike picture had this text before. A text that is new is recorded with this picture."""
+        profiles = self._profiles.setdefault(language, {})
         key = " ".join(text.casefold().split())
-        first = looks.pop(key, look)
-        looks[key] = first
-        if len(looks) > MAX_SEEN:
-            del looks[next(iter(looks))]
-        return sum(abs(one - other) for one, other in zip(first, look, strict=True)) / len(look) > UNLIKE
+        first = profiles.pop(key, profile)
+        profiles[key] = first
+        if len(profiles) > MAX_TEXTS:
+            del profiles[next(iter(profiles))]
+        return sum(abs(a - b) for a, b in zip(first, profile, strict=True)) / len(profile) > MIN_DISTANCE

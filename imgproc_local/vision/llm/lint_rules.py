@@ -1,4 +1,4 @@
-"""What the lint knows of each language, from lint.toml, which says what the fields are; read when first asked for."""
+"""The lint's rules of each language, compiled from `lint.toml`, whose head describes the fields."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from msgspec import Struct
 from imgproc_local.vision.text.language import function_words
 
 UNSPACED = frozenset(("ja", "zh", "th"))
-"""Their words are not parted."""
-MAX_ENDING = 5
-"""Letters that may follow a stem: a longer rest makes another word."""
+"""Languages that are written without spaces between words."""
+CJK = frozenset(("ja", "zh", "ko"))
+MAX_ENDING_CHARS = 5
+"""Letters that may follow a stem; a longer ending makes another word."""
 
 
 class Rules(Struct, frozen=True):
-    """One language's rules, compiled; a pattern is None where the language has none."""
+    """The compiled rules of one language; a pattern is None if the language has none."""
 
     opener: re.Pattern[str]
     closer: re.Pattern[str] | None
@@ -29,11 +30,12 @@ class Rules(Struct, frozen=True):
     stems: tuple[str, ...]
     marks: re.Pattern[str] | None
 
-    def common(self, word: str) -> bool:
-        """Whether `word`, in small letters, is one of the language's common words."""
-        # Arabic and Hebrew join articles of one or two letters to any word, however long
+    def is_common(self, word: str) -> bool:
+        """Whether `word`, in lower case, is a common word of the language."""
+        # in Arabic and Hebrew, articles of one or two letters are written together with words of any length
         return word in self.words or any(
-            word.startswith(stem) and (len(stem) < 3 or len(word) - len(stem) <= MAX_ENDING) for stem in self.stems
+            word.startswith(stem) and (len(stem) < 3 or len(word) - len(stem) <= MAX_ENDING_CHARS)
+            for stem in self.stems
         )
 
 
@@ -51,7 +53,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
 def rules_of(language_code: str) -> Rules:
     """The rules of `language_code`."""
     table = _tables()[language_code]
-    # Korean is spaced, but its particles are part of the word before
+    # Korean has spaces, but its particles are attached to the preceding word
     before, after = ("", "") if language_code in (*UNSPACED, "ko") else (r"(?<!\w)", r"(?!\w)|(?<!\w)")
     entries = table.words.split()
     return Rules(

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.system.child import ChildResult, ChildTimedOut, program, run_supervised
+from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
-from imgproc_local.vision.llm.library import NOT_INSTALLED
 from imgproc_local.vision.models.files import read_json, write_json
 from imgproc_local.vision.models.manifest import MANIFEST_FILE, Manifest
 from imgproc_local.vision.models.model import VisionModel

@@ -34,7 +34,7 @@ def describe_test_image(model: VisionModel) -> None:
     suffixes = [language_prompt("en"), language_prompt("de")]
     llama = Llama(model)
     try:
-        llama.read(Pixels(width, height, stripes), INSTRUCTIONS, suffixes, lambda: None)
-        llama.write(suffixes, lambda: None)
+        llama.prefill(Pixels(width, height, stripes), INSTRUCTIONS, suffixes, lambda: None)
+        llama.generate(suffixes, lambda: None)
     finally:
         llama.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.cpu import processor_problem
-from imgproc_local.vision.llm.library import NOT_INSTALLED
 from imgproc_local.vision.llm.selftest import known_problem, llama_is_installed, passed_self_test
 from imgproc_local.vision.models.store import NO_MODEL, ModelStore
 

@@ -1,18 +1,19 @@
-"""A wish to stop, told to code that runs without the interpreter."""
+"""Interrupts llama.cpp, whose code runs without the interpreter, when a stage times out or is cancelled."""
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 STOP_POLL_S = 0.05
 
 
 class StopFlag:
-    """Asks `check_stop` a few times a second from a thread of its own, and keeps what it raised.
+    """Calls `check_stop` on a thread of its own every `STOP_POLL_S` and stores the exception that it raises.
 
-    llama.cpp looks at `flag` between any two operations, without the interpreter's lock.
+    `flag` is a C string, "" until then and one character afterwards; llama.cpp reads it between two operations.
     """
 
     def __init__(self, check_stop: Callable[[], None]) -> None:
@@ -35,7 +36,7 @@ class StopFlag:
         while not self._done.wait(STOP_POLL_S):
             try:
                 self._check()
-            except BaseException as error:  # whatever it is, it is raised where the work is done
+            except BaseException as error:  # raised again on the thread that does the work
                 self.error = error
                 self.flag[0] = b"\x01"
                 return
@@ -43,3 +44,33 @@ class StopFlag:
     def raise_if_set(self) -> None:
         if self.error is not None:
             raise self.error
+
+
+class Interruption:
+    """The `StopFlag` of the call in progress.
+
+    Invariant: the last flag stays referenced after its call, because llama.cpp holds its address until the next one.
+    """
+
+    def __init__(self) -> None:
+        self.flag = ctypes.create_string_buffer(2)
+        self._current: StopFlag | None = None
+
+    @contextmanager
+    def watching(self, check_stop: Callable[[], None]) -> Iterator[None]:
+        """Set `flag` when `check_stop` raises inside the block. Raises: what `check_stop` raises at the start."""
+        with StopFlag(check_stop) as current:
+            self._current = current
+            self.flag = current.flag
+            try:
+                yield
+            finally:
+                self._current = None
+
+    def may_continue(self) -> bool:
+        return self._current is None or self._current.error is None
+
+    def raise_if_set(self) -> None:
+        """Raises: what `check_stop` raised."""
+        if self._current is not None:
+            self._current.raise_if_set()

@@ -1,4 +1,4 @@
-"""The probe pictures show what they are said to show, and every language has words for it."""
+"""The probe pictures show their facts, and every language has words for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.grading import probe_words, probes
-from imgproc_local.vision.grading.probes import AREAS, PAIRS, PROBES, SIDE_PX, Pair, Probe
+from imgproc_local.vision.grading.probes import AREAS, PAIRS, PROBES, SIDE_PX, Probe, ProbePair
 
 COLOURS = {name: getattr(probes, name.upper()) for name in ("red", "green", "blue", "yellow", "black")}
 BY_NAME = {probe.name: probe for probe in PROBES}
@@ -31,13 +31,13 @@ def where(probe: Probe, colour: str) -> NDArray[np.bool_]:
 
 
 def centre(probe: Probe, colour: str) -> tuple[float, float]:
-    """x and y of everything in that colour."""
+    """The centre of all pixels in that colour, x and y."""
     ys, xs = np.nonzero(where(probe, colour))
     return float(xs.mean()), float(ys.mean())
 
 
 def things(mask: NDArray[np.bool_]) -> int:
-    """How many connected areas there are, specks left out."""
+    """The number of connected areas of more than 50 pixels."""
     picture, count = Image.fromarray(mask), 0
     while len(left := np.argwhere(np.asarray(picture))):
         y, x = (int(place) for place in left[0])
@@ -47,14 +47,14 @@ def things(mask: NDArray[np.bool_]) -> int:
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
-def test_a_probe_is_the_same_every_time_and_unlike_any_other(probe: Probe) -> None:
+def test_a_probe_is_always_identical_and_unlike_the_others(probe: Probe) -> None:
     assert probe.draw() == probe.draw()
     assert [other.name for other in PROBES if other.draw() == probe.draw()] == [probe.name]
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
-def test_a_probe_shows_the_colours_that_it_names_and_no_other_of_them(probe: Probe) -> None:
-    named = {word for area, word in probe.named if area == "colours"} & set(COLOURS)
+def test_a_probe_shows_exactly_the_colours_of_its_facts(probe: Probe) -> None:
+    named = {word for area, word in probe.facts if area == "colours"} & set(COLOURS)
     if named:
         shown = {colour for colour in COLOURS if where(probe, colour).mean() > 0.01}
         assert shown == named
@@ -69,38 +69,38 @@ def test_a_probe_shows_the_colours_that_it_names_and_no_other_of_them(probe: Pro
         ("five blue squares", "blue", 5),
     ],
 )
-def test_as_many_things_are_shown_as_are_expected(name: str, colour: str, count: int) -> None:
+def test_a_probe_shows_the_number_of_its_facts(name: str, colour: str, count: int) -> None:
     assert things(where(BY_NAME[name], colour)) == count
     numbers = {"two": 2, "three": 3, "five": 5}
-    assert [numbers[word] for area, word in BY_NAME[name].named if area == "counts"] == [count] * (count > 1)
+    assert [numbers[word] for area, word in BY_NAME[name].facts if area == "counts"] == [count] * (count > 1)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: "/".join(pair.sides))
-def test_the_two_of_a_pair_have_their_things_in_opposite_places(pair: Pair) -> None:
+def test_a_pair_has_its_things_in_opposite_positions(pair: ProbePair) -> None:
     axis = 0 if pair.sides == ("left", "right") else 1
     (one, _), (other, _) = pair.things
     first, second = (BY_NAME[name] for name in pair.probes)
     assert centre(first, one)[axis] < centre(first, other)[axis] - 100
     assert centre(second, other)[axis] < centre(second, one)[axis] - 100
-    assert first.named == second.named
+    assert first.facts == second.facts
 
 
 @pytest.mark.parametrize("name", ["sign SALE", "sign ROOM 42"])
-def test_words_are_printed_large_and_whole(name: str) -> None:
+def test_words_are_large_and_complete(name: str) -> None:
     white = np.abs(rgb(BY_NAME[name]) - probes.WHITE).max(axis=2) < 40
     rows, columns = np.nonzero(white.any(axis=1))[0], np.nonzero(white.any(axis=0))[0]
     assert columns[-1] - columns[0] > 0.5 * SIDE_PX
     assert rows[-1] - rows[0] > 0.15 * SIDE_PX
-    assert things(white) == sum(len(words) for words in BY_NAME[name].quoted)
+    assert things(white) == sum(len(words) for words in BY_NAME[name].quotes)
 
 
 def test_every_area_has_facts_and_every_fact_a_word() -> None:
-    assert {area for probe in PROBES for area, _ in probe.named} | {"words"} == set(AREAS)
-    assert {word for probe in PROBES for _, listed in probe.named for word in listed.split("/")} <= WORDS
+    assert {area for probe in PROBES for area, _ in probe.facts} | {"words"} == set(AREAS)
+    assert {word for probe in PROBES for _, listed in probe.facts for word in listed.split("/")} <= WORDS
     assert {word for pair in PAIRS for thing in pair.things for word in thing} <= WORDS
 
 
-def test_every_language_offered_has_every_word() -> None:
+def test_every_supported_language_has_every_word() -> None:
     assert probe_words.languages() == tuple(LANGUAGES)
     for language in LANGUAGES:
         listed = probe_words.words(language)
@@ -144,8 +144,8 @@ def test_opposites_share_no_word(language: str) -> None:
         ("สามเหลี่ยม", "triangle", "th"),
     ],
 )
-def test_a_word_is_found_in_any_form(text: str, word: str, language: str) -> None:
-    assert probe_words.find(text, word, language) is not None
+def test_a_word_is_found_in_every_inflection(text: str, word: str, language: str) -> None:
+    assert probe_words.find_word(text, word, language) is not None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_word_is_found_in_any_form(text: str, word: str, language: str) -> Non
     ],
 )
 def test_a_word_inside_another_is_not_found(text: str, word: str, language: str) -> None:
-    assert probe_words.find(text, word, language) is None
+    assert probe_words.find_word(text, word, language) is None
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_a_word_inside_another_is_not_found(text: str, word: str, language: str)
         ("sales", False),
     ],
 )
-def test_printed_words_are_quoted_whole_and_in_any_case(text: str, quoted: bool) -> None:
-    assert probe_words.quotes(text, "SALE") is quoted
+def test_a_quote_must_be_complete_and_may_have_any_case(text: str, quoted: bool) -> None:
+    assert probe_words.contains_quote(text, "SALE") is quoted

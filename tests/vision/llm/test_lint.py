@@ -1,4 +1,4 @@
-"""Good alt texts of every language pass, and each kind of bad answer is refused with a hint, or mended."""
+"""Good alt texts of every language are accepted; every kind of bad answer is rejected with a complaint or cleaned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.llm.lint import alt_text_problem, clean_answer, filename_problem
+from imgproc_local.vision.llm.cleanup import clean_answer
+from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
 from imgproc_local.vision.llm.prompt import Answer, language_prompt
 from imgproc_local.vision.text.language import scripts_of
 
@@ -18,21 +19,21 @@ GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.t
 
 
 def verdict(text: str, language: str, original_filename: str = "", noted: str = "") -> str | None:
-    """What is wrong with `text` after it was made tidy."""
+    """The problem of the cleaned `text`."""
     answer = clean_answer(Answer("some-file-name", text), language)
     return alt_text_problem(answer, language, original_filename=original_filename, noted=noted)
 
 
-# --- what must pass
+# --- accepted texts
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_good_alt_texts_pass_unchanged_but_for_a_full_stop(language: str) -> None:
+def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: str) -> None:
     assert len(GOOD[language]) >= 10
     for text in GOOD[language]:
-        tidy = clean_answer(Answer("some-file-name", text), language)
-        assert tidy.alt_text.rstrip(".。।") == text.rstrip(".。।")
-        assert alt_text_problem(tidy, language) is None, text
+        cleaned = clean_answer(Answer("some-file-name", text), language)
+        assert cleaned.alt_text.rstrip(".。।") == text.rstrip(".。।")
+        assert alt_text_problem(cleaned, language) is None, text
 
 
 @pytest.mark.parametrize(
@@ -56,17 +57,17 @@ def test_good_alt_texts_pass_unchanged_but_for_a_full_stop(language: str) -> Non
         ("hi", "रेलगाड़ी के पास खड़े दो यात्री।"),
     ],
 )
-def test_names_quotations_and_other_odd_but_good_texts_pass(language: str, text: str) -> None:
+def test_names_quotations_and_unusual_texts_are_accepted(language: str, text: str) -> None:
     assert verdict(text, language) is None
 
 
-def test_names_that_the_owner_noted_may_be_in_any_script() -> None:
+def test_names_in_the_owners_notes_may_be_in_any_script() -> None:
     text = "Владимир Петров feeds pigeons in Красноярск."
     assert verdict(text, "en") == "it was not in English"
     assert verdict(text, "en", noted="Persons: Владимир Петров\nPlace: Красноярск") is None
 
 
-def test_an_english_answer_is_no_better_for_english_notes() -> None:
+def test_english_notes_do_not_excuse_an_english_answer() -> None:
     text = "A red kite above a field of stubble."
     assert verdict(text, "ru", noted="Keywords: red, kite, field, stubble") == "it was not in Russian"
     assert verdict(text, "de", noted="Title: A red kite above a field of stubble") == "it was not in German"
@@ -76,13 +77,13 @@ def test_an_english_answer_is_no_better_for_english_notes() -> None:
 
 
 @pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
-def test_english_is_told_in_every_other_language(language: str) -> None:
+def test_english_is_detected_in_every_other_language(language: str) -> None:
     for text in [*GOOD["en"], "Red barn in snow.", "A red car."]:
         assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}", text
 
 
-def test_other_scripts_are_always_told_and_other_languages_mostly() -> None:
-    asked = caught = 0
+def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
+    checked = rejected = 0
     for language in LANGUAGES:
         for other, texts in GOOD.items():
             if other == language:
@@ -90,10 +91,10 @@ def test_other_scripts_are_always_told_and_other_languages_mostly() -> None:
             refused = [text for text in texts if verdict(text, language)]
             if not set(scripts_of(other)) & set(scripts_of(language)):
                 assert refused == texts, (other, language)
-            asked += len(texts)
-            caught += len(refused)
-    # terse texts of neighbouring languages can't be told for certain: 9 % pass
-    assert caught >= 0.88 * asked
+            checked += len(texts)
+            rejected += len(refused)
+    # short texts of related languages are ambiguous: 9 % are accepted
+    assert rejected >= 0.88 * checked
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_other_scripts_are_always_told_and_other_languages_mostly() -> None:
         ("nb", "En kvinde går tur med sin hund ved vandet, og to piger sidder på en væg."),
     ],
 )
-def test_a_neighbouring_language_is_told_where_it_shows(language: str, text: str) -> None:
+def test_a_related_language_is_detected_by_its_own_words(language: str, text: str) -> None:
     assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}"
 
 
@@ -155,16 +156,16 @@ OPENERS = {
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_text_that_speaks_of_the_picture_is_refused_as_it_stands(language: str) -> None:
+def test_an_opener_is_rejected(language: str) -> None:
     for text in OPENERS[language].split("|"):
         complaint = alt_text_problem(Answer("some-file-name", text), language) or ""
         assert re.match('it (began with|ended in) "', complaint), (text, complaint)
-        told = complaint.split('"')[1]
-        assert told.casefold() in text.replace("’", "'").casefold()
+        opener = complaint.split('"')[1]
+        assert opener.casefold() in text.replace("’", "'").casefold()
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "mended"),
+    ("language", "text", "expected"),
     [
         ("en", "Image of a red barn", "A red barn."),
         ("en", "The photo shows two dogs on a beach.", "Two dogs on a beach."),
@@ -198,33 +199,33 @@ def test_a_text_that_speaks_of_the_picture_is_refused_as_it_stands(language: str
         ("el", "Ένα παιδί με μια πινακίδα: πού πας;", "Ένα παιδί με μια πινακίδα: πού πας;"),
     ],
 )
-def test_what_surrounds_the_words_is_mended(language: str, text: str, mended: str) -> None:
-    tidy = clean_answer(Answer("dog-on-beach", text), language)
-    assert tidy == Answer("dog-on-beach", mended)
-    assert alt_text_problem(tidy, language) is None
+def test_labels_quotation_marks_and_openers_are_removed(language: str, text: str, expected: str) -> None:
+    cleaned = clean_answer(Answer("dog-on-beach", text), language)
+    assert cleaned == Answer("dog-on-beach", expected)
+    assert alt_text_problem(cleaned, language) is None
 
 
 @pytest.mark.parametrize(
     ("language", "text"),
     [
-        ("de", "Bild eines roten Hauses."),  # the genitive stays
-        ("de", "Das Bild zeigt einen roten Hund."),  # and so does the accusative
+        ("de", "Bild eines roten Hauses."),  # the noun is in the genitive
+        ("de", "Das Bild zeigt einen roten Hund."),  # the noun is in the accusative
         ("ru", "Фото красного сарая."),
         ("fi", "Kuva punaisesta ladosta."),
         ("ar", "صورة لرجلين في الحقل."),
-        ("fr", "Photo du port de nuit."),  # du holds the article
-        ("fr", "Photo d’un chien et d’un chat."),  # the second of would hang in the air
+        ("fr", "Photo du port de nuit."),  # "du" contains the article
+        ("fr", "Photo d’un chien et d’un chat."),  # the second "of" would remain
         ("fr", "Photo de famille."),
         ("en", "The picture shows how a boat is built."),
     ],
 )
-def test_an_opener_that_holds_its_words_in_a_case_is_left_and_refused(language: str, text: str) -> None:
-    tidy = clean_answer(Answer("some-file-name", text), language)
-    assert tidy.alt_text == text
-    assert (alt_text_problem(tidy, language) or "").startswith("it began with")
+def test_an_opener_that_can_not_be_removed_is_rejected(language: str, text: str) -> None:
+    cleaned = clean_answer(Answer("some-file-name", text), language)
+    assert cleaned.alt_text == text
+    assert (alt_text_problem(cleaned, language) or "").startswith("it began with")
 
 
-# --- emptiness, length, file names, form
+# --- empty answers, length, file names, prompt
 
 
 @pytest.mark.parametrize(
@@ -242,26 +243,26 @@ def test_an_opener_that_holds_its_words_in_a_case_is_left_and_refused(language: 
         ("red-barn-in-snow", "it was a file name"),
         ("Holiday at the lake.", "it was the file's name"),
         ("The frame Xq77 zz81 of a barn.", "it held a file name or an address"),
-        ("A red \ufffd barn.", "it held characters that are no text"),
-        ("A red \x07 barn.", "it held characters that are no text"),
-        ("A red \ue012 barn.", "it held characters that are no text"),
-        ("A red \u202enrab.", "it held characters that are no text"),
-        ("A barn, filename: red-barn.", "it held words of the form"),
-        ("Say what matters most first: a barn.", "it held words of the form"),
+        ("A red \ufffd barn.", "it contained unprintable characters"),
+        ("A red \x07 barn.", "it contained unprintable characters"),
+        ("A red \ue012 barn.", "it contained unprintable characters"),
+        ("A red \u202enrab.", "it contained unprintable characters"),
+        ("A barn, filename: red-barn.", "it repeated words of the prompt"),
+        ("Say what matters most first: a barn.", "it repeated words of the prompt"),
         ("{a: [red], b: [barn]}", "it was no sentence in English"),
     ],
 )
-def test_an_answer_that_says_nothing_is_refused(text: str, complaint: str) -> None:
+def test_an_answer_without_content_is_rejected(text: str, complaint: str) -> None:
     filename = {"Holiday at the lake.": "Holiday_at-the LAKE.jpg"}.get(text, "xq77zz81.png")
     assert verdict(text, "en", filename) == complaint
 
 
 @pytest.mark.parametrize(("language", "text"), [("ja", "納屋"), ("zh", "谷仓。"), ("th", "บ้าน")])
-def test_a_single_word_is_refused_where_words_are_not_parted(language: str, text: str) -> None:
+def test_a_single_word_is_rejected_in_languages_without_spaces(language: str, text: str) -> None:
     assert verdict(text, language) == "it was a single word"
 
 
-# --- repetition and cut ends
+# --- repetition and cut-off sentences
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_a_single_word_is_refused_where_words_are_not_parted(language: str, text
         ("hi", "एक लाल घर और एक लाल घर और एक लाल घर और एक लाल घर है।"),
     ],
 )
-def test_loops_are_told_in_every_script(language: str, text: str) -> None:
+def test_repetition_is_detected_in_every_script(language: str, text: str) -> None:
     assert verdict(text, language) == "it repeated itself"
 
 
@@ -311,12 +312,12 @@ LONG = "A woman in a yellow coat leads two small dogs past a row of old brick ho
         ("hi", "बर्फ़ में एक लाल घर और"),
     ],
 )
-def test_a_cut_sentence_is_told_and_gets_no_full_stop(language: str, text: str) -> None:
+def test_a_cut_off_sentence_is_rejected_and_gets_no_full_stop(language: str, text: str) -> None:
     assert clean_answer(Answer("some-file-name", text), language).alt_text == text
     assert verdict(text, language) == "the sentence was cut off"
 
 
-# --- token soup
+# --- nonsense
 
 PIECES = """
  the| of|ing|ation| Port|smouth|burg| recep|tion| idi|oms|ually| get|Element|ById|self|.return| void|();|());| null|ptr
@@ -330,29 +331,29 @@ FOREIGN = """
  eaux| и| не|ость|ский| город|ание| що|ться| και|ους|ματα|的|是|在|中国|图片|シ|ョン|です|の|画像|ます|한국|입니다|에서
  사진| في|ال|ات|من| של|ים|ות|ाएँ| है|ों| का|การ|ที่|ประ|เป็น|ไทย|ಕನ|தமி|ვან|հայ| ✿|→|█|𝔸|😀
 """
-"""Made up, in the manner of the vocabularies of language models: a piece may begin with a space."""
+"""Invented pieces like those in vocabularies of language models; a piece may begin with a space."""
 
 
-def soup(source: random.Random, pieces: str, tokens: int) -> str:
-    """What a model without sense writes: tokens of its vocabulary up to the form's 200 characters."""
+def random_tokens(source: random.Random, pieces: str, tokens: int) -> str:
+    """The answer of a broken model: random tokens, up to the 200 characters that the grammar allows."""
     vocabulary = pieces.strip("\n").replace("\n", "|").split("|")
     return "".join(source.choice(vocabulary) for _ in range(tokens))[:200].strip()
 
 
 @pytest.mark.parametrize("pieces", [PIECES, PIECES + FOREIGN], ids=["English", "many scripts"])
-def test_random_tokens_are_practically_always_refused(pieces: str) -> None:
+def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: str) -> None:
     source = random.Random(20261121)
-    texts = [soup(source, pieces, 100) for _ in range(60)]
-    texts += [re.sub(r"\W*$", ".", soup(source, pieces, tokens)) for tokens in range(25, 55)]
+    texts = [random_tokens(source, pieces, 100) for _ in range(60)]
+    texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55)]
     passed = [(language, text) for language in LANGUAGES for text in texts if verdict(text, language) is None]
     assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
 
 
-def test_random_tokens_that_fall_into_a_loop_are_refused() -> None:
+def test_repeated_random_tokens_are_rejected() -> None:
     source = random.Random(20261121)
     for language in LANGUAGES:
         for length in range(1, 6):
-            loop = soup(source, PIECES, length)
+            loop = random_tokens(source, PIECES, length)
             assert verdict(" ".join([loop] * 20)[:200], language), (language, loop)
 
 
@@ -367,11 +368,11 @@ def test_random_tokens_that_fall_into_a_loop_are_refused() -> None:
         ("de", "→ ★ ★ ✿ Ein Haus am See ✿ ★ ★ →"),
     ],
 )
-def test_words_of_no_language_are_told(language: str, text: str) -> None:
+def test_words_of_no_language_are_rejected(language: str, text: str) -> None:
     assert verdict(text, language) == f"it was no sentence in {LANGUAGES[language].name}"
 
 
-# --- the words of the file name
+# --- file names
 
 
 @pytest.mark.parametrize(
@@ -388,7 +389,7 @@ def test_words_of_no_language_are_told(language: str, text: str) -> None:
         ("fr", "restaurant-terrasse-café-paris"),
     ],
 )
-def test_telling_words_make_a_file_name(language: str, filename: str) -> None:
+def test_descriptive_words_are_a_file_name(language: str, filename: str) -> None:
     assert filename_problem(filename, language, original_filename="IMG_1234.JPG") is None
 
 
@@ -397,24 +398,24 @@ def test_telling_words_make_a_file_name(language: str, filename: str) -> None:
     [
         ("ja", "納屋-雪-犬", "its file name had no words that can be written in Latin letters"),
         ("en", "barn", "its file name was a single word"),
-        ("en", "image-picture-photo", "its file name said nothing"),
-        ("en", "img-1234-jpg", "its file name said nothing"),
+        ("en", "image-picture-photo", "its file name did not describe the picture"),
+        ("en", "img-1234-jpg", "its file name did not describe the picture"),
         ("en", "red-red-red-red-barn", "its file name repeated itself"),
         ("en", "barn-barn-barn", "its file name repeated itself"),
-        ("en", "xqzkrtw-bvcxz-mnbtrwq-window", "its file name was made of no words"),
-        ("en", "red-oldтаун-river", "its file name was made of no words"),
+        ("en", "xqzkrtw-bvcxz-mnbtrwq-window", "its file name was not made of words"),
+        ("en", "red-oldтаун-river", "its file name was not made of words"),
         ("de", "red-barn-with-white-snow", "its file name was not in German"),
         ("ru", "red-barn-with-white-snow", "its file name was not in Russian"),
     ],
 )
-def test_words_that_name_nothing_are_refused_as_a_file_name(language: str, filename: str, complaint: str) -> None:
+def test_an_unsuitable_file_name_is_rejected(language: str, filename: str, complaint: str) -> None:
     assert filename_problem(filename, language, original_filename="IMG_1234.JPG") == complaint
 
 
-def test_every_complaint_reads_as_part_of_the_question() -> None:
+def test_every_complaint_completes_the_sentence_of_the_prompt() -> None:
     texts = ["", "Barn.", "A red barn in the", "Image of barns", "IMG_1.JPG", "Ein rotes Haus am See.", "ha ha ha ha"]
     for text in texts:
         complaint = alt_text_problem(Answer("some-file-name", text), "en") or ""
-        assert re.match(r"(it|the sentence) was |it (began|held|ended|repeated)", complaint)
+        assert re.match(r"(it|the sentence) was |it (began|held|contained|ended|repeated)", complaint)
         assert not complaint.endswith(".")
         assert f"was refused: {complaint}. " in language_prompt("en", complaint)

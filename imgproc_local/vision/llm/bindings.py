@@ -1,0 +1,95 @@
+"""llama.cpp's bindings, loaded once per process without terminal output, and the number of cores to use."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections import deque
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.llm.cpu import processor_problem
+
+SPIN_COUNT = "1000"
+"""GOMP_SPINCOUNT: how often an idle thread of libgomp polls before it sleeps; a few microseconds."""
+ERROR_LEVEL = 4
+"""Source: ggml.h, `enum ggml_log_level`."""
+
+NOT_INSTALLED = (
+    "llama-cpp-python is not installed: install imgproc-local[vision]. "
+    "This compiles llama.cpp, which needs a C++ compiler and takes about four minutes."
+)
+
+
+class Bindings:
+    """The low-level modules `llama` and `mtmd`. Their package's `__init__` is not run: it would load NumPy.
+
+    Raises: ModelUnusable, if llama-cpp-python is not installed or can't run on this machine.
+    """
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("llama_cpp")
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModelUnusable(NOT_INSTALLED)
+        if problem := processor_problem():
+            raise ModelUnusable(problem)
+        # libgomp reads it when it is loaded. Spinning threads starve each other when other work, such as the codecs,
+        # occupies a core: 30 s instead of 0.3 s were measured
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+        # ggml must not start a debugger when an assertion fails
+        os.environ.setdefault("GGML_NO_BACKTRACE", "1")
+        if "llama_cpp" not in sys.modules:
+            package = ModuleType("llama_cpp")
+            package.__path__ = list(spec.submodule_search_locations)
+            package.__spec__ = spec
+            sys.modules["llama_cpp"] = package
+        try:
+            import llama_cpp.llama_cpp as llama
+            import llama_cpp.mtmd_cpp as mtmd
+        except (ImportError, OSError, RuntimeError) as error:
+            raise ModelUnusable(f"llama-cpp-python can't be loaded: {error}") from error
+        # untyped: the annotations of the bindings are private classes of ctypes
+        self.llama: Any = llama
+        self.mtmd: Any = mtmd
+        self.errors: deque[str] = deque(maxlen=20)
+        # llama.cpp stores the pointer, so the callback must live as long as the process
+        self._log = llama.llama_log_callback(self._record)
+        llama.llama_log_set(self._log, ctypes.c_void_p(0))
+        mtmd.mtmd_log_set(self._log, ctypes.c_void_p(0))
+        mtmd.mtmd_helper_log_set(self._log, ctypes.c_void_p(0))
+        llama.llama_backend_init()
+        self.gpu = bool(llama.llama_supports_gpu_offload())
+        # `bool (*)(void *)` in C, because Python code would need the interpreter's lock for every operation of the
+        # graph: strlen is 0 for "" and 1 for a flag of one character
+        libc = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
+        self.abort_callback = ctypes.cast(libc.strlen, llama.ggml_abort_callback)
+
+    def _record(self, level: int, message: bytes, _: object) -> None:
+        if level == ERROR_LEVEL:
+            self.errors.append(message.decode("utf-8", "replace").strip())
+
+    def last_error(self, path: Path) -> str:
+        """The last error message of llama.cpp, with the file name of `path` in place of the path."""
+        messages = [line for line in self.errors if line and "failed to load model" not in line]
+        return (messages[-1] if messages else "llama.cpp gave no reason").replace(str(path), path.name)
+
+
+@cache
+def bindings() -> Bindings:
+    """The bindings of this process. Raises: ModelUnusable, if they can't be loaded here."""
+    return Bindings()
+
+
+def physical_cores() -> int:
+    """The number of physical cores that this process may use."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = set()
+    for cpu in allowed:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.add(siblings.read_text() if siblings.exists() else str(cpu))
+    return len(cores)

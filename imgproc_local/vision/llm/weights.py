@@ -1,0 +1,189 @@
+"""The two files of a model in memory: the text model and the vision encoder (mmproj), and the model's chat template."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.llm.bindings import Bindings
+from imgproc_local.vision.llm.sampler import Sampler
+from imgproc_local.vision.llm.stop import Interruption
+from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
+
+NODES_PER_CHECK = 16
+"""Graph nodes that the vision encoder computes between two checks for an interruption: a few milliseconds."""
+ALL_LAYERS = 999
+
+_PROMPT_MARK = "PICTURE-AND-QUESTION"
+
+
+class Weights:
+    """A loaded model, which takes a second or two. `close` frees it.
+
+    `turn_start` and `turn_end` are what the chat template puts before and after the user's prompt.
+
+    Raises: ModelUnusable, if llama.cpp refuses a file; what the interruption's `check_stop` raises.
+    """
+
+    def __init__(self, model: VisionModel, bindings: Bindings, interruption: Interruption, threads: int) -> None:
+        self.model = model
+        self.text_model: Any = None
+        self.vision_encoder: Any = None
+        self.use_gpu = bindings.gpu and model.run_options.gpu_layers != 0
+        self._bindings = bindings
+        self._llama, self._mtmd = bindings.llama, bindings.mtmd
+        self._interruption = interruption
+        self._nodes_until_check = NODES_PER_CHECK
+        try:
+            self._load_text_model()
+            self._load_vision_encoder(threads)
+            self.turn_start, self.turn_end = self._chat_turn()
+            self.sampler(seed=None).close()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load_text_model(self) -> None:
+        llama, model = self._llama, self.model
+        params = llama.llama_model_default_params()
+        layers = model.run_options.gpu_layers
+        params.n_gpu_layers = (ALL_LAYERS if layers is None else layers) if self.use_gpu else 0
+        # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
+        params.use_extra_bufts = False
+        # llama.cpp calls the callbacks later, so they must stay referenced
+        self._on_text_progress = llama.llama_progress_callback(lambda _share, _data: self._interruption.may_continue())
+        params.progress_callback = self._on_text_progress
+        self.text_model = llama.llama_model_load_from_file(os.fsencode(model.text_path), params)
+        self._interruption.raise_if_set()
+        if not self.text_model:
+            reason = self._bindings.last_error(model.text_path)
+            raise ModelUnusable(f"{model.text_path.name} can't be loaded: {reason}")
+        self.vocabulary = llama.llama_model_get_vocab(self.text_model)
+        self.trained_tokens = llama.llama_model_n_ctx_train(self.text_model)
+
+    def _load_vision_encoder(self, threads: int) -> None:
+        llama, mtmd, model = self._llama, self._mtmd, self.model
+        params = mtmd.mtmd_context_params_default()
+        params.use_gpu = self.use_gpu
+        params.n_threads = threads
+        params.print_timings = False
+        params.warmup = False
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
+        params.image_max_tokens = model.chat.image_tokens
+        self._on_node = llama.ggml_backend_sched_eval_callback(self._at_node)
+        params.cb_eval = self._on_node
+        self._on_encoder_progress = mtmd.mtmd_progress_callback(lambda _share, _data: self._interruption.may_continue())
+        params.progress_callback = self._on_encoder_progress
+        self.vision_encoder = mtmd.mtmd_init_from_file(os.fsencode(model.mmproj_path), self.text_model, params)
+        self._interruption.raise_if_set()
+        if not self.vision_encoder or not mtmd.mtmd_support_vision(self.vision_encoder):
+            encoder_reason = "it has no vision encoder"
+            reason = encoder_reason if self.vision_encoder else self._bindings.last_error(model.mmproj_path)
+            raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
+
+    def close(self) -> None:
+        """Free both files, in the order that llama.cpp needs. It may be called twice."""
+        if self.vision_encoder:
+            self._mtmd.mtmd_free(self.vision_encoder)
+        if self.text_model:
+            self._llama.llama_model_free(self.text_model)
+        self.vision_encoder = self.text_model = None
+        if sys.platform == "linux":
+            # returns freed memory to the system
+            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+            if trim is not None:
+                trim(0)
+
+    @contextmanager
+    def chunks(self, image: Pixels, shared_prompt: str) -> Iterator[Any]:
+        """The picture and the prompt after it as chunks of text and picture; a picture may be several tiles."""
+        mtmd = self._mtmd
+        assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
+        bitmap = mtmd.mtmd_bitmap_init(
+            image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
+        )
+        chunks = mtmd.mtmd_input_chunks_init()
+        try:
+            text = (self.turn_start + mtmd.mtmd_default_marker().decode() + shared_prompt).encode()
+            prompt = mtmd.mtmd_input_text()
+            prompt.text, prompt.text_len = text, len(text)
+            prompt.add_special = prompt.parse_special = True
+            bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
+            if mtmd.mtmd_tokenize(self.vision_encoder, chunks, ctypes.byref(prompt), bitmaps, 1):
+                raise ModelUnusable(
+                    f"{self.model.name} can't use a picture of {image.width_px}×{image.height_px} pixels:"
+                    f" {self._bindings.last_error(self.model.mmproj_path)}"
+                )
+            yield chunks
+        finally:
+            mtmd.mtmd_input_chunks_free(chunks)
+            mtmd.mtmd_bitmap_free(bitmap)
+
+    def encode_image(self, chunk: Any) -> Any:
+        """The embeddings of a picture chunk, valid until the next one. Raises: ModelUnusable; of the interruption."""
+        self._nodes_until_check = NODES_PER_CHECK
+        self.check(self._mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
+        return self._mtmd.mtmd_get_output_embd(self.vision_encoder)
+
+    def tokens(self, text: str) -> list[int]:
+        data = text.encode()
+        size = len(data) + 8
+        tokens = (self._llama.llama_token * size)()
+        count = self._llama.llama_tokenize(self.vocabulary, data, len(data), tokens, size, False, True)
+        return list(tokens[:count])
+
+    def piece(self, token: int) -> bytes:
+        """The UTF-8 bytes of a token; a character may extend over several tokens."""
+        text = ctypes.create_string_buffer(256)
+        length = self._llama.llama_token_to_piece(self.vocabulary, token, text, len(text), 0, False)
+        return text.raw[: max(length, 0)]
+
+    def is_end_of_generation(self, token: int) -> bool:
+        return bool(self._llama.llama_vocab_is_eog(self.vocabulary, token))
+
+    def sampler(self, seed: int | None) -> Sampler:
+        return Sampler(self._llama, self.vocabulary, seed)
+
+    def check(self, status: int) -> None:
+        """Raises: what stopped the call, or ModelUnusable for a `status` other than 0."""
+        self._interruption.raise_if_set()
+        if status:
+            reason = self._bindings.last_error(self.model.text_path)
+            raise ModelUnusable(f"{self.model.name} failed on this picture ({status}): {reason}")
+
+    def _chat_turn(self) -> tuple[str, str]:
+        llama, chat = self._llama, self.model.chat
+        if QUESTION_PLACEHOLDER in chat.template:
+            before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)
+            return before, after + chat.answer_opening
+        template = chat.template.encode() or llama.llama_model_chat_template(self.text_model, None)
+        if not template:
+            raise ModelUnusable(f"{self.model.name} has no chat template; name one with --template (chatml, gemma …).")
+        message = llama.llama_chat_message(role=b"user", content=_PROMPT_MARK.encode())
+        messages = (llama.llama_chat_message * 1)(message)
+        buffer = ctypes.create_string_buffer(8192)
+        length = llama.llama_chat_apply_template(template, messages, 1, True, buffer, len(buffer))
+        text = buffer.raw[: max(length, 0)].decode("utf-8", "replace")
+        if _PROMPT_MARK not in text:
+            raise ModelUnusable(
+                f"llama.cpp does not know the chat template of {self.model.name};"
+                " name one that it knows with --template (chatml, gemma …)."
+            )
+        before, _, after = text.partition(_PROMPT_MARK)
+        return before, after + chat.answer_opening
+
+    def _at_node(self, _tensor: object, asks_to_stop_here: bool, _data: object) -> bool:
+        """ggml calls it twice per node: whether to stop the computation after it, and if so, whether to continue."""
+        if asks_to_stop_here:
+            self._nodes_until_check -= 1
+            if self._nodes_until_check:
+                return False
+            self._nodes_until_check = NODES_PER_CHECK
+            return True
+        return self._interruption.may_continue()

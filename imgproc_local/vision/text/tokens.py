@@ -1,0 +1,22 @@
+"""Splits texts into words and letters of any script."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def words_of(text: str) -> list[str]:
+    """The words as written: sequences of letters with their combining marks."""
+    text = "".join(char if unicodedata.category(char)[0] in "LM" or char in "·" else " " for char in text)
+    return text.split()
+
+
+def casefolded_words(text: str) -> list[str]:
+    return [word.casefold() for word in words_of(text)]
+
+
+def letters_and_digits(text: str) -> str:
+    """`text` in NFC, case-folded, without spaces and punctuation."""
+    return "".join(
+        char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN"
+    )
