@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import tempfile
@@ -103,7 +102,8 @@ async def picture_milliseconds(root: str, key: str, pictures: list[bytes]) -> fl
     ids = [await dispatch(connection, "process", with_comment(each, f"{time.time_ns()}")) for each in pictures]
     for job_id in ids:
         if await wait_final(connection, job_id) != "completed":
-            raise SystemExit(json.dumps(await connection.get(f"/api/v1/jobs/{job_id}")))
+            _, body = await connection.get(f"/api/v1/jobs/{job_id}")
+            raise SystemExit(f"a job failed: {body.decode()}")
     connection.close()
     return (time.perf_counter() - started_at) * 1000 / len(pictures)
 

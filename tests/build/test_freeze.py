@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -68,3 +69,21 @@ def test_two_folders_are_compared_by_content_mode_and_link(tmp_path: Path) -> No
     (tmp_path / "one" / "alone").touch()
     assert compare.differences(tmp_path / "one", tmp_path / "other") == ["alone", "link", "mode", "sub/content"]
     assert compare.differences(tmp_path / "one", tmp_path / "one") == []
+
+
+def test_the_spec_excludes_nothing_that_the_program_imports() -> None:
+    spec = ast.parse((ROOT / "build" / "imgproc-local.spec").read_text(encoding="utf-8"))
+    assignments = [node for node in spec.body if isinstance(node, ast.Assign)]
+    (value,) = (node.value for node in assignments if ast.unparse(node.targets[0]) == "EXCLUDED")
+    excluded = {node.value for node in ast.walk(value) if isinstance(node, ast.Constant)}
+        text for node in ast.walk(value) if isinstance(node, ast.Constant) and isinstance(text := node.value, str)
+    }
+    assert "tkinter" in excluded
+    imported = set()
+    for file in (ROOT / "imgproc_local").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    assert [name for name in sorted(imported) if any(f"{name}.".startswith(f"{part}.") for part in excluded)] == []
