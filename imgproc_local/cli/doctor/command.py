@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 @data_dir_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | None) -> None:
-    """Check the installation and the data folder, and advise on each problem.
+    """Check the installation and the data folder.
 
-    Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at least one problem.
+    Prints advice for each problem. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
+    least one problem.
     """
     if as_json and as_report:
         raise click.UsageError("--json and --report can't be combined: use one of them.")
@@ -105,7 +106,11 @@ def _settings(loaded: Loaded) -> Check:
     default = default_config_path()
     expected = f"{default} does not exist" if default else "this user has no home folder"
     where = str(loaded.file) if loaded.file else f"no settings file ({expected})"
-    return Check("settings", "ok", f"{where}; {changed} changed from their defaults, see `imgproc-local config show`")
+    return Check(
+        "settings",
+        "ok",
+        f"{where}; {changed} of {len(loaded.origins)} settings changed, see `imgproc-local config show`",
+    )
 
 
 def _describer(config: Config) -> Iterator[Check]:

@@ -51,12 +51,12 @@ POLL_S = 0.2
 def check(
     ctx: click.Context, name: str, languages: tuple[str, ...], timeout_min: float, as_json: bool, data_dir: str | None
 ) -> None:
-    """Grade a model on this machine by its descriptions of twelve drawings in each language.
+    """Grade a model in each language.
 
-    The grade is the share of facts that the alt texts name correctly, in five areas of equal weight: colours and
-    shapes, counts, positions, words in the picture, and things in a simple scene. A text that can't be published, or
-    that is in another language, counts as naming nothing. Photographs are harder: use the grade to compare models and
-    languages.
+    The model describes twelve drawings. Its grade is the share of facts that the alt texts name correctly, in five
+    areas of equal weight: colours and shapes, counts, positions, words in the picture, and things in a simple scene. A
+    text that can't be published, or that is in another language, counts as naming nothing. Photographs are harder: use
+    the grade to compare models and languages.
     """
     from imgproc_local.cli.output import echo_json
     from imgproc_local.vision.grading.check import languages_in_claim

@@ -81,9 +81,10 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 @data_dir_option
 @click.pass_context
 def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -> None:
-    """Download a model that `models list` shows, verify it, test it and install it.
+    """Download, verify, test and install a model.
 
-    An interrupted download is resumed. Uses HF_ENDPOINT, HF_TOKEN and the usual proxy variables.
+    NAME is one of the models that `models list` shows. An interrupted download is resumed. Uses HF_ENDPOINT, HF_TOKEN
+    and the usual proxy variables.
     """
     from imgproc_local.domain.errors import SettingInvalid
     from imgproc_local.vision.models.download import pull_model, pull_to
@@ -141,9 +142,10 @@ def import_(
     image_tokens: int | None,
     data_dir: str | None,
 ) -> None:
-    """Install a model from its two GGUF files in any order, from a folder with them, or from a tar (also .tar.gz).
+    """Install a model from files on this machine.
 
-    `models pull --to DIR` creates such a folder. Nothing is downloaded.
+    PATH is its two GGUF files in any order, a folder with them, or a tar (also .tar.gz). `models pull --to DIR` creates
+    such a folder. Nothing is downloaded.
     """
     from imgproc_local.vision.models.catalogue import read_catalogue
     from imgproc_local.vision.models.install import ImportOptions, import_model
@@ -162,7 +164,10 @@ def import_(
 @data_dir_option
 @click.pass_context
 def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
-    """Describe pictures with an installed model, from the next picture on; with `none`, from metadata."""
+    """Select the model that describes pictures.
+
+    It is used from the next picture on. With `none`, pictures are described from metadata.
+    """
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
@@ -179,7 +184,10 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
 @data_dir_option
 @click.pass_context
 def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
-    """Compare the files of a model, or of all, with their SHA-256, and test a model again that did not work.
+    """Verify the files of installed models.
+
+    Compares the files of the model NAME, or of all models, with their SHA-256, and tests models again that did not
+    work.
 
     Exit code: 0 no problem, 1 at least one problem.
     """

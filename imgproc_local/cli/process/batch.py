@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.cli.process.results import Results
 from imgproc_local.cli.progress import StageProgress
@@ -120,10 +120,7 @@ class Batch:
         except StorageFailed as error:
             self.stop(error.message)
             message = f"Its job {job.id} could not be deleted from the data folder: {error.message}"
-            return Outcome(
-                picture, job, outcome.translations, outcome.optimized_file, outcome.converted_file,
-                (*outcome.errors, (None, message)), outcome.interrupted,
-            )  # fmt: skip
+            return structs.replace(outcome, errors=(*outcome.errors, (None, message)))
         self._job_deleted.set()
         return outcome
 

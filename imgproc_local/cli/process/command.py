@@ -82,12 +82,12 @@ def command(
     project: str | None,
     data_dir: str | None,
 ) -> None:
-    """Give pictures SEO file names and alt texts, and make them smaller.
+    """Optimize, convert, rename and describe pictures.
 
     Takes JPEG, PNG, GIF and WebP files and folders, which are searched recursively; hidden files and links to folders
     in them are skipped. Writes two files per picture to the --out folder: the optimized picture in its own format, and
-    the converted one. Existing files are never overwritten: if a name is taken, -2, -3 … is added. The pictures
-    themselves are not changed.
+    the converted one. Both get the SEO file name; the alt texts are printed. Existing files are never overwritten: if a
+    name is taken, -2, -3 … is added. The pictures themselves are not changed.
 
     The work costs credits of the account "default". Nothing of the pictures remains in the data folder, and no job
     remains queued, also after Ctrl+C.
