@@ -27,6 +27,12 @@ if not features.check("avif"):  # a Pillow built without AVIF: the plugin packag
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
 
 AVIF_SPEED = 8
+ALPHA = {"a:end-usage": "q", "a:cq-level": "6"}
+GIF_ALPHA = {"a:lossless": "1"}
+"""libaom's options for alpha, which has a fixed quality instead of that of the colours. At level 6 of 63 its worst
+error was 14 of 255 for the animations measured, hair included; at the quality of the colours it was up to 115.
+"""
+
 WEBP_EFFORT = 3
 STRIP_FRAMES, STRIP_PIXELS, STRIP_WITHIN_PIXELS = 8, 600_000, 24_000_000
 """The sample of an animation: at most this many frames with together at most this many pixels, chosen evenly from the
@@ -167,7 +173,9 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check
         for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp), ("icc_profile", blocks.icc))
         if block
     }
-    encoded = _encode(path, info, check_stop, "AVIF", **_avif_options(quality), **metadata)
+    # a GIF's alpha is 0 or 255, which is smallest without loss
+    options = _avif_options(quality, GIF_ALPHA if info.format is Format.GIF else ALPHA)
+    encoded = _encode(path, info, check_stop, "AVIF", **options, **metadata)
     with opened(path) as data:
         _, plays = _timing(data, info)
     return avif.with_plays(encoded, plays)
@@ -181,8 +189,15 @@ def encode_frame_avif(frame: pyvips.Image, quality: int) -> bytes:
     return out.getvalue()
 
 
-def _avif_options(quality: int) -> dict[str, Any]:
-    return {"quality": quality, "speed": AVIF_SPEED, "subsampling": "4:4:4", "max_threads": 1}
+def _avif_options(quality: int, alpha: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "quality": quality,
+        "speed": AVIF_SPEED,
+        "subsampling": "4:4:4",
+        "max_threads": 1,
+        "codec": "aom",
+        "advanced": alpha or ALPHA,
+    }
 
 
 def _encode(

@@ -152,10 +152,26 @@ def test_metadata_and_profile_are_written_beside_the_alpha(tmp_path: Path) -> No
         assert secret not in out, name
 
 
-def test_an_animation_has_alpha_of_one_quality_with_its_colours(tmp_path: Path) -> None:
-    pages = [Image.fromarray(with_alpha(np.roll(hair(), 20 * number, axis=1))) for number in range(3)]
+@pytest.mark.parametrize("name", ALPHAS)
+def test_alpha_of_an_animation_is_within_the_bound(tmp_path: Path, name: str) -> None:
+    moved = [np.roll(ALPHAS[name](), 23 * number, axis=1) for number in range(3)]
+    pages = [Image.fromarray(with_alpha(alpha)) for alpha in moved]
     source = pictures.saved(pages[0], "PNG", save_all=True, append_images=pages[1:], duration=100)
-    out = converted(tmp_path, source)
-    with Image.open(io.BytesIO(out)) as shown:
-        assert shown.n_frames == 3
-        assert np.abs(np.asarray(shown.convert("RGBA"))[..., 3].astype(int) - hair()).mean() < 3
+    with Image.open(io.BytesIO(converted(tmp_path, source))) as shown:
+        for number, alpha in enumerate(moved):
+            shown.seek(number)
+            assert np.abs(np.asarray(shown.convert("RGBA"))[..., 3].astype(int) - alpha).max() <= MAX_ERROR
+
+
+def test_alpha_of_a_gif_is_exact(tmp_path: Path) -> None:
+    pages = [Image.fromarray(with_alpha(np.roll(checks(), 23 * number, axis=1))) for number in range(3)]
+    source = pictures.saved(
+        pages[0], "GIF", save_all=True, append_images=pages[1:], duration=100, disposal=2, transparency=0
+    )
+    frames = pyvips.Image.gifload_buffer(source, n=-1)
+    assert frames.hasalpha()
+    expected = frames[3].numpy().reshape(-1, HEIGHT, WIDTH)
+    with Image.open(io.BytesIO(converted(tmp_path, source))) as shown:
+        for number, alpha in enumerate(expected):
+            shown.seek(number)
+            assert np.array_equal(np.asarray(shown.convert("RGBA"))[..., 3], alpha)
