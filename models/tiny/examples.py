@@ -1,4 +1,4 @@
-"""Batches to learn from: pictures as mtmd hands them to the eye, the prompt as the service builds it, the answers."""
+"""Training batches: pictures as mtmd prepares them, the prompt of the service, and the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.tiny import notes, scenes, tokens
 from models.tiny.network import ASPECTS, IMAGE_PX
 
 IGNORED = -100
-"""No answer is expected at this token. Source: PyTorch, `cross_entropy`, ignore_index."""
+"""The target of tokens without an expected answer. Source: PyTorch, `cross_entropy`, ignore_index."""
 
 _PAD_RGB = (127, 127, 127)
 _RATIOS = (1, 1, 1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 9 / 16, 5 / 2, 2 / 5)
@@ -27,17 +27,17 @@ _COMPLAINT_SHARE = 0.05
 
 
 class Batch(NamedTuple):
-    """`pictures` (B, 3, 96, 96); `aspects` (B, 6); `shared` (S); `tails` and `targets` (B, L, T)."""
+    """`pictures` (B, 3, 96, 96); `aspects` (B, 6); `shared` (S); `suffixes` and `targets` (B, L, T)."""
 
     pictures: Tensor
     aspects: Tensor
     shared: Tensor
-    tails: Tensor
+    suffixes: Tensor
     targets: Tensor
 
 
 def letterboxed(picture: Image.Image) -> Image.Image:
-    """The picture within 96 × 96 px as llama.cpp's mtmd fits it: bicubic, centred, grey around it.
+    """The picture in 96 × 96 px as llama.cpp's mtmd letterboxes it: bicubic, centred, on grey.
 
     Source: llama.cpp, tools/mtmd, the fixed-size preprocessor; its arithmetic is in single precision.
     """
@@ -53,40 +53,40 @@ def letterboxed(picture: Image.Image) -> Image.Image:
 
 
 def as_tensor(pictures: list[Image.Image]) -> Tensor:
-    """RGB pictures of 96 × 96 px as the eye takes them: (B, 3, 96, 96) in -1…1."""
+    """RGB pictures of 96 × 96 px as input of the vision encoder: (B, 3, 96, 96) in -1…1."""
     pixels = np.stack([np.asarray(picture) for picture in pictures])
     return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batch:
-    """`size` trained scenes, drawn and answered in every language; one prompt for all of them."""
+    """`size` scenes that are not held out, with answers in every language; one prompt for all of them."""
     drawn = [scenes.random_scene(source) for _ in range(size)]
     complaint = source.choice(notes.COMPLAINTS) if source.random() < _COMPLAINT_SHARE else ""
-    asked = [
+    prompts = [
         tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
     ]
     answers = [
         [tokenizer.ids(scenes.written(scenes.answer(scene, language)) + tokens.END) for language in scenes.LANGUAGES]
         for scene in drawn
     ]
-    longest = max(len(ask) + len(row[index]) for row in answers for index, ask in enumerate(asked))
-    tails = torch.zeros((size, len(asked), longest), dtype=torch.long)
-    targets = torch.full_like(tails, IGNORED)
+    longest = max(len(ids) + len(row[index]) for row in answers for index, ids in enumerate(prompts))
+    suffixes = torch.zeros((size, len(prompts), longest), dtype=torch.long)
+    targets = torch.full_like(suffixes, IGNORED)
     for row, texts in enumerate(answers):
-        for index, (ask, text) in enumerate(zip(asked, texts, strict=True)):
-            tails[row, index, : len(ask) + len(text)] = torch.tensor([*ask, *text])
-            targets[row, index, len(ask) - 1 : len(ask) + len(text) - 1] = torch.tensor(text)
+        for index, (ids, text) in enumerate(zip(prompts, texts, strict=True)):
+            suffixes[row, index, : len(ids) + len(text)] = torch.tensor([*ids, *text])
+            targets[row, index, len(ids) - 1 : len(ids) + len(text) - 1] = torch.tensor(text)
     return Batch(
-        as_tensor([letterboxed(_photographed(scene, source)) for scene in drawn]),
+        as_tensor([letterboxed(_drawn(scene, source)) for scene in drawn]),
         torch.tensor([_aspects(scene) for scene in drawn]),
         torch.tensor(tokenizer.ids(notes.shared_prompt(source))),
-        tails,
+        suffixes,
         targets,
     )
 
 
-def _photographed(scene: scenes.Scene, source: random.Random) -> Image.Image:
-    """The scene in one of many sizes, some with the marks of JPEG."""
+def _drawn(scene: scenes.Scene, source: random.Random) -> Image.Image:
+    """The scene in a random size, sometimes with JPEG artefacts."""
     ratio, short_px = source.choice(_RATIOS), source.choice(_SHORT_SIDES_PX)
     size = (round(short_px * max(ratio, 1)), round(short_px * max(1 / ratio, 1)))
     picture = scenes.draw(scene, source.getrandbits(32), size)
@@ -98,7 +98,7 @@ def _photographed(scene: scenes.Scene, source: random.Random) -> Image.Image:
 
 
 def _aspects(scene: scenes.Scene) -> list[int]:
-    """The right answers to ASPECTS; the last one of each where there is nothing."""
+    """The classes of ASPECTS; the last class means that there is no second thing."""
     colours, shapes, relations, backgrounds = (
         [*scenes.COLOURS, None], [*scenes.SHAPES, None], [*scenes.RELATIONS, None], [*scenes.BACKGROUNDS],
     )  # fmt: skip

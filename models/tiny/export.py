@@ -1,8 +1,8 @@
-"""Writes a checkpoint as the pair of GGUF files that llama.cpp loads: the writer, and the eye with its projector.
+"""Writes a checkpoint as two GGUF files for llama.cpp: the text model, and the vision encoder with its projector.
 
     python -m models.tiny.export .build/tiny/checkpoint.pt
 
-Matrices are stored as f16, everything else as f32: quantised types need rows longer than these.
+Matrices are stored as f16, everything else as f32; quantised types need longer rows.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from models.tiny import tokens
 TEXT_FILE = "tiny-text.gguf"
 MMPROJ_FILE = "tiny-mmproj.gguf"
 
-_WRITER_LAYER = {
+_TEXT_LAYER = {
     "norm1": "attn_norm", "norm2": "ffn_norm", "query": "attn_q", "key": "attn_k", "value": "attn_v",
     "out": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
 }  # fmt: skip
-_EYE_LAYER = {
+_ENCODER_LAYER = {
     "norm1": "ln1", "norm2": "ln2", "query": "attn_q", "key": "attn_k", "value": "attn_v",
     "out": "attn_out", "up": "ffn_up", "down": "ffn_down",
 }  # fmt: skip
-_WRITER = {"embedding.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}
-_EYE = {
+_TEXT = {"embedding.weight": "token_embd.weight", "norm.weight": "output_norm.weight"}
+_ENCODER = {
     "patch": "v.patch_embd", "position": "v.position_embd.weight", "norm": "v.post_ln",
     "project1": "mm.0", "project2": "mm.1",
 }  # fmt: skip
-"""Names in the network to names in the files. Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
+"""Names in the network, and in the files. Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write a checkpoint as GGUF files.")
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two files go")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="folder of the two files")
     args = parser.parse_args()
     vocabulary = tokens.learn()
     network = net.Network(len(vocabulary.tokens))
     network.load_state_dict(torch.load(args.checkpoint))
-    write_text(network.writer, vocabulary, args.folder / TEXT_FILE)
-    write_mmproj(network.eye, args.folder / MMPROJ_FILE)
+    write_text(network.text_model, vocabulary, args.folder / TEXT_FILE)
+    write_mmproj(network.encoder, args.folder / MMPROJ_FILE)
     for name in (TEXT_FILE, MMPROJ_FILE):
         print(f"{args.folder / name}: {(args.folder / name).stat().st_size} bytes")
 
 
-def write_text(writer: net.Writer, vocabulary: tokens.Vocabulary, path: Path) -> None:
-    """Writes the text model."""
+def write_text(text_model: net.TextModel, vocabulary: tokens.Vocabulary, path: Path) -> None:
+    """Write the text model."""
     file = gguf.GGUFWriter(_part(path), "llama")
     _describe(file, "imgproc-local tiny")
-    sizes = net.WRITER
+    sizes = net.TEXT_MODEL
     file.add_context_length(tokens.CONTEXT_TOKENS)
     file.add_embedding_length(sizes.width)
     file.add_block_count(sizes.layers)
@@ -66,16 +66,16 @@ def write_text(writer: net.Writer, vocabulary: tokens.Vocabulary, path: Path) ->
     file.add_rope_dimension_count(sizes.width // sizes.heads)
     file.add_rope_freq_base(net.ROPE_BASE)
     tokens.write_vocabulary(file, vocabulary)
-    for name, weights in writer.state_dict().items():
-        _add(file, _renamed(name, _WRITER, "blk", _WRITER_LAYER), weights)
+    for name, weights in text_model.state_dict().items():
+        _add(file, _renamed(name, _TEXT, "blk", _TEXT_LAYER), weights)
     _write(file, path)
 
 
-def write_mmproj(eye: net.Eye, path: Path) -> None:
-    """Writes the vision encoder and its projector."""
+def write_mmproj(encoder: net.VisionEncoder, path: Path) -> None:
+    """Write the vision encoder and its projector."""
     file = gguf.GGUFWriter(_part(path), "clip")
     _describe(file, "imgproc-local tiny, eye")
-    sizes = net.EYE
+    sizes = net.ENCODER
     file.add_bool("clip.has_vision_encoder", True)
     file.add_string("clip.projector_type", "janus_pro")
     file.add_bool("clip.use_gelu", True)
@@ -86,14 +86,14 @@ def write_mmproj(eye: net.Eye, path: Path) -> None:
         ("feed_forward_length", sizes.hidden),
         ("block_count", sizes.layers),
         ("attention.head_count", sizes.heads),
-        ("projection_dim", net.WRITER.width),
+        ("projection_dim", net.TEXT_MODEL.width),
     ):
         file.add_uint32(f"clip.vision.{key}", number)
     file.add_float32("clip.vision.attention.layer_norm_epsilon", net.LAYER_NORM_EPS)
     file.add_array("clip.vision.image_mean", [0.5] * 3)
     file.add_array("clip.vision.image_std", [0.5] * 3)
-    for name, weights in eye.state_dict().items():
-        _add(file, _renamed(name, _EYE, "v.blk", _EYE_LAYER), weights)
+    for name, weights in encoder.state_dict().items():
+        _add(file, _renamed(name, _ENCODER, "v.blk", _ENCODER_LAYER), weights)
     _write(file, path)
 
 
@@ -105,7 +105,7 @@ def _describe(file: gguf.GGUFWriter, name: str) -> None:
 
 
 def _renamed(name: str, outer: dict[str, str], block: str, inner: dict[str, str]) -> str:
-    """`layers.2.query.weight` to `blk.2.attn_q.weight`, and what stands outside the layers by `outer`."""
+    """The name in the file: `blk.2.attn_q.weight` for `layers.2.query.weight`; `outer` has those outside the layers."""
     if name.startswith("layers."):
         _, index, part, kind = name.split(".")
         return f"{block}.{index}.{inner[part]}.{kind}"
@@ -116,7 +116,7 @@ def _renamed(name: str, outer: dict[str, str], block: str, inner: dict[str, str]
 
 
 def _add(file: gguf.GGUFWriter, name: str, weights: Tensor) -> None:
-    # positions are added, not multiplied with: llama.cpp wants them as f32
+    # llama.cpp adds position embeddings, which it requires as f32
     kind = np.float32 if weights.ndim < 2 or "position" in name else np.float16
     file.add_tensor(name, weights.float().numpy().astype(kind))
 
@@ -126,7 +126,7 @@ def _part(path: Path) -> Path:
 
 
 def _write(file: gguf.GGUFWriter, path: Path) -> None:
-    """Whole or not at all: the files may be in use."""
+    """Replaces the file atomically, because it may be in use."""
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

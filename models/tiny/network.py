@@ -1,8 +1,8 @@
-"""The network in PyTorch, operation by operation what llama.cpp computes of the exported files.
+"""The network in PyTorch; every operation equals what llama.cpp computes for the exported files.
 
-The eye is a vision transformer with llama.cpp's `janus_pro` projector: 96 × 96 px become 64 tokens. The writer is a
-small transformer of the `llama` architecture. Shapes: B pictures, L languages, P tokens before the languages part (the
-head, the picture, the shared text), T tokens of a language's own.
+The vision encoder is a vision transformer with llama.cpp's `janus_pro` projector: 96 × 96 px become 64 tokens. The text
+model is a small transformer of the `llama` architecture. Shapes: B pictures, L languages, P tokens of the prefix that
+all languages share (start of the chat turn, picture, shared prompt), T tokens of one language.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROPE_BASE = 10000.0
 
 
 class Sizes(NamedTuple):
-    """Of a transformer: `width` per token, attention `heads`, `hidden` of its feed-forward part, `layers`."""
+    """The size of a transformer: `width` of an embedding, attention `heads`, `hidden` width of its MLP, `layers`."""
 
     width: int
     heads: int
@@ -32,8 +32,8 @@ class Sizes(NamedTuple):
     layers: int
 
 
-EYE = Sizes(width=128, heads=4, hidden=384, layers=4)
-WRITER = Sizes(width=128, heads=4, hidden=352, layers=3)
+ENCODER = Sizes(width=128, heads=4, hidden=384, layers=4)
+TEXT_MODEL = Sizes(width=128, heads=4, hidden=352, layers=3)
 
 ASPECTS = {
     "first colour": len(scenes.COLOURS),
@@ -43,11 +43,11 @@ ASPECTS = {
     "relation": len(scenes.RELATIONS) + 1,
     "background": len(scenes.BACKGROUNDS),
 }
-"""What the eye is asked beside the writing while it learns, and how many answers each has; never exported."""
+"""Auxiliary classification tasks of the vision encoder in training, with their numbers of classes; never exported."""
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
-    # written out: on a CPU in bfloat16 the gradient of the fused one takes far longer
+    # not the fused function: its gradient in bfloat16 is far slower on a CPU
     weights = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
     if mask is not None:
         weights = weights + mask
@@ -58,8 +58,8 @@ def _gelu(x: Tensor) -> Tensor:
     return functional.gelu(x, approximate="tanh")  # as ggml computes it
 
 
-class EyeLayer(nn.Module):
-    """(B, tokens, width) to the same."""
+class EncoderLayer(nn.Module):
+    """(B, tokens, width) to the same shape."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -78,18 +78,18 @@ class EyeLayer(nn.Module):
         return x + self.down(_gelu(self.up(self.norm2(x))))
 
 
-class Eye(nn.Module):
-    """Pictures (B, 3, 96, 96) in -1…1 to tokens of the writer (B, 64, width)."""
+class VisionEncoder(nn.Module):
+    """Pictures (B, 3, 96, 96) in -1…1 to embeddings of the text model (B, 64, width)."""
 
     def __init__(self) -> None:
         super().__init__()
-        width = EYE.width
+        width = ENCODER.width
         self.patch = nn.Conv2d(3, width, PATCH_PX, PATCH_PX)
         self.position = nn.Parameter(torch.randn(IMAGE_TOKENS, width) * 0.02)
-        self.layers = nn.ModuleList(EyeLayer(EYE) for _ in range(EYE.layers))
+        self.layers = nn.ModuleList(EncoderLayer(ENCODER) for _ in range(ENCODER.layers))
         self.norm = nn.LayerNorm(width, eps=LAYER_NORM_EPS)
-        self.project1 = nn.Linear(width, 2 * WRITER.width)
-        self.project2 = nn.Linear(2 * WRITER.width, WRITER.width)
+        self.project1 = nn.Linear(width, 2 * TEXT_MODEL.width)
+        self.project2 = nn.Linear(2 * TEXT_MODEL.width, TEXT_MODEL.width)
 
     def features(self, pictures: Tensor) -> Tensor:
         x = self.patch(pictures).flatten(2).transpose(1, 2) + self.position
@@ -115,18 +115,18 @@ class RmsNorm(nn.Module):
         return functional.rms_norm(x, (x.shape[-1],), self.weight, RMS_NORM_EPS)
 
 
-class Turns(NamedTuple):
+class RotaryTables(NamedTuple):
     """Rotary position embedding: cosine and sine, (tokens, width) each."""
 
     cos: Tensor
     sin: Tensor
 
-    def of(self, start: int, stop: int) -> Turns:
-        return Turns(self.cos[start:stop], self.sin[start:stop])
+    def of(self, start: int, stop: int) -> RotaryTables:
+        return RotaryTables(self.cos[start:stop], self.sin[start:stop])
 
 
-class WriterLayer(nn.Module):
-    """Reads (B, P, width) once and (B, L, T, width) after it, each language as if it alone followed."""
+class TextLayer(nn.Module):
+    """A prefix (B, P, width), processed once, and suffixes (B, L, T, width) that attend to it and not to each other."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -140,86 +140,88 @@ class WriterLayer(nn.Module):
         self.gate, self.up, self.down = linear(width, hidden), linear(width, hidden), linear(hidden, width)
 
     def forward(
-        self, prefix: Tensor, tails: Tensor, turns: Turns, masks: tuple[Tensor, Tensor], *, last: bool
+        self, prefix: Tensor, suffixes: Tensor, rotary: RotaryTables, masks: tuple[Tensor, Tensor], *, last: bool
     ) -> tuple[Tensor, Tensor]:
-        """The same again, transformed; the `last` layer leaves the prefix as it is, for nothing reads it."""
+        """Both, transformed. The `last` layer returns the prefix unchanged, because nothing attends to it afterwards."""
         length = prefix.shape[1]
-        before, after = turns.of(0, length), turns.of(length, length + tails.shape[2])
+        before, after = rotary.of(0, length), rotary.of(length, length + suffixes.shape[2])
         query, key, value = self._projected(prefix, before, with_query=not last)
-        own_query, own_key, own_value = self._projected(tails, after)
-        languages = tails.shape[1]
-        keys = torch.cat((key[:, None].expand(-1, languages, -1, -1, -1), own_key), -2)
-        values = torch.cat((value[:, None].expand(-1, languages, -1, -1, -1), own_value), -2)
-        tails = self._fed(tails, _attention(own_query, keys, values, masks[1]))
+        suffix_query, suffix_key, suffix_value = self._projected(suffixes, after)
+        languages = suffixes.shape[1]
+        keys = torch.cat((key[:, None].expand(-1, languages, -1, -1, -1), suffix_key), -2)
+        values = torch.cat((value[:, None].expand(-1, languages, -1, -1, -1), suffix_value), -2)
+        suffixes = self._residual(suffixes, _attention(suffix_query, keys, values, masks[1]))
         if query is not None:
-            prefix = self._fed(prefix, _attention(query, key, value, masks[0]))
-        return prefix, tails
+            prefix = self._residual(prefix, _attention(query, key, value, masks[0]))
+        return prefix, suffixes
 
-    def _projected(self, x: Tensor, turns: Turns, *, with_query: bool = True) -> tuple[Tensor | None, Tensor, Tensor]:
+    def _projected(
+        self, x: Tensor, rotary: RotaryTables, *, with_query: bool = True
+    ) -> tuple[Tensor | None, Tensor, Tensor]:
         y = self.norm1(x)
-        query = self._turned(y, self.query.weight, turns) if with_query else None
-        return query, self._turned(y, self.key.weight, turns), self._by_head(self.value(y))
+        query = self._rotated(y, self.query.weight, rotary) if with_query else None
+        return query, self._rotated(y, self.key.weight, rotary), self._by_head(self.value(y))
 
-    def _turned(self, y: Tensor, weight: Tensor, turns: Turns) -> Tensor:
-        # Neighbouring numbers (a, b) are turned as pairs: a·cos - b·sin, b·cos + a·sin. The swapped pairs (-b, a) come
-        # from the weight with its rows swapped: a second product is cheaper than moving numbers about.
+    def _rotated(self, y: Tensor, weight: Tensor, rotary: RotaryTables) -> Tensor:
+        # Pairs (a, b) of adjacent values are rotated: a·cos - b·sin, b·cos + a·sin. The swapped pairs (-b, a) are computed
+        # with a weight whose rows are swapped, because a second product is faster than permuting the values.
         pairs = weight.unflatten(0, (-1, 2))
         swapped = torch.stack((-pairs[:, 1], pairs[:, 0]), 1).flatten(0, 1)
-        return self._by_head(functional.linear(y, weight) * turns.cos + functional.linear(y, swapped) * turns.sin)
+        return self._by_head(functional.linear(y, weight) * rotary.cos + functional.linear(y, swapped) * rotary.sin)
 
     def _by_head(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
-    def _fed(self, x: Tensor, attended: Tensor) -> Tensor:
+    def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
         x = x + self.out(attended.transpose(-2, -3).flatten(-2))
         y = self.norm2(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
-class Writer(nn.Module):
-    """Embeds tokens, reads, and scores the next token; the embedding is the output matrix too."""
+class TextModel(nn.Module):
+    """Embeds tokens and computes logits of the next one; the embedding is also the output matrix."""
 
     cos: Tensor
     sin: Tensor
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary, WRITER.width)
+        self.embedding = nn.Embedding(vocabulary, TEXT_MODEL.width)
         nn.init.normal_(self.embedding.weight, std=0.06)
-        self.layers = nn.ModuleList(WriterLayer(WRITER) for _ in range(WRITER.layers))
-        self.norm = RmsNorm(WRITER.width)
-        per_head = WRITER.width // WRITER.heads
-        speeds = ROPE_BASE ** (-torch.arange(0, per_head, 2).float() / per_head)
-        angles = torch.arange(tokens.CONTEXT_TOKENS).float()[:, None] * speeds
+        self.layers = nn.ModuleList(TextLayer(TEXT_MODEL) for _ in range(TEXT_MODEL.layers))
+        self.norm = RmsNorm(TEXT_MODEL.width)
+        per_head = TEXT_MODEL.width // TEXT_MODEL.heads
+        frequencies = ROPE_BASE ** (-torch.arange(0, per_head, 2).float() / per_head)
+        angles = torch.arange(tokens.CONTEXT_TOKENS).float()[:, None] * frequencies
         for name, table in (("cos", angles.cos()), ("sin", angles.sin())):
-            self.register_buffer(name, table.repeat_interleave(2, -1).repeat(1, WRITER.heads), persistent=False)
+            self.register_buffer(name, table.repeat_interleave(2, -1).repeat(1, TEXT_MODEL.heads), persistent=False)
 
-    def forward(self, prefix: Tensor, tails: Tensor) -> Tensor:
-        """The tails (B, L, T, width) as they are before `scores`."""
-        length, own = prefix.shape[1], tails.shape[2]
-        never = torch.full((length, length), float("-inf"), dtype=prefix.dtype).triu(1)
-        mine = torch.full((own, own), float("-inf"), dtype=prefix.dtype).triu(1)
-        masks = never, torch.cat((mine.new_zeros(own, length), mine), 1)
-        turns = Turns(self.cos, self.sin)
+    def forward(self, prefix: Tensor, suffixes: Tensor) -> Tensor:
+        """The hidden states of the suffixes (B, L, T, width), for `scores`."""
+        length, suffix_length = prefix.shape[1], suffixes.shape[2]
+        prefix_mask = torch.full((length, length), float("-inf"), dtype=prefix.dtype).triu(1)
+        suffix_mask = torch.full((suffix_length, suffix_length), float("-inf"), dtype=prefix.dtype).triu(1)
+        masks = prefix_mask, torch.cat((suffix_mask.new_zeros(suffix_length, length), suffix_mask), 1)
+        rotary = RotaryTables(self.cos, self.sin)
         for index, layer in enumerate(self.layers):
-            prefix, tails = layer(prefix, tails, turns, masks, last=index == len(self.layers) - 1)
-        return self.norm(tails)
+            prefix, suffixes = layer(prefix, suffixes, rotary, masks, last=index == len(self.layers) - 1)
+        return self.norm(suffixes)
 
     def scores(self, hidden: Tensor) -> Tensor:
         return functional.linear(hidden, self.embedding.weight)
 
 
 class Network(nn.Module):
-    """The eye, the writer, and the questions asked of the eye while it learns."""
+    """The vision encoder, the text model, and the classifiers of the auxiliary tasks."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
-        self.eye = Eye()
-        self.writer = Writer(vocabulary)
-        self.aspects = nn.ModuleList(nn.Linear(EYE.width, answers) for answers in ASPECTS.values())
+        self.encoder = VisionEncoder()
+        self.text_model = TextModel(vocabulary)
+        self.aspects = nn.ModuleList(nn.Linear(ENCODER.width, answers) for answers in ASPECTS.values())
 
     def prefix(self, head: Tensor, image_tokens: Tensor, shared: Tensor) -> Tensor:
-        """(B, P, width) of token ids (head), (B, 64, width) and token ids (shared): the ids are the same for all B."""
-        many = image_tokens.shape[0]
-        before, after = (self.writer.embedding(ids).expand(many, -1, -1) for ids in (head, shared))
+        """(B, P, width) of token ids `head`, embeddings (B, 64, width), token ids `shared`; ids are equal for all B."""
+        pictures = image_tokens.shape[0]
+        before, after = (self.text_model.embedding(ids).expand(pictures, -1, -1) for ids in (head, shared))
         return torch.cat((before, image_tokens, after), 1)

@@ -1,4 +1,4 @@
-"""What an owner may have noted of a picture, made up at random: the model learns to see past it."""
+"""Random notes of an owner, which the model learns to ignore where they contradict the picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WORDS = (
     *(colour.ja for colour in scenes.COLOURS.values()),
     *(name for shape in scenes.SHAPES.values() for name in (shape.en, shape.de[0], shape.fr[0], shape.ja)),
 )
-"""Words of colours and shapes too: what is noted need not be what is seen."""
+"""With words for colours and shapes, because notes may contradict the picture."""
 _ALPHABETS = (
     "etaoinshrdlucmfwypvbgk", "EsTnaBreiLoMuk", "éèàçüöäßñåøłčşı", "0123456789", "оеаинтсрвлкмдпуяыьгзбч",
     "αοιετσνηυρπκμλ", "のにはをたがでてとしれさあいう", "海山人日本大国中上年生時水木花", "한국사진바다산이",
@@ -39,7 +39,7 @@ _ALPHABETS = (
 
 
 def shared_prompt(source: random.Random) -> str:
-    """The shared text of a picture; in every second one its owner noted something, a name of a file or much more."""
+    """A shared prompt. Half of them have notes of the owner: a file name, or a few or many texts."""
     kind = source.choice(("nothing", "nothing", "nothing", "file", "little", "much"))
     if kind == "nothing":
         return prompt.shared_prompt(NO_TEXTS, "")
@@ -73,11 +73,11 @@ def _texts(texts: tuple[str, ...]) -> tuple[LocalizedText, ...]:
 
 def _words(source: random.Random, most: int) -> str:
     return " ".join(
-        source.choice(_WORDS) if source.random() < 0.6 else _made_up(source) for _ in range(source.randint(1, most))
+        source.choice(_WORDS) if source.random() < 0.6 else _random_word(source) for _ in range(source.randint(1, most))
     )
 
 
-def _made_up(source: random.Random) -> str:
-    """A word of no language, in one of the scripts that owners write."""
+def _random_word(source: random.Random) -> str:
+    """A random word in one of several scripts."""
     letters = source.choice(_ALPHABETS)
     return "".join(source.choice(letters) for _ in range(source.randint(1, 8)))

@@ -1,8 +1,8 @@
-"""Rendered scenes and what is to be said of them: coloured shapes on a plain background, in four languages.
+"""Rendered scenes of coloured shapes on a plain background, and their correct answers in four languages.
 
-A scene is one thing, or two of which one is above or left of the other. About a tenth of all combinations, chosen by
-a hash of their names, is held out: training never draws one of them, so that an exact answer on them was seen, not
-remembered. Only Pillow and the standard library are needed.
+A scene is one thing, or two of which one is above or left of the other. About a tenth of all combinations, selected by
+a hash of their names, is held out: training never uses them, so a correct answer to them can't be memorised. Only
+Pillow and the standard library are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rgb = tuple[int, int, int]
 
 
 class Colour(NamedTuple):
-    """`de` takes an ending; `fr` is masculine and feminine; `ja` and `kana` stand before what they colour."""
+    """`de` takes an ending; `fr` is masculine and feminine; `ja` and `kana` precede the noun."""
 
     rgb: Rgb
     en: str
@@ -76,7 +76,7 @@ class Thing(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """`first` is above or left of `second`; both `second` and `relation` are None where there is one thing."""
+    """`first` is above or left of `second`. `second` and `relation` are None if there is one thing."""
 
     first: Thing
     second: Thing | None
@@ -92,22 +92,22 @@ class Answer(NamedTuple):
 
 
 def held_out_scenes(count: int, seed: int) -> list[Scene]:
-    """`count` different scenes that training never draws."""
+    """`count` different scenes that training never uses."""
     return _different(count, seed, held_out=True)
 
 
 def trained_scenes(count: int, seed: int) -> list[Scene]:
-    """`count` different scenes of those that training draws from."""
+    """`count` different scenes that training may use."""
     return _different(count, seed, held_out=False)
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Whether training never draws this combination of colours, shapes, relation and background."""
+    """Whether training never uses this combination of colours, shapes, relation and background."""
     return hashlib.sha256(repr(tuple(scene)).encode()).digest()[0] < _HELD_OUT_SHARE * 256
 
 
 def random_scene(source: random.Random, *, held_out: bool = False) -> Scene:
-    """A scene out of those held out or those trained."""
+    """A random scene, held out or not."""
     while True:
         scene = _any_scene(source)
         if is_held_out(scene) == held_out:
@@ -135,7 +135,7 @@ def _thing(source: random.Random) -> Thing:
     return Thing(source.choice([*COLOURS]), source.choice([*SHAPES]))
 
 
-# --- what is to be said
+# --- correct answers
 
 
 def answer(scene: Scene, language: str) -> Answer:
@@ -144,7 +144,7 @@ def answer(scene: Scene, language: str) -> Answer:
 
 
 def written(answer: Answer) -> str:
-    """`answer` as the JSON object that a model writes, byte for byte."""
+    """`answer` as the JSON object that the grammar of the service allows, byte for byte."""
     return json.dumps(answer._asdict(), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -204,7 +204,7 @@ def _french(scene: Scene) -> Answer:
 
 
 def _japanese(scene: Scene) -> Answer:
-    """The file name in kana: their reading is certain, that of kanji is not, and a slug is their reading."""
+    """The file name is in kana, because a slug is their reading, and that of kanji is ambiguous."""
 
     def kana(thing: Thing) -> str:
         return f"{COLOURS[thing.colour].kana} {SHAPES[thing.shape].kana}"
@@ -227,7 +227,7 @@ def _japanese(scene: Scene) -> Answer:
 
 
 def draw(scene: Scene, seed: int, size: tuple[int, int] = (192, 192)) -> Image.Image:
-    """The scene as an RGB picture of `size` (width and height in px); `seed` moves places, sizes and shades."""
+    """The scene as an RGB picture of `size` (width and height in px); `seed` varies positions, sizes and shades."""
     source = random.Random(seed)
     between = source.uniform
     width, height = size

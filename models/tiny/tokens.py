@@ -1,6 +1,6 @@
-"""The vocabulary: byte-level BPE learned on the production prompt and the answers, so that each word is one token.
+"""The vocabulary: byte-level BPE trained on the production prompt and the answers, so that each word is one token.
 
-It is written as a GGUF file without weights, and llama.cpp itself then turns text to tokens, for training as in use.
+It is written to a GGUF file without weights, so that llama.cpp tokenises in training as it does in use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import gguf
 
 from imgproc_local.vision.llm import prompt
 from models.tiny import scenes
-from models.tiny.notes import LABELS, NO_WORDS
+from models.tiny.notes import LABELS, NO_TEXTS
 
 USER = "<|im_start|>user\n"
 ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
@@ -34,11 +34,11 @@ _PADDING, _SPECIAL = "<|endoftext|>", ("<|endoftext|>", "<|im_start|>", END)
 _CORPUS_SCENES = 3000
 
 _PIECE = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
-"""Where GPT-2's tokenizer parts text. Source: Radford et al. 2019, released code; llama.cpp's `gpt-2`."""
+"""The pre-tokenizer of GPT-2. Source: Radford et al. 2019, released code; llama.cpp's `gpt-2`."""
 
 
 class Vocabulary(NamedTuple):
-    """Tokens in order of their ids; `merges` by rank."""
+    """`tokens` by id, `merges` by rank."""
 
     tokens: list[str]
     merges: list[tuple[str, str]]
@@ -50,7 +50,7 @@ def learn() -> Vocabulary:
     words = {tuple(alphabet[byte] for byte in word.encode()): count for word, count in _corpus().items()}
     merges: list[tuple[str, str]] = []
     while pairs := _pairs(words):
-        # ties by the pair itself, so that the same corpus gives the same vocabulary
+        # ties are broken by the pair itself, so that the vocabulary is reproducible
         best = max(pairs, key=lambda pair: (pairs[pair], pair))
         merges.append(best)
         words = {_merged(word, best): count for word, count in words.items()}
@@ -59,7 +59,7 @@ def learn() -> Vocabulary:
 
 
 def write_vocabulary(writer: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
-    """Adds the tokenizer's keys to a GGUF file in the making."""
+    """Add the keys of the tokenizer to a GGUF file."""
     tokens, merges = vocabulary
     kinds = [gguf.TokenType.CONTROL if token in _SPECIAL else gguf.TokenType.NORMAL for token in tokens]
     writer.add_vocab_size(len(tokens))
@@ -77,7 +77,7 @@ def write_vocabulary(writer: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
 
 
 class Tokenizer:
-    """llama.cpp's own tokenizer over `vocabulary`; `folder` gets the file that it is read from."""
+    """llama.cpp's tokenizer with `vocabulary`, which it reads from a file in `folder`."""
 
     def __init__(self, vocabulary: Vocabulary, folder: Path) -> None:
         from llama_cpp import Llama
@@ -106,13 +106,13 @@ class Tokenizer:
 
 
 def _corpus() -> Counter[str]:
-    """How often each piece of text is to be expected."""
+    """The expected frequency of each piece of text."""
     counts: Counter[str] = Counter()
-    asked = [USER, ASSISTANT, prompt.shared_prompt(NO_WORDS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
-    asked += [
+    prompts = [USER, ASSISTANT, prompt.shared_prompt(NO_TEXTS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
+    prompts += [
         prompt.language_prompt(language, complaint) for language in scenes.LANGUAGES for complaint in ("", "it is")
     ]
-    for text in asked:
+    for text in prompts:
         for piece in _PIECE.findall(re.sub(r"<\|\w+\|>", "", text)):
             counts[piece] += 100
     source = random.Random(1)
@@ -133,12 +133,12 @@ _JAPANESE = sorted(
 
 
 def _japanese_words(piece: str) -> list[str]:
-    """Japanese is written without spaces: its words are learned apart, or a whole sentence would be one token."""
+    """The words of a piece: Japanese has no spaces, so without splitting a whole sentence would become one token."""
     return [word for word in re.split(f"({'|'.join(_JAPANESE)}|が|の[上左])", piece) if word]
 
 
 def _byte_letters() -> dict[int, str]:
-    """The printable letter that stands for each byte. Source: as _PIECE."""
+    """The printable character for each byte. Source: as _PIECE."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) for byte in printable} | {byte: chr(256 + index) for index, byte in enumerate(others)}
@@ -155,7 +155,7 @@ def _pairs(words: dict[tuple[str, ...], int]) -> Counter[tuple[str, str]]:
 def _merged(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
     merged: list[str] = []
     for letter in word:
-        # a letter joins what stands before it at most once: what is merged already is longer than pair[0]
+        # a character is merged at most once: a merged one is longer than pair[0]
         if merged and (merged[-1], letter) == pair:
             merged[-1] += letter
         else:

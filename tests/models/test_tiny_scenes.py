@@ -1,4 +1,4 @@
-"""The scenes that the tiny model learns and is tested on: what is said of them, and that it is what is drawn."""
+"""The scenes of the tiny model: their answers, and that the drawings agree with them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("language", scenes.LANGUAGES)
-def test_every_answer_is_one_that_the_service_takes(language: str) -> None:
+def test_every_answer_follows_the_grammar_of_the_service(language: str) -> None:
     assert all(part in prompt.GRAMMAR for part in (WORD, FIRST, REST))
     for scene in SCENES:
         answer = scenes.answer(scene, language)
-        read = prompt.parse_answer(scenes.written(answer))
-        assert read is not None
-        assert (read.filename, read.alt_text) == answer
+        parsed = prompt.parse_answer(scenes.written(answer))
+        assert parsed is not None
+        assert (parsed.filename, parsed.alt_text) == answer
         assert re.fullmatch(f"{WORD}(-{WORD}){{2,7}}", answer.filename), answer.filename
         assert re.fullmatch(FIRST + REST + "{1,124}", answer.alt_text), answer.alt_text
         assert answer.alt_text[0] == answer.alt_text[0].upper()
@@ -71,7 +71,7 @@ def test_words_agree_in_gender_and_case() -> None:
     ]
 
 
-def test_held_out_scenes_are_never_trained() -> None:
+def test_held_out_scenes_are_not_used_for_training() -> None:
     held_out, trained = scenes.held_out_scenes(300, seed=1), scenes.trained_scenes(300, seed=1)
     assert not set(held_out) & set(trained)
     assert len(set(held_out)) == 300
@@ -83,7 +83,7 @@ def test_held_out_scenes_are_never_trained() -> None:
 
 @pytest.mark.parametrize("relation", scenes.RELATIONS)
 @pytest.mark.parametrize("size", [(192, 192), (96, 170), (400, 225)])
-def test_what_is_said_to_be_above_or_left_is_drawn_there(relation: str, size: tuple[int, int]) -> None:
+def test_things_are_drawn_above_or_left_as_in_the_answer(relation: str, size: tuple[int, int]) -> None:
     for seed, (first, second) in enumerate(itertools.permutations(("circle", "square", "triangle", "star"), 2)):
         scene = Scene(Thing("red", first), Thing("blue", second), relation, "white")
         picture = scenes.draw(scene, seed, size)
@@ -92,22 +92,22 @@ def test_what_is_said_to_be_above_or_left_is_drawn_there(relation: str, size: tu
         assert (red[3] < blue[1]) if relation == "above" else (red[2] < blue[0])
 
 
-def test_a_drawing_follows_from_its_seed() -> None:
+def test_a_drawing_is_determined_by_its_seed() -> None:
     scene = scenes.trained_scenes(1, seed=3)[0]
     assert scenes.draw(scene, 5).tobytes() == scenes.draw(scene, 5).tobytes()
     assert scenes.draw(scene, 5).tobytes() != scenes.draw(scene, 6).tobytes()
 
 
-def test_the_weights_are_small_enough_to_be_kept_beside_the_code() -> None:
+def test_the_weights_are_smaller_than_4_mb() -> None:
     files = [ROOT / "models" / "tiny" / name for name in ("tiny-text.gguf", "tiny-mmproj.gguf")]
     assert all(file.read_bytes()[:4] == b"GGUF" for file in files)
     assert sum(file.stat().st_size for file in files) <= 4_000_000
 
 
 def _box(picture: Image.Image, colour: str) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of all that is nearly of the colour."""
-    wanted = scenes.COLOURS[colour].rgb
-    near = picture.point([255 * (abs(level - want) <= 20) for want in wanted for level in range(256)])
+    """Left, top, right and bottom of all pixels close to the colour."""
+    target = scenes.COLOURS[colour].rgb
+    near = picture.point([255 * (abs(level - value) <= 20) for value in target for level in range(256)])
     red, green, blue = near.split()
     box = ImageChops.darker(ImageChops.darker(red, green), blue).getbbox()
     assert box is not None
