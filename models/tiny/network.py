@@ -142,7 +142,7 @@ class TextLayer(nn.Module):
     def forward(
         self, prefix: Tensor, suffixes: Tensor, rotary: RotaryTables, masks: tuple[Tensor, Tensor], *, last: bool
     ) -> tuple[Tensor, Tensor]:
-        """Both, transformed. The `last` layer returns the prefix unchanged, because nothing attends to it afterwards."""
+        """Both, transformed. The `last` layer returns the prefix unchanged, because no layer attends to it."""
         length = prefix.shape[1]
         before, after = rotary.of(0, length), rotary.of(length, length + suffixes.shape[2])
         query, key, value = self._projected(prefix, before, with_query=not last)
@@ -163,8 +163,8 @@ class TextLayer(nn.Module):
         return query, self._rotated(y, self.key.weight, rotary), self._by_head(self.value(y))
 
     def _rotated(self, y: Tensor, weight: Tensor, rotary: RotaryTables) -> Tensor:
-        # Pairs (a, b) of adjacent values are rotated: a·cos - b·sin, b·cos + a·sin. The swapped pairs (-b, a) are computed
-        # with a weight whose rows are swapped, because a second product is faster than permuting the values.
+        # Pairs (a, b) of adjacent values are rotated: a·cos - b·sin, b·cos + a·sin. The swapped pairs (-b, a) are
+        # computed with a weight whose rows are swapped: a second product is faster than permuting the values.
         pairs = weight.unflatten(0, (-1, 2))
         swapped = torch.stack((-pairs[:, 1], pairs[:, 0]), 1).flatten(0, 1)
         return self._by_head(functional.linear(y, weight) * rotary.cos + functional.linear(y, swapped) * rotary.sin)
