@@ -39,6 +39,11 @@ _DECODER_ERRORS = (
 )
 _VIPS_RESOURCE_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
 _VIPS_TEMPORARY_WORDS = "VipsImage: unable to write to"
+_WEBP_ENCODER_WORDS = "webpsave: unable to encode"
+"""libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. With much detail it is the first
+partition, which has at most 512 KB for the modes of all blocks: 169 megapixels of a photograph were encoded, 196 not.
+Source: RFC 6386, 9.3.
+"""
 
 
 def at_border(task: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -74,6 +79,10 @@ def translate(error: Exception, task: str) -> ServiceError | None:
             return StageFailed(f"{task}: its temporary file can't be written; the variable TMPDIR names the folder.")
         if any(word in str(error).lower() for word in _VIPS_RESOURCE_WORDS):
             return StageFailed(f"{task}: memory or disk space ran out.")
+        if _WEBP_ENCODER_WORDS in str(error):
+            return StageFailed(
+                f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."
+            )
         return BrokenImage(f"{task}: its data is damaged or incomplete.")
     if _is_from("PIL.Image", "DecompressionBombError", error):
         return TooManyPixels(f"{task}: it has more pixels than can be decoded.")

@@ -26,6 +26,7 @@ FOREIGN = [
     (pyvips.Error("unable to call jpegload", "/data/blobs/ab/cd: premature end of JPEG image"), BrokenImage),
     (pyvips.Error("unable to call heifsave", "out of memory --- size == 3GB"), StageFailed),
     (pyvips.Error("unable to call pngsave", "write error: No space left on device"), StageFailed),
+    (pyvips.Error("unable to call webpsave_buffer", "webpsave: unable to encode\nwbuffer_write: failed"), StageFailed),
     (UnidentifiedImageError("cannot identify image file '/data/blobs/ab/cd'"), BrokenImage),
     (Image.DecompressionBombError("Image size exceeds limit"), TooManyPixels),
     (OSError("image file is truncated"), BrokenImage),
