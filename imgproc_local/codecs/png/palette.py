@@ -56,7 +56,7 @@ class PaletteSearch(Struct, frozen=True):
     limits: Limits
 
 
-QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 1.0), max_trials=4))
+QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 0.7), max_trials=5))
 THOROUGH = PaletteSearch(7, 54, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
 """54 tiles have two megapixels; pictures of up to three megapixels are searched whole."""
 
