@@ -185,6 +185,7 @@ async def open_services(
                     target_score=target_score(config.quality_target),
                     may_use_gps=config.use_gps,
                     keep_location=config.keep_location,
+                    effort=config.effort,
                 ),
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.privacy import KeepLocation
-from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TargetName
+from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
 from imgproc_local.vision.models.catalogue import Entry, check_name
 from imgproc_local.vision.models.model import RunOptions
 
@@ -94,6 +94,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " or a score of SSIMULACRA 2.1 from 50 to 95"
         ),
     ] = "web"
+    effort: Annotated[
+        Effort,
+        Meta(description="CPU time spent on smaller files at the same quality: fast, balanced or best"),
+    ] = "balanced"
     rate_limit_per_minute: Annotated[
         int, Meta(ge=0, description="requests per rolling minute and key; 0 is no limit")
     ] = 60

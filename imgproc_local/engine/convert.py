@@ -12,7 +12,8 @@ def run(work: Work, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs import avif, webp
 
     convert = {Format.WEBP: webp.convert, Format.AVIF: avif.convert}[work.convert_to]
-    data = convert(work.original, work.info, check_stop, work.options.target_score, work.options.keep_location)
+    options = work.options
+    data = convert(work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort)
     return Output(data=data, format=work.convert_to)
 
 

@@ -87,5 +87,5 @@ def _optimized_locally(work: Work, check_stop: CheckStop) -> bytes | None:
         Format.WEBP: webp.optimize,
         Format.AVIF: avif.optimize,
     }
-    optimize = by_score[work.info.format]
-    return optimize(work.original, work.info, check_stop, work.options.target_score, work.options.keep_location)
+    optimize, options = by_score[work.info.format], work.options
+    return optimize(work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort)

@@ -17,6 +17,7 @@ from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
 
 CODECS_LANE = "codecs"
@@ -29,12 +30,14 @@ CheckStop = Callable[[], None]
 class Options(Struct, frozen=True):
     """The settings that stages read, the same for every job.
 
-    `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names may be.
+    `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names may be;
+    `effort` is the CPU time to spend on smaller files.
     """
 
     target_score: float
     may_use_gps: bool = False
     keep_location: KeepLocation = KeepLocation.CITY
+    effort: Effort = "balanced"
 
 
 class Work(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,9 @@ CONTAINER = {
 }
 
 
-def optimized(folder: Path, data: bytes, form: str) -> bytes:
+def optimized(folder: Path, data: bytes, form: str, **options: Any) -> bytes:
     path = pictures.write(folder, data)
-    out = OPTIMIZE[form](path, probe(path, MANY), never_stop)
+    out = OPTIMIZE[form](path, probe(path, MANY), never_stop, **options)
     return data if out is None else out
 
 
@@ -79,6 +80,15 @@ def test_optimising_an_output_again_changes_nothing(tmp_path: Path, name: str) -
     assert optimized(tmp_path, once, form) == once
     stripped = CONTAINER[form].with_blocks(once, Blocks())  # type: ignore[attr-defined]
     assert optimized(tmp_path, stripped, form) == stripped
+
+
+@pytest.mark.parametrize("effort", ["fast", "best"])
+@pytest.mark.parametrize("name", ["jpeg", "png", "png with alpha", "webp of quality 98", "avif of quality 96"])
+def test_optimising_an_output_again_changes_nothing_at_any_effort(tmp_path: Path, name: str, effort: str) -> None:
+    form, source = SOURCES[name]
+    once = optimized(tmp_path, source, form, effort=effort)
+    assert len(once) < len(source)
+    assert optimized(tmp_path, once, form, effort=effort) == once
 
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
 from imgproc_local.cli.output import path_text, printable
+from imgproc_local.domain.quality import Effort
 
 if TYPE_CHECKING:
     from imgproc_local.cli.process.batch import Outcome
@@ -62,6 +63,11 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
     show_default=True,
     help="Write the results to this folder, and create it if needed.",
 )
+@click.option(
+    "--effort",
+    type=click.Choice(get_args(Effort), case_sensitive=False),
+    help="Spend less or more CPU time on smaller files of the same quality. Without it, the setting effort decides.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
     "--project",
@@ -78,6 +84,7 @@ def command(
     languages: tuple[str, ...],
     convert_to: str,
     out: Path,
+    effort: Effort | None,
     as_json: bool,
     project: str | None,
     data_dir: str | None,
@@ -96,7 +103,7 @@ def command(
     """
     from imgproc_local.cli.process.discovery import find_pictures
 
-    config = load_config(ctx, data_dir)
+    config = load_config(ctx, data_dir, effort=effort)
     discovery = find_pictures(arguments, exclude=(out, config.data_dir))
     if not discovery.pictures and not discovery.failed:
         _refuse_empty(arguments, len(discovery.skipped))
