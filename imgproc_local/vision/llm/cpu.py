@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -38,21 +39,27 @@ class _CpuidFeature(ctypes.Structure):
     _fields_ = (("cpuid", ctypes.c_uint * 4), ("active", ctypes.c_uint * 4))
 
 
+FeatureSource = Callable[[], set[str] | None]
+
+
 @cache
 def processor_problem() -> str | None:
     """Why no vision model can run here; None if the processor is suitable or unknown."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    return find_problem(platform.machine(), (features_from_glibc, features_from_cpuinfo))
+
+
+def find_problem(machine: str, sources: Sequence[FeatureSource]) -> str | None:
+    """The same for the architecture `machine`, whose features are those of the first source that knows any."""
+    if machine.lower() not in ("x86_64", "amd64"):
         return None
-    features = _features_from_glibc()
-    if features is None:
-        features = _features_from_cpuinfo()
+    features = next((known for source in sources if (known := source()) is not None), None)
     missing = [] if features is None else [name for name in REQUIRED if name not in features]
     if not missing:
         return None
     return f"A vision model needs a processor with AVX2, FMA, F16C and BMI2; this one lacks {', '.join(missing)}."
 
 
-def _features_from_glibc() -> set[str] | None:
+def features_from_glibc() -> set[str] | None:
     """Those of `REQUIRED` that the processor has and the system supports; None without glibc 2.33 or newer."""
     try:
         get_leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
@@ -66,10 +73,10 @@ def _features_from_glibc() -> set[str] | None:
     }
 
 
-def _features_from_cpuinfo() -> set[str] | None:
-    """All feature flags in /proc/cpuinfo; None if there is no such file or no line of flags."""
+def features_from_cpuinfo(path: Path = CPUINFO) -> set[str] | None:
+    """All feature flags in `path`; None if there is no such file or no line of flags."""
     try:
-        lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
     return next((set(line.split()) for line in lines if line.startswith("flags")), None)

@@ -86,6 +86,7 @@ def require_self_test(
     retry: bool = False,
     command: Sequence[str] | None = None,
     timeout_s: float = TIMEOUT_S,
+    now: Callable[[], float] = time.time,
 ) -> None:
     """Run the self-test in a child process unless a stored result is valid. `retry` ignores a stored failure.
 
@@ -100,9 +101,9 @@ def require_self_test(
         # not stored: the models folder may be used on another processor next
         raise ModelUnusable(problem)
     result = _load_result(model)
-    if result is None or (result.problem is not None and (retry or time.time() - result.at > FAILURE_TTL_S)):
+    if result is None or (result.problem is not None and (retry or now() - result.at > FAILURE_TTL_S)):
         found = _run_child(model, own_command() if command is None else command, timeout_s, check_stop)
-        result = StoredResult(found, time.time())
+        result = StoredResult(found, now())
         _store_result(model, result)
     if result.problem is not None:
         raise ModelUnusable(f"The model {model.name!r} does not work here: {result.problem}")

@@ -98,14 +98,12 @@ def test_a_child_that_can_not_be_started_is_reported(model: VisionModel, tmp_pat
     assert "can't be started" in refused(model, [str(tmp_path / "absent")])
 
 
-def test_a_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel) -> None:
     assert "exited with 3" in refused(model, child("sys.exit(3)"))
     assert "exited with 3" in refused(model, NEVER_STARTED), "a second child for the next picture"
     assert "exited with 3" in (known_problem(model) or "")
     assert "exited with 4" in refused(model, child("sys.exit(4)"), retry=True)
-    now = time.time()
-    monkeypatch.setattr("imgproc_local.vision.llm.selftest.time.time", lambda: now + 3601)
-    require_self_test(model, command=PASSES)
+    require_self_test(model, command=PASSES, now=lambda: time.time() + 3601)
     assert known_problem(model) is None
 
 

@@ -63,8 +63,8 @@ def refused(models: ModelStore, **changes: Any) -> str:
 
 
 def test_a_pulled_model_has_the_files_and_the_commit_of_the_hub(hub: Hub, models: ModelStore) -> None:
-    seen: list[tuple[str, int, int]] = []
-    manifest = pull_model(models, "a", entry(), untried, lambda *step: seen.append(step))
+    reported: list[tuple[str, int, int]] = []
+    manifest = pull_model(models, "a", entry(), untried, lambda *step: reported.append(step))
     model = models.model("a")
     assert model.text_path.read_bytes() == TEXT
     assert model.mmproj_path.read_bytes() == MMPROJ
@@ -74,7 +74,7 @@ def test_a_pulled_model_has_the_files_and_the_commit_of_the_hub(hub: Hub, models
     assert models.selected() == "a"
     check_folder(models, ["a"])
     assert list(models.partial_folder.iterdir()) == []
-    steps = [done for what, done, total in seen if what == "downloading T.gguf"]
+    steps = [done for what, done, total in reported if what == "downloading T.gguf"]
     assert steps[-1] == len(TEXT)
     assert len(steps) > 4, "the progress is reported while downloading"
 

@@ -1,4 +1,4 @@
-"""What the header of a GGUF file tells, and that no file costs more than a refusal."""
+"""Headers of GGUF files: what is read, and that hostile files are refused in little memory and time."""
 
 from __future__ import annotations
 
