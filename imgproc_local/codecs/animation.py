@@ -34,9 +34,9 @@ error was 14 of 255 for the animations measured, hair included; at the quality o
 """
 
 WEBP_EFFORT = 3
-STRIP_FRAMES, STRIP_PIXELS, STRIP_WITHIN_PIXELS = 8, 600_000, 24_000_000
+MAX_SAMPLE_FRAMES, MAX_SAMPLE_PIXELS, SAMPLED_WITHIN_PIXELS = 8, 600_000, 24_000_000
 """The sample of an animation: at most this many frames with together at most this many pixels, chosen evenly from the
-frames within its first `STRIP_WITHIN_PIXELS`.
+frames within its first `SAMPLED_WITHIN_PIXELS`.
 """
 
 WEBP_LONGEST_MS, WEBP_MOST_PLAYS = 2**24 - 1, 2**16 - 1
@@ -101,7 +101,7 @@ def plays(path: Path, info: ImageInfo) -> int:
         return min(_timing(data, info)[1], WEBP_MOST_PLAYS)
 
 
-def as_shown(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
+def with_actual_alpha(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
     """`info` with `has_alpha` true only if a composed frame is transparent somewhere.
 
     The header does not say: frames that store only changes have alpha in the file and may show none, and frames of an
@@ -118,14 +118,14 @@ def as_shown(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
     return structs.replace(info, has_alpha=False)
 
 
-def strip(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
+def sample_frames(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
     """A sample of the frames, one below the other, in memory: the picture for which the quality is searched."""
     with opened(path) as data, _composed(path, data, info) as frame_at:
-        return _strip(_Frames(frame_at, info, check_stop), _chosen(info))
+        return _stacked(_Frames(frame_at, info, check_stop), _sampled_numbers(info))
 
 
-def strip_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
-    """The frames of `strip`, decoded from an encoded animation. `info` describes the animation it was made from."""
+def sample_frames_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
+    """The same frames as `sample_frames`, of the encoded animation. `info` describes the one it was made from."""
     with Image.open(io.BytesIO(encoded)) as source:
 
         def frame_at(frame: int) -> Image.Image:
@@ -134,17 +134,19 @@ def strip_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> p
 
         count = getattr(source, "n_frames", 1)
         still = structs.replace(info, frames=count, orientation=1)
-        return _strip(_Frames(frame_at, still, check_stop), [min(number, count - 1) for number in _chosen(info)])
+        return _stacked(
+            _Frames(frame_at, still, check_stop), [min(number, count - 1) for number in _sampled_numbers(info)]
+        )
 
 
-def _chosen(info: ImageInfo) -> list[int]:
+def _sampled_numbers(info: ImageInfo) -> list[int]:
     frame_pixels = info.width_px * info.height_px
-    within = min(info.frames, max(1, STRIP_WITHIN_PIXELS // frame_pixels))
-    count = min(within, STRIP_FRAMES, max(1, STRIP_PIXELS // frame_pixels))
+    within = min(info.frames, max(1, SAMPLED_WITHIN_PIXELS // frame_pixels))
+    count = min(within, MAX_SAMPLE_FRAMES, max(1, MAX_SAMPLE_PIXELS // frame_pixels))
     return [int((number + 0.5) * within / count) for number in range(count)]
 
 
-def _strip(frames: _Frames, numbers: list[int]) -> pyvips.Image:
+def _stacked(frames: _Frames, numbers: list[int]) -> pyvips.Image:
     pictures = []
     for number in numbers:
         frames.seek(number)

@@ -19,11 +19,11 @@ from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.decode import (
     CheckStop,
+    decode_complete,
     finish,
     for_display,
     open_upright,
-    srgb_where_it_fits,
-    whole_or_error,
+    to_srgb_if_it_looks_the_same,
     without_alpha,
 )
 from imgproc_local.codecs.errors import at_border
@@ -154,7 +154,7 @@ def convert(
             raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
         kept, info = (
             metadata.kept(blocks, info.format, Format.AVIF, keep_location),
-            animation.as_shown(path, info, check_stop),
+            animation.with_actual_alpha(path, info, check_stop),
         )
         return container.with_blocks(_animated(path, info, kept, target, check_stop), kept)
 
@@ -181,7 +181,7 @@ def convert(
                 whole = finish(whole, check_stop, "copy_memory")
             encoded = encoder.encode(_with_blocks(whole, kept, profile), quality)
         else:
-            image, profile = srgb_where_it_fits(image, profile)
+            image, profile = to_srgb_if_it_looks_the_same(image, profile)
             image = _with_blocks(image, kept, profile)
             sample = Sample(image, profile=profile)
             encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
@@ -189,18 +189,18 @@ def convert(
         # libvips adds fields of its own to EXIF: the block is replaced by exactly what is preserved
         return container.with_blocks(encoded, kept)
 
-    return whole_or_error(path, info, encode)
+    return decode_complete(path, info, encode)
 
 
 def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_stop: CheckStop) -> bytes:
     """An animation whose frames meet the target."""
-    sample = Sample(animation.strip(path, info, check_stop), profile=kept.icc)
+    sample = Sample(animation.sample_frames(path, info, check_stop), profile=kept.icc)
     frame = animation.encode_frame_avif
     frames = encode_by_sample(sample, EncoderProfile(frame, frame, as_browsers_read, ANIMATION_SCALE), target)
 
     def attempt(quality: int) -> SearchResult:
         encoded = animation.encode_avif(path, info, kept, quality, check_stop)
-        decoded = sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
     return refine(attempt, ANIMATION_SCALE, target, frames.quality).encoded

@@ -58,7 +58,7 @@ _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this number on need the rows in another order than the file stores them."""
 
 
-def whole_or_error(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
+def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
     """The result of `decode`, called with the `fail_on` level that lets pass only pictures that are complete.
 
     libjpeg reports a truncated scan as a warning, like stray bytes between segments, which are harmless. So a JPEG is
@@ -127,7 +127,7 @@ _SPACES = {"cmyk": "CMYK", "b-w": "GRAY", "grey16": "GRAY"}
 """The colour space that a profile must have for a libvips interpretation; RGB for all others."""
 
 
-def fits(image: pyvips.Image, profile: bytes) -> bool:
+def profile_matches(image: pyvips.Image, profile: bytes) -> bool:
     """Whether a profile is for the picture's colour space. Viewers ignore others."""
     return colour_space(profile) == _SPACES.get(image.interpretation, "RGB")
 
@@ -139,7 +139,7 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     """
     if image.get_typeof("icc-profile-data"):
         profile = image.get("icc-profile-data")
-        if fits(image, profile) and (image.interpretation != "cmyk" or _is_readable(profile)):
+        if profile_matches(image, profile) and (image.interpretation != "cmyk" or _is_readable(profile)):
             try:
                 return _eight_bits(image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8))
             except pyvips.Error:
@@ -181,7 +181,7 @@ def without_alpha(image: pyvips.Image) -> pyvips.Image:
     return image.extract_band(0, n=image.bands - 1) if image.hasalpha() else image
 
 
-def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
+def to_srgb_through(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
     """An 8-bit picture converted through a profile, in memory; the picture itself without one."""
     if profile is None:
         return image
@@ -190,7 +190,7 @@ def in_srgb(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
     return to_srgb(image).copy_memory()
 
 
-def srgb_where_it_fits(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
+def to_srgb_if_it_looks_the_same(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
     """An 8-bit RGB picture in memory converted to sRGB and no profile, if its profile is not of a wide gamut and hardly
     any colour changes visibly; the same picture and profile otherwise.
 
@@ -206,7 +206,7 @@ def srgb_where_it_fits(image: pyvips.Image, profile: bytes | None) -> tuple[pyvi
         share_above = (shown.dE00(converted) > MAX_DE00).avg() / 255
     except pyvips.Error:  # a profile that cannot be applied is preserved: viewers ignore it
         return image, profile
-    return (in_srgb(image, profile), None) if share_above <= MAX_SHARE_ABOVE else (image, profile)
+    return (to_srgb_through(image, profile), None) if share_above <= MAX_SHARE_ABOVE else (image, profile)
 
 
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
@@ -215,7 +215,7 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
     CMYK, and grey with a profile, are converted to sRGB: WebP and AVIF store RGB profiles only.
     """
     kept = kept_profile(profile)
-    if kept and not fits(image, kept):
+    if kept and not profile_matches(image, kept):
         kept = None
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
@@ -274,7 +274,7 @@ def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop)
         return finish(_scaled(image, max_side_px), check_stop, "copy_memory")
 
     # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
-    image = to_srgb(whole_or_error(path, info, scaled))
+    image = to_srgb(decode_complete(path, info, scaled))
     alpha_mean = 1.0
     if image.hasalpha():
         alpha_mean = image[image.bands - 1].avg() / 255

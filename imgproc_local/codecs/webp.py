@@ -9,7 +9,14 @@ from typing import Any
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.decode import CheckStop, finish, for_display, open_upright, srgb_where_it_fits, whole_or_error
+from imgproc_local.codecs.decode import (
+    CheckStop,
+    decode_complete,
+    finish,
+    for_display,
+    open_upright,
+    to_srgb_if_it_looks_the_same,
+)
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
@@ -117,7 +124,7 @@ def convert(
     if info.frames > 1 and info.format is Format.AVIF:
         raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")
     if info.frames > 1:
-        info = animation.as_shown(path, info, check_stop)
+        info = animation.with_actual_alpha(path, info, check_stop)
     if info.frames > 1 and info.format is Format.PNG:
         profile = kept_profile(blocks.icc)
 
@@ -149,12 +156,12 @@ def convert(
                 # frees the decoded picture before the encoder takes its share of memory
                 del image, sample
                 return encoder.encode(decoded()[0], quality), profile
-            image, profile = srgb_where_it_fits(image, profile)
+            image, profile = to_srgb_if_it_looks_the_same(image, profile)
             if graphic:
                 return encode_graphic(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
             return encode_photograph(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
 
-        encoded, profile = whole_or_error(path, info, encode)
+        encoded, profile = decode_complete(path, info, encode)
     # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
     kept = metadata.kept(blocks, info.format, Format.WEBP, keep_location, orientation=orientation)
@@ -188,7 +195,7 @@ def _animated(
     def write(quality: int | None) -> bytes:
         return container.with_all_frames(encode(quality), delays_ms, has_alpha=info.has_alpha)
 
-    sample = Sample(animation.strip(path, info, check_stop), profile=profile)
+    sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
     frames = encode_by_sample(sample, fast_encoder(check_stop), target)
     ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(frames.encoded)
     lossless = write(None) if ratio < MAX_LOSSLESS_RATIO or not frames.meets(target) else None
@@ -197,7 +204,7 @@ def _animated(
 
     def attempt(quality: int) -> SearchResult:
         encoded = write(quality)
-        decoded = sample.part_of(animation.strip_of_result(encoded, info, check_stop))
+        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
     # an animation scores less than its frames as stills: small changes from one frame to the next are not stored

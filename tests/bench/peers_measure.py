@@ -85,7 +85,7 @@ def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
         image = decode.to_srgb(as_browsers_read(path, image) if info.format is Format.AVIF else image)
         return bytes(image.write_to_memory()), image.width, image.height, image.bands
 
-    return decode.whole_or_error(path, info, read)
+    return decode.decode_complete(path, info, read)
 
 
 def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:

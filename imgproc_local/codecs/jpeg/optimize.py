@@ -15,11 +15,11 @@ from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.decode import (
     CheckStop,
+    decode_complete,
     finish,
     open_upright,
-    srgb_where_it_fits,
     to_srgb,
-    whole_or_error,
+    to_srgb_if_it_looks_the_same,
 )
 from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
@@ -95,7 +95,7 @@ def optimize(
     def encode(fail_on: str) -> bytes | None:
         return _encoded(path, info, clean, blocks, target, effort, keep_location, most, check_stop, fail_on)
 
-    encoded = whole_or_error(path, info, encode)
+    encoded = decode_complete(path, info, encode)
     if large and encoded is None:
         with opened(path) as data:
             clean = _cleaned(data, blocks, info, keep_location)
@@ -162,7 +162,7 @@ def _encoded(
     image, profile = _opened(path, info, blocks, fail_on)
     image = finish(image, check_stop, "copy_memory")
     if info.pixels < LARGE_FROM_PIXELS:
-        shown, profile = srgb_where_it_fits(image, profile)
+        shown, profile = to_srgb_if_it_looks_the_same(image, profile)
         source = Source(stored, info.orientation) if shown is image and container.components(stored) == 3 else None
         encoded = smallest(shown, profile, source, target, most_bytes, check_stop, effort)
     else:
@@ -192,7 +192,7 @@ def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
     """Reads the picture to its end: what goes out untouched must be whole, too."""
     unturned = structs.replace(info, orientation=1)
     shrink = 8 if min(info.width_px, info.height_px) >= 8 else 1
-    whole_or_error(
+    decode_complete(
         path,
         info,
         lambda fail_on: finish(open_upright(path, unturned, shrink=shrink, fail_on=fail_on), check_stop, "avg"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from imgproc_local.codecs.decode import in_srgb
+from imgproc_local.codecs.decode import to_srgb_through
 from imgproc_local.codecs.libvips import pyvips
 
 Counts = list[list[int]]
@@ -25,7 +25,7 @@ class Indexed(Struct, frozen=True):
         """The picture as RGBA, in sRGB where a profile says what its colours mean."""
         stored = b"".join(self.colours).ljust(1024, b"\0")
         colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
-        return self.rows().maplut(in_srgb(colours, profile)).copy(interpretation="srgb")
+        return self.rows().maplut(to_srgb_through(colours, profile)).copy(interpretation="srgb")
 
     def rows(self) -> pyvips.Image:
         return pyvips.Image.new_from_memory(self.indices, self.width_px, self.height_px, 1, "uchar")

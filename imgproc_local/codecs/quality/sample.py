@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from imgproc_local.codecs.decode import in_srgb
+from imgproc_local.codecs.decode import to_srgb_through
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality import ssimulacra2
 from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentReference
@@ -45,7 +45,7 @@ class Sample:
         self.image = self.part_of(picture)
         self.is_whole = not self._positions
         self.share = self.image.width * self.image.height / (picture.width * picture.height)
-        srgb = in_srgb(self.image, profile)
+        srgb = to_srgb_through(self.image, profile)
         self._alpha = srgb.hasalpha()
         reference = TransparentReference if self._alpha else Reference
         self._reference = reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height)
@@ -60,7 +60,7 @@ class Sample:
 
     def score(self, decoded: pyvips.Image) -> float:
         """Score of a decoded encoding of `image`, in the colours of `profile`."""
-        return self.score_srgb(in_srgb(decoded, self._profile))
+        return self.score_srgb(to_srgb_through(decoded, self._profile))
 
     def score_srgb(self, decoded: pyvips.Image) -> float:
         """Score of a decoded encoding of `image` that is in sRGB already."""
@@ -73,7 +73,7 @@ def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = 
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
     def rows(image: pyvips.Image, top: int, bottom: int) -> bytes:
-        band = in_srgb(image.crop(0, top, image.width, bottom - top), profile)
+        band = to_srgb_through(image.crop(0, top, image.width, bottom - top), profile)
         return _rows(band, alpha=picture.hasalpha())
 
     return ssimulacra2.score_of_bands(
