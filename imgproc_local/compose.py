@@ -1,4 +1,4 @@
-"""The only place that wires: a configuration in, the parts of the service out."""
+"""The only module that connects the parts of the service, from a configuration."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 DATABASE_FILE = "imgproc.db"
 BYTES_PER_PIXEL = 100
-"""What the hungriest stage, AVIF of a small picture, takes of memory per pixel: 48 to score it, 58 to encode it."""
+"""The most memory that a stage uses, per pixel: AVIF of a small picture, 48 bytes to score it and 58 to encode it."""
 UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
-"""Where the system does not tell how much memory it has."""
+"""For systems whose memory can't be determined."""
 
 
 class Store(Struct, frozen=True):
-    """What works beside a running server."""
+    """What a command may use while a server owns the data folder."""
 
     database: Database
     keys: Keys
@@ -48,7 +48,7 @@ class Store(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """Everything that the API and the command line use."""
+    """The parts of the service that the API and the command line use."""
 
     config: Config
     lock: FolderLock
@@ -60,14 +60,14 @@ class Services(Struct, frozen=True):
 
 
 def core_count() -> int:
-    """Cores that this process may use, not those that the machine has."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _memory_budget_bytes(config: Config) -> int:
-    """What all stages together may need for pixels: the setting, else a quarter of the machine's memory."""
+    """The memory for the pixels of all stages together: the setting, else a quarter of the machine's memory."""
     if config.memory_budget_mb:
         return config.memory_budget_mb * 1024 * 1024
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -113,9 +113,9 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
 
 @asynccontextmanager
 async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
-    """Keys and credits, whether a server owns the folder or not.
+    """Keys and credits, even while a server owns the folder.
 
-    Raises: StorageFailed; DataFolderBusy where a server of an older version of the program is still running.
+    Raises: StorageFailed; DataFolderBusy, where a server of an older version of the program is running.
     """
     make_folder(config.data_dir)
     with _owned_while_older(config.data_dir, clock):
@@ -126,10 +126,10 @@ async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[St
 
 @contextmanager
 def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
-    """A database that has to be migrated may not be in use by the program that wrote it."""
+    """Owns the folder inside the block if its database has to be migrated, so that no server uses it meanwhile."""
     try:
         older = needs_migration(folder / DATABASE_FILE)
-    except (sqlite3.Error, OSError):  # opening it will tell
+    except (sqlite3.Error, OSError):  # reported when it is opened
         older = False
     if not older:
         yield
@@ -161,7 +161,7 @@ async def open_services(
     make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
 ) -> AsyncIterator[Services]:
-    """The whole service on its data folder, which it owns inside the block. The engine is running inside it.
+    """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
 
     Raises:
         DataFolderBusy: another process owns the folder.

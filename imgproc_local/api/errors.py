@@ -1,4 +1,4 @@
-"""One table from error to status and body; every error that leaves the API has passed it."""
+"""The table from errors to HTTP status and body, which every error response comes from."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Respo
 
 HTTP_PHRASES = {
     404: "There is nothing at this path; the API's paths begin with /api/v1 and are listed in /api/v1/openapi.json.",
-    405: "This path does not take this method; /api/v1/openapi.json lists what it takes.",
+    405: "This path does not support this method; /api/v1/openapi.json lists those that it supports.",
 }
 
 
 def _allowed(request: Request[Any, Any, Any]) -> list[str]:
-    """The methods that the request's path takes. Source: RFC 9110, section 15.5.6."""
+    """The methods of the request's path. Source: RFC 9110, section 15.5.6."""
     methods: set[str] = set()
     for route in request.app.routes:
         if isinstance(route, HTTPRoute) and _matches(route.path, request.url.path):
@@ -98,12 +98,14 @@ def _allowed(request: Request[Any, Any, Any]) -> list[str]:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    wanted, came = pattern.strip("/").split("/"), path.strip("/").split("/")
-    return len(wanted) == len(came) and all(w == c or w.startswith("{") for w, c in zip(wanted, came, strict=True))
+    expected, received = pattern.strip("/").split("/"), path.strip("/").split("/")
+    return len(expected) == len(received) and all(
+        e == r or e.startswith("{") for e, r in zip(expected, received, strict=True)
+    )
 
 
 def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    """Litestar's own refusals, in the one error shape."""
+    """Litestar's own errors, in the same shape as all others."""
     if error.status_code >= 500:
         return unexpected(request, error)
     message = HTTP_PHRASES.get(error.status_code, error.detail)
@@ -112,8 +114,8 @@ def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respons
 
 
 def not_unicode(_: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
-    """Text that is not UTF-8, wherever in the request it stood."""
-    message = f"Text must be UTF-8; the byte 0x{error.object[error.start]:02x} came."
+    """Text that is not UTF-8, in any part of the request."""
+    message = f"Text must be UTF-8; received the byte 0x{error.object[error.start]:02x}."
     return Response(ValidationErrorBody(message, {"request": [message]}), status_code=422)
 
 

@@ -1,4 +1,4 @@
-"""Whether the service would do its work: the store takes a write, and every lane claims."""
+"""Whether the service works: the data folder can be written, and every lane claims stages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 
 BEAT_EVERY_S = 1.0
-"""Asked without a key, so at most one write a second."""
+"""At most one test write a second, because the request needs no key."""
 BEAT_TIMEOUT_S = 5.0
 
 
 class Heartbeat:
-    """Remembers the last proof that the store can be written."""
+    """Remembers when the data folder was last written to for a test."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -27,9 +27,9 @@ class Heartbeat:
         self._failure: str | None = None
 
     async def beat(self, services: Services) -> None:
-        """Raises `StorageFailed` where the store can't be written in time.
+        """Raises: StorageFailed, where the data folder can't be written in time.
 
-        A failure is also told to those who were waiting while it was found, so that they don't queue up for more.
+        Requests that waited for a test write get its failure too, instead of waiting for one each.
         """
         asked_at_s = time.monotonic()
         async with self._lock:
@@ -41,14 +41,14 @@ class Heartbeat:
                 raise StorageFailed(self._failure)
 
     async def _write(self, services: Services) -> str | None:
-        """Why the store can't be written, None where it can."""
+        """Why the data folder can't be written; None where it can."""
         try:
             async with asyncio.timeout(BEAT_TIMEOUT_S):
-                await services.jobs.beat()
-                # on a full disk the database still has room in its own file
-                await asyncio.to_thread(services.blobs.beat)
+                await services.jobs.test_write()
+                # on a full disk the database file can still have free pages
+                await asyncio.to_thread(services.blobs.test_write)
         except TimeoutError:
-            return "The store did not take a write in time."
+            return "The data folder could not be written in time."
         except StorageFailed as error:
             return error.message
         return None
@@ -59,6 +59,6 @@ async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | Erro
     services: Services = request.app.state.services
     heartbeat: Heartbeat = request.app.state.heartbeat
     if not services.engine.is_claiming:
-        return Response(ErrorBody("The stages are not being claimed; see the service's log."), status_code=503)
+        return Response(ErrorBody("No stages are being processed; see the service's log."), status_code=503)
     await heartbeat.beat(services)
     return Response(HealthBody("ok"))

@@ -1,4 +1,4 @@
-"""The four dispatches and the two downloads."""
+"""Dispatching jobs, and downloading their files."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
 
 
 def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
-    """The file as an attachment. Its content address is its entity tag: it never changes."""
+    """The file as an attachment. Its SHA-256 is its entity tag, because the content never changes."""
     services: Services = request.app.state.services
     etag = f'"{file.sha256}"'
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
@@ -117,7 +117,7 @@ def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, endi
     path = services.blobs.path(file.sha256)
     if not path.is_file():
         log.error("the file %s of a job is not in the data folder", file.sha256)
-        raise NotFound("This file is not in the data folder any more; `imgproc-local doctor` tells what is missing.")
+        raise NotFound("This file is no longer in the data folder; `imgproc-local doctor` lists what is missing.")
     return File(
         path=path,
         media_type=FORMATS[Format(file.format)].mime,
@@ -127,7 +127,7 @@ def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, endi
 
 
 def content_disposition(stem: str, ending: str) -> str:
-    """An attachment header with an ASCII fallback beside the true name where that is not ASCII. Source: RFC 6266."""
+    """An attachment header; a name that is not ASCII gets an ASCII fallback. Source: RFC 6266."""
     filename = stem + ending
     plain = (_ascii(stem).strip() or "image") + _ascii(ending)
     quoted = plain.replace("\\", "\\\\").replace('"', '\\"')

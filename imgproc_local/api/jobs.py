@@ -1,4 +1,4 @@
-"""Polling, waiting for, listening to, listing and deleting jobs."""
+"""Reading, following, listing and deleting jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imgproc_local.domain.job import Status
 DEFAULT_PAGE = 20
 MAX_PAGE = 100
 KEEP_ALIVE_S = 15.0
-"""A comment after this long without a change tells proxies, and us, that the listener is still there."""
+"""Seconds without a change after which a comment is sent, so that proxies keep the connection open."""
 
 
 @get("/jobs/{job_id:str}", guards=[require_key])
@@ -42,7 +42,7 @@ async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> 
     account_id = caller(request).account_id
     await services.jobs.get(job_id.lower(), account_id)
     return Stream(
-        # Litestar would run the events of a HEAD to their end, for nobody
+        # Litestar would iterate the events of a HEAD request, whose response has no body
         iter(()) if request.method == HttpMethod.HEAD else _events(services, job_id.lower(), account_id),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -69,11 +69,11 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
         statuses = statuses_of(word, status_set)
         if not statuses:
             words = ", ".join(dict.fromkeys(status_word(status, status_set) for status in Status))
-            errors["status"] = [f"status must be one of {words}; {word[:40]!r} came."]
+            errors["status"] = [f"status must be one of {words}; received {word[:40]!r}."]
     for name in ("cursor", "project_id"):
         value = query.get(name)
         if value and not ULID.fullmatch(value):
-            errors[name] = [f"{name} must be a ULID of 26 characters; {value[:40]!r} came."]
+            errors[name] = [f"{name} must be a ULID of 26 characters; received {value[:40]!r}."]
     if errors:
         raise InvalidRequest(errors)
     jobs = await services.jobs.page(

@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document, from the very Structs that the handlers answer with.
+"""The OpenAPI 3.1 document, from the same Structs that the handlers respond with.
 
-Written as a table beside the handlers rather than guessed from their signatures: the uploads stream past any form
-Struct, and the errors are as much contract as the results. A test holds the table and the routes together.
+Written as a table, not derived from the signatures of the handlers: uploads are streams, which no Struct describes, and
+errors are part of the interface too. A test compares the table with the routes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LANGUAGES = Annotated[
 ]
 _PROJECT_ID = Annotated[str, Meta(description="ULID of an existing project; wins over project_name")]
 _PROJECT_NAME = Annotated[
-    str, Meta(description="project to use, created where there is none of that name; default API Uploads")
+    str, Meta(description="name of the project, which is created if it is new; default API Uploads")
 ]
 _FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
 _IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
@@ -97,7 +97,7 @@ def _json(body: type[Struct], description: str, headers: dict[str, Any] | None =
 
 
 def _keyed(answers: dict[str, Any]) -> dict[str, Any]:
-    """The answers of an endpoint that needs a key: its own, and those of the guard."""
+    """The responses of an endpoint that needs a key: its own, and those of the guard."""
     return {
         **{
             status: {**answer, "headers": {**RATE_HEADERS, **answer.get("headers", {})}}
@@ -109,7 +109,9 @@ def _keyed(answers: dict[str, Any]) -> dict[str, Any]:
             {"WWW-Authenticate": {"schema": {"const": "Bearer"}, "description": "how to authenticate"}},
         ),
         "429": _json(wire.RateLimitBody, "more requests than the key may make in a minute", RATE_HEADERS | RETRY_AFTER),
-        "503": _json(wire.ErrorBody, "the queue is full, or the store can't be used; nothing was taken", RETRY_AFTER),
+        "503": _json(
+            wire.ErrorBody, "the queue is full, or the data folder can't be written; nothing was stored", RETRY_AFTER
+        ),
     }
 
 
@@ -140,17 +142,17 @@ def _upload(operation: Operation, summary: str, schemas: dict[str, Any]) -> dict
     return {
         "operationId": operation.value,
         "summary": summary,
-        "description": f"The image is told by its bytes; accepted: {accepted}.",
+        "description": f"The type is detected from the bytes; accepted: {accepted}.",
         "parameters": [PREFER, IDEMPOTENCY_KEY],
         "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
         "responses": _keyed(
             {
                 "202": _json(wire.DispatchBody, "dispatched; poll the job", PREFERENCE_APPLIED),
                 "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
-                "408": _json(wire.ErrorBody, "the upload stood still"),
-                "409": _json(wire.ErrorBody, "the Idempotency-Key was used with another body"),
+                "408": _json(wire.ErrorBody, "no bytes of the upload were received in time"),
+                "409": _json(wire.ErrorBody, "the Idempotency-Key was sent with another body"),
                 "413": _json(wire.ErrorBody, "more bytes than one image may have"),
-                "422": _json(wire.ValidationErrorBody, "a field is not as expected, or the image can't be used"),
+                "422": _json(wire.ValidationErrorBody, "a field is invalid, or the image can't be used"),
             }
         ),
     }
@@ -194,7 +196,7 @@ def _operation(
 
 
 def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
-    invalid = _json(wire.ValidationErrorBody, "a parameter is not as expected")
+    invalid = _json(wire.ValidationErrorBody, "a parameter is invalid")
     no_job = _json(wire.ErrorBody, "no such job in this account")
     events = {"description": "one `status` event per change, until the job is final"}
     return {
@@ -229,7 +231,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
             "get": _operation(
                 "get_job",
                 "A job and its results",
-                {"200": _json(wire.JobBody, "the job as it stands", PREFERENCE_APPLIED), "404": no_job},
+                {"200": _json(wire.JobBody, "the job in its present state", PREFERENCE_APPLIED), "404": no_job},
                 [JOB_ID, PREFER],
             ),
             "delete": _operation(
@@ -281,11 +283,11 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
             "servers": [{"url": "/"}],
             "get": {
                 "operationId": "healthz",
-                "summary": "Whether the service does its work (local addition, outside /api/v1)",
+                "summary": "Whether the service works (local addition, outside /api/v1)",
                 "security": [],
                 "responses": {
                     "200": _json(wire.HealthBody, "it does"),
-                    "503": _json(wire.ErrorBody, "the store can't be written, or stages are not claimed"),
+                    "503": _json(wire.ErrorBody, "the data folder can't be written, or no stages are processed"),
                 },
             },
         },

@@ -41,13 +41,13 @@ log = logging.getLogger(__name__)
 MAX_FIELDS = 100
 MAX_FIELD_BYTES = 16 * 1024
 OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
-"""What a form may weigh besides its image."""
+"""The most bytes of a form besides its image."""
 WRITE_BYTES = 512 * 1024
-"""Collected before a thread writes them: small enough for eight uploads at once in a few megabytes."""
+"""Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
-"""How long an upload may stand still."""
+"""How long no bytes of an upload may be received."""
 UPLOAD_TIMEOUT_S = 600
-"""How long a whole upload may take: 25 MB at 44 KB a second."""
+"""How long an upload may take: 25 MB at 44 KB a second."""
 MAX_PROJECT_NAME = 255
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
 
@@ -86,18 +86,18 @@ class Uploads:
         except TimeoutError:
             if self._ended:
                 raise ServiceStopping from None
-            raise UploadTimedOut(f"Nothing of the upload came for {CHUNK_TIMEOUT_S} seconds.") from None
+            raise UploadTimedOut(f"No bytes of the upload were received for {CHUNK_TIMEOUT_S} seconds.") from None
 
 
 class MultipartForm(Struct):
-    """`filename` is None until an image came; its bytes are in the `Incoming` that `read_form` was given."""
+    """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given."""
 
     fields: Fields
     filename: str | None = None
 
 
 async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int) -> MultipartForm:
-    """Read the whole body: the part `image` into `incoming`, text parts into the form.
+    """Read the whole body: the part `image` into `incoming`, text parts into the result.
 
     Raises:
         InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
@@ -107,8 +107,8 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != "multipart/form-data" or not options.get("boundary"):
-        came = f"{kind!r} came" if kind else "no Content-Type came"
-        raise _bad_body(f"The body must be multipart/form-data with a boundary; {came}.")
+        received = repr(kind) if kind else "no Content-Type"
+        raise _bad_body(f"The body must be multipart/form-data with a boundary; received {received}.")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > max_image_bytes + OVERHEAD_BYTES:
         raise _too_large(max_image_bytes)
@@ -118,7 +118,7 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
             reader = _PartReader(form, incoming, max_image_bytes)
             async for chunk in _chunks(request, max_image_bytes + OVERHEAD_BYTES):
                 for event in parser.parse(chunk):
-                    reader.take(event)
+                    reader.handle(event)
                 if reader.pending_bytes >= WRITE_BYTES:
                     await asyncio.to_thread(reader.flush)
                 if parser.closed:
@@ -126,12 +126,12 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
             await asyncio.to_thread(reader.flush)
     except MultipartError as error:
         log.info("a multipart body was refused: %s", error)
-        raise _bad_body("The multipart body is cut off or not well-formed (RFC 7578); nothing was taken.") from error
+        raise _bad_body("The multipart body is cut off or not well-formed (RFC 7578); nothing was stored.") from error
     return form
 
 
 class _PartReader:
-    """Sorts the parser's events into the form."""
+    """Adds the parser's events to the form and the image."""
 
     def __init__(self, form: MultipartForm, incoming: Incoming, max_image_bytes: int) -> None:
         self._form = form
@@ -143,7 +143,7 @@ class _PartReader:
         self._part: MultipartSegment | None = None
         self.pending_bytes = 0
 
-    def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+    def handle(self, event: MultipartSegment | bytes | bytearray | None) -> None:
         if isinstance(event, MultipartSegment):
             self._begin(event)
         elif event is None:
@@ -157,9 +157,11 @@ class _PartReader:
         if part.name != "image":
             return
         if part.filename is None and part.content_type in (None, "", "text/plain"):
-            raise InvalidRequest({"image": ["image must be a file part with a file name; a text field came."]})
+            raise InvalidRequest({"image": ["image must be a file part with a file name; received a text field."]})
         if self._form.filename is not None:
-            raise InvalidRequest({"image": ["image must be one file; more than one came. Send one request per image."]})
+            raise InvalidRequest(
+                {"image": ["image must be one file; received more than one. Send one request per image."]}
+            )
         self._form.filename = part.filename or ""
 
     def _payload(self, part: MultipartSegment, data: bytes | bytearray) -> None:
@@ -172,7 +174,9 @@ class _PartReader:
         elif part.filename is None:
             self._text += data
             if len(self._text) > MAX_FIELD_BYTES:
-                raise InvalidRequest({part.name: [f"{part.name} may have at most {MAX_FIELD_BYTES} bytes; more came."]})
+                raise InvalidRequest(
+                    {part.name: [f"{part.name} may have at most {MAX_FIELD_BYTES} bytes; received more."]}
+                )
 
     def _end(self) -> None:
         part = self._part
@@ -187,7 +191,7 @@ class _PartReader:
 
 
 async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
-    """The body as it comes, bounded in bytes and in time."""
+    """The body in pieces as they are received, limited in bytes and in time."""
     uploads: Uploads = request.app.state.uploads
     stream = aiter(request.stream())
     began_s = time.monotonic()
@@ -197,11 +201,11 @@ async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncItera
             chunk = await uploads.next_chunk(stream)
         except StopAsyncIteration:
             return
-        except InternalServerException:  # how Litestar tells that the client went away: no fault of the service
-            raise _bad_body("The upload broke off before its end.") from None
+        except InternalServerException:  # Litestar raises this when the client has disconnected
+            raise _bad_body("The upload ended before its last byte.") from None
         received += len(chunk)
         if received > max_bytes:
-            raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; more came.")
+            raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")
         if time.monotonic() - began_s > UPLOAD_TIMEOUT_S:
             raise UploadTimedOut(f"The upload was not complete within {UPLOAD_TIMEOUT_S} seconds.")
         if chunk:
@@ -214,7 +218,7 @@ def _bad_body(message: str) -> InvalidRequest:
 
 def _too_large(max_image_bytes: int) -> UploadTooLarge:
     return UploadTooLarge(
-        f"image may have at most {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); more came."
+        f"image may have at most {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); received more."
     )
 
 
@@ -233,11 +237,11 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         target = read_format(_last(fields, "format"), errors)
     project_id = _last(fields, "project_id") or None
     if project_id is not None and not ULID.fullmatch(project_id):
-        errors["project_id"] = [f"project_id must be a ULID of 26 characters; {_shown(project_id)} came."]
+        errors["project_id"] = [f"project_id must be a ULID of 26 characters; received {_shown(project_id)}."]
     project_name = unicodedata.normalize("NFC", _last(fields, "project_name"))
     if len(project_name) > MAX_PROJECT_NAME:
         errors["project_name"] = [
-            f"project_name may have at most {MAX_PROJECT_NAME} characters; {len(project_name)} came."
+            f"project_name may have at most {MAX_PROJECT_NAME} characters; received {len(project_name)}."
         ]
     if any(unicodedata.category(character) == "Cc" for character in project_name):
         errors["project_name"] = ["project_name must be text without control characters."]
@@ -249,17 +253,17 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         project_name=project_name or DEFAULT_PROJECT_NAME,
     )
     if form.filename is None:
-        errors["image"] = ["image is required: a file part of the form; none came."]
+        errors["image"] = ["image is required: a file part of the form; received none."]
     return plan, errors
 
 
 def read_format(text: str, errors: dict[str, list[str]]) -> Format:
-    """`webp` (also for nothing) or `avif`; anything else is noted in `errors`."""
+    """The format that `text` names, WebP for ""; an unknown name is added to `errors`."""
     wanted = text.lower()
     if wanted in CONVERT_TARGETS:
         return Format(wanted)
     if wanted:
-        errors["format"] = [f"format must be webp or avif; {_shown(text)} came."]
+        errors["format"] = [f"format must be webp or avif; received {_shown(text)}."]
     return Format.WEBP
 
 
@@ -268,7 +272,7 @@ def _last(fields: Fields, name: str) -> str:
 
 
 def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
-    """The codes in all the spellings that clients have for a list: see api/README.md, "Uploads"."""
+    """The codes, in every notation that clients use for a list: see api/README.md, "Uploads"."""
     plain: list[str] = []
     indexed: list[tuple[int, str]] = []
     for name, value in fields:
@@ -280,12 +284,12 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
     codes = list(dict.fromkeys(code.lower() for code in codes))
     problems = errors.setdefault("languages", [])
     problems += [
-        f"languages must be ISO 639-1 codes that GET /languages lists; {_shown(code)} came."
+        f"languages must be ISO 639-1 codes that GET /languages lists; received {_shown(code)}."
         for code in codes
         if code not in LANGUAGES
     ]
     if len(codes) > MAX_LANGUAGES:
-        problems.append(f"languages may be at most {MAX_LANGUAGES}; {len(codes)} came.")
+        problems.append(f"languages may be at most {MAX_LANGUAGES}; received {len(codes)}.")
     if not problems:
         del errors["languages"]
     return tuple(codes) or DEFAULT_LANGUAGES
@@ -299,13 +303,13 @@ def _split(value: str, errors: dict[str, list[str]]) -> list[str]:
         return [code.strip() for code in msgspec.json.decode(value, type=list[str]) if code.strip()]
     except msgspec.MsgspecError:
         errors.setdefault("languages", []).append(
-            f"languages must be an array of strings where it is JSON; {_shown(value)} came."
+            f"languages must be an array of strings where it is JSON; received {_shown(value)}."
         )
         return []
 
 
 def _shown(text: str) -> str:
-    """What came, short enough to be told."""
+    """The text received, shortened for a message."""
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
@@ -318,7 +322,7 @@ def read_idempotency_key(headers: Headers) -> str | None:
     if key is None:
         return None
     if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY or not key.isprintable():
-        problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; {len(key)} came."
+        problem = f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} printable characters; received {len(key)}."
         raise InvalidRequest({"Idempotency-Key": [problem]})
     return key
 
@@ -349,14 +353,14 @@ def read_integer(
     maximum: int,
     default: int | None = None,
 ) -> int:
-    """The integer called `name`; a missing, malformed or unbounded one is noted in `errors`."""
+    """The integer parameter `name`; a missing, malformed or out-of-range one is added to `errors`."""
     text = str(query.get(name) or "").strip()
     expected = f"{name} must be an integer from {minimum} to {maximum}"
     if not text:
         if default is None:
-            errors[name] = [f"{expected}; it is required and none came."]
+            errors[name] = [f"{expected}; it is required and was not sent."]
         return minimum if default is None else default
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
-        errors[name] = [f"{expected}; {text[:40]!r} came."]
+        errors[name] = [f"{expected}; received {text[:40]!r}."]
         return minimum
     return int(text)

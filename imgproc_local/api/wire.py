@@ -1,4 +1,4 @@
-"""Every published shape, and how the domain becomes one. Names here are the interface's; nothing else knows them.
+"""Every JSON body of the interface, and how it is made from the domain. Only this module knows these names.
 
 The mapping between the two published status sets lives here and nowhere else.
 """
@@ -140,14 +140,14 @@ class AffordBody(Struct, frozen=True):
 
 
 class HealthBody(Struct, frozen=True):
-    status: Annotated[Literal["ok"], Meta(description="the store takes writes and the stages are claimed")]
+    status: Annotated[Literal["ok"], Meta(description="the data folder can be written and stages are processed")]
 
 
 # ---- errors ----
 
 
 class ErrorBody(Struct, frozen=True):
-    message: Annotated[str, Meta(description="what was expected and what came, for people")]
+    message: Annotated[str, Meta(description="what was expected and what was received, for people")]
 
 
 class ValidationErrorBody(Struct, frozen=True):
@@ -174,8 +174,8 @@ class NotReadyBody(Struct, frozen=True):
 # ---- domain -> wire ----
 
 
-def afford_body(found: Affordability) -> AffordBody:
-    return AffordBody(Afford(found.can_afford, found.required, found.balance, found.shortfall))
+def afford_body(checked: Affordability) -> AffordBody:
+    return AffordBody(Afford(checked.can_afford, checked.required, checked.balance, checked.shortfall))
 
 
 def status_word(status: Status, status_set: StatusSet) -> str:
@@ -183,7 +183,7 @@ def status_word(status: Status, status_set: StatusSet) -> str:
 
 
 def statuses_of(word: str, status_set: StatusSet) -> list[Status]:
-    """The statuses that a word on the wire stands for; empty for a word that is not of the set in force."""
+    """The statuses that a status word means; empty for a word that is not in the configured set."""
     return [status for status in Status if status_word(status, status_set) == word]
 
 

@@ -62,4 +62,4 @@ def seal_if_air_gapped(config: Config) -> None:
     if config.air_gapped:
         from imgproc_local.system import air_gap
 
-        air_gap.seal()
+        air_gap.enable()

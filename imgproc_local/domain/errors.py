@@ -1,4 +1,4 @@
-"""Every error the service can tell a person about.
+"""The errors that are reported to users.
 
     ServiceError
     ├── InvalidRequest          a field of the request is not as expected
@@ -7,26 +7,26 @@
     │       ├── BrokenImage         of an accepted type, but damaged
     │       └── TooManyPixels       larger than this service decodes
     ├── UploadTooLarge          more bytes than one upload may have
-    ├── UploadTimedOut          the upload stood still for too long
+    ├── UploadTimedOut          the upload took too long
     ├── Unauthenticated         no key, or one that is not valid
     ├── RateLimited             more requests than the key may make
     ├── InsufficientCredits     the balance does not cover the dispatch
     ├── NotFound                the identifier matches nothing of this account
     ├── FileNotReady            the file's stage is not done
-    ├── IdempotencyConflict     the same Idempotency-Key came with another body
-    ├── QueueFull               no more jobs are taken just now
+    ├── IdempotencyConflict     the same Idempotency-Key was sent with another body
+    ├── QueueFull               the queue has no room for another job
     ├── ServiceStopping         the service stops while it reads the upload
-    ├── StorageFailed           the disk or the database refused
+    ├── StorageFailed           the data folder can't be read or written
     ├── DataFolderBusy          another process owns the data folder
     ├── SettingInvalid          a setting has a value that can't be used
     ├── ModelUnusable           a vision model's files are missing, damaged, or do not work here
     └── StageFailed             a stage of a job can't produce its result
-        ├── OutsideServiceFailed    the outside service gave no usable result
-        ├── StageTimedOut           it ran into its deadline
+        ├── OutsideServiceFailed    the external service gave no usable result
+        ├── StageTimedOut           it passed its deadline
         └── StageCancelled          its job was cancelled or the service is stopping
 
-A message is one phrase for people: what was expected, for what, and what came. It never holds a path of the
-machine, a stack trace or a secret. How an error travels over HTTP is decided in one table, `api/errors.py`.
+A message says what was expected and what was received. It never contains a path of the machine, a stack trace or a
+secret. `api/errors.py` holds the table of HTTP statuses and bodies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 
 
 class ServiceError(Exception):
-    """Base of everything above. `code` is stable and machine-readable, `message` is for people."""
+    """Base of all errors above. `code` is stable and machine-readable, `message` is for people."""
 
     code = "error"
 
@@ -128,7 +128,7 @@ class QueueFull(ServiceError):
     code = "queue_full"
 
     def __init__(self, limit: int, retry_after_s: int) -> None:
-        super().__init__(f"The queue is full ({limit} unfinished jobs). Nothing was taken; try again later.")
+        super().__init__(f"The queue is full ({limit} unfinished jobs). Nothing was stored; try again later.")
         self.retry_after_s = retry_after_s
 
 
@@ -160,7 +160,7 @@ class StageFailed(ServiceError):
 
 
 class OutsideServiceFailed(StageFailed):
-    """`this_picture_only` where the service itself is well and another picture may fare better."""
+    """`this_picture_only` says that the service works, and may accept another picture."""
 
     code = "outside_service_failed"
 

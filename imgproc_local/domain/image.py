@@ -1,4 +1,4 @@
-"""Pictures as data: which formats there are, what a header says, what a describer gets to see."""
+"""Pictures as data: formats, headers, pixels for describers, and the words of the metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Format(StrEnum):
 
 
 class ImageInfo(Struct, frozen=True):
-    """What a picture's header says, before anything is decoded.
+    """What the header of a picture says; known before decoding.
 
     `width_px` and `height_px` are of one frame as stored; `orientation` is EXIF's 1 to 8 (5 to 8 swap the sides).
     """
@@ -32,7 +32,7 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def pixels(self) -> int:
-        """Pixels to decode, every frame counted."""
+        """The number of pixels of all frames."""
         return self.width_px * self.height_px * self.frames
 
     @property
@@ -44,9 +44,9 @@ class ImageInfo(Struct, frozen=True):
 
 
 class Pixels(Struct, frozen=True):
-    """A picture scaled down for looking at: H×W×3 uint8 sRGB rows without padding, orientation applied.
+    """A scaled-down picture for describers: H×W×3 uint8 sRGB rows without padding, orientation applied.
 
-    Transparent pixels are laid over white; `alpha_mean` is the mean opacity from 0.0 to 1.0 before that.
+    Transparent pixels are composited over white; `alpha_mean` is the mean opacity from 0.0 to 1.0 before that.
     """
 
     width_px: int
@@ -63,7 +63,7 @@ class EmbeddedText(Struct, frozen=True):
 
 
 class Embedded(Struct, frozen=True):
-    """The words and facts that a picture carries: IPTC-IIM, XMP and EXIF read into one shape, blank ones dropped.
+    """The words and facts in the metadata of a picture: IPTC-IIM, XMP and EXIF read into one shape, blank ones dropped.
 
     Names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
     `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`, None where absent or not a real date.

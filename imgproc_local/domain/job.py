@@ -1,4 +1,4 @@
-"""A job is its stages; its status is read off them and stored nowhere."""
+"""A job and its stages. The status of a job is derived from its stages and not stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ VERBS = {
 class Stage(Struct, frozen=True):
     """One stage as stored. `started_seq` counts starts over the whole service: the highest started last.
 
-    A stage that an end of the process interrupted is pending again but keeps its `started_seq`.
+    A stage that was running when the process was killed is pending again, with the same `started_seq`.
     """
 
     name: StageName
@@ -67,7 +67,7 @@ class StoredFile(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """Everything about one job that a client may see."""
+    """A job as clients see it."""
 
     id: str
     image_id: str
@@ -99,7 +99,7 @@ def _progress(stages: Sequence[Stage]) -> tuple[int, int]:
 
 
 def derive_status(stages: Sequence[Stage]) -> Status:
-    """The status that the stages add up to. Source: api/README.md, "Status"."""
+    """The status of a job with these stages. Source: api/README.md, "Status"."""
     started = [stage for stage in stages if stage.started_seq is not None]
     open_stages = [stage for stage in stages if stage.state in (StageState.PENDING, StageState.RUNNING)]
     if not open_stages:

@@ -1,6 +1,6 @@
-"""File names from words: lower-case ASCII words joined by single hyphens, romanised as readers of the language expect.
+"""File names from text: lower-case ASCII words joined by single hyphens, romanised by the conventions of each language.
 
-Invariant: what comes out is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words and at most 80 characters.
+Invariant: a slug is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words and at most 80 characters.
 Source: api/README.md, "Results".
 """
 
@@ -20,13 +20,13 @@ MAX_CHARS = 80
 
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
-"""Here an apostrophe parts two words (l'été, l'arte, l'hora, d'água); elsewhere it is inside one (don't, foto's)."""
+"""Languages whose apostrophe separates two words (l'été, d'água); elsewhere it is part of one (don't, foto's)."""
 _INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
-"""Catalan's l·l, Hebrew's geresh and gershayim, soft hyphens and joiners belong to their word."""
+"""Characters inside words, removed: Catalan's l·l, Hebrew's geresh and gershayim, soft hyphens, joiners."""
 
 
 def _romanisation(letters: Iterable[_Letter], latin: str) -> dict[_Letter, str]:
-    """Letter by letter; `-` stands for no letter at all."""
+    """The romanisation of each letter; `-` in `latin` means that the letter is dropped."""
     return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))
 
 
@@ -58,7 +58,7 @@ _LETTERS: dict[str, dict[str, str]] = {
 
 
 def make_slug(text: str, language_code: str) -> str:
-    """The words of `text` as a file name without extension, by the habits of `language_code`; "" where none is left."""
+    """The words of `text` as a file name without extension, romanised as in `language_code`; "" where none remains."""
     words = _romanise(unicodedata.normalize("NFC", text), language_code).split()[:MAX_WORDS]
     slug = ""
     for word in words:
@@ -70,7 +70,7 @@ def make_slug(text: str, language_code: str) -> str:
 
 
 def numbered(slug: str, number: int) -> str:
-    """`slug-number`, cut at a word so that the whole still has at most 80 characters."""
+    """`slug-number`, cut after a word so that the result has at most 80 characters."""
     suffix = f"-{number}"
     room = MAX_CHARS - len(suffix)
     if len(slug) > room:
@@ -80,10 +80,10 @@ def numbered(slug: str, number: int) -> str:
 
 
 def _romanise(text: str, language_code: str) -> str:
-    """ASCII words parted by single spaces."""
+    """ASCII words separated by single spaces."""
     apostrophe = " " if language_code in _ELIDING else ""
     text = _INSIDE_WORDS.sub("", re.sub(f"[{_APOSTROPHES}]", apostrophe, text)).lower()
-    # letters, marks and numbers are words; everything else, symbols and emoji too, parts them
+    # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
     text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
     match language_code:
         case "el":
@@ -111,7 +111,7 @@ def _romanise(text: str, language_code: str) -> str:
 
 
 def _ascii(text: str) -> str:
-    """Plain letters: marks off Latin letters, everything else by anyascii's tables."""
+    """ASCII letters: Latin letters without marks, all others by anyascii's tables."""
     plain = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
     return "".join(char if char.isspace() else re.sub("[^A-Za-z0-9]", "", anyascii(char)) for char in plain)
 
@@ -119,7 +119,7 @@ def _ascii(text: str) -> str:
 def _greek(text: str) -> str:
     plain = unicodedata.normalize("NFD", text)
     plain = plain.replace("ου\u0301", "ού").replace("ου", "ou").replace("ού", "ou")
-    # αυ, ευ, ηυ sound as v before vowels and voiced consonants, as f elsewhere; a diaeresis keeps the letters apart
+    # αυ, ευ, ηυ sound as v before vowels and voiced consonants, as f elsewhere; a diaeresis separates the letters
     pairs = re.compile("([αεη])υ(?!\u0308)(\u0301?)(?=(.?))")
     plain = pairs.sub(lambda m: m[1] + ("v" if m[3] and m[3] in "αεηιουωβγδζλμνρ" else "f"), plain)
     plain = "".join(char for char in plain if not "\u0300" <= char <= "\u036f")

@@ -1,1 +1,1 @@
-"""Takes jobs in, runs their stages, keeps every outcome."""
+"""Accepts uploads, runs the stages of their jobs and records every outcome."""

@@ -89,7 +89,7 @@ class Engine:
                 found.update(error.errors)
         if found or info is None:
             raise InvalidRequest(found)
-        async with self._blobs.keep(upload) as blob:
+        async with self._blobs.stored(upload) as blob:
             job, is_new = await self._jobs.submit(
                 Submission(
                     account_id=account_id,
@@ -132,7 +132,7 @@ class Engine:
         quiet_s: float | None = None,
         timeout_s: float | None = None,
     ) -> AsyncIterator[Job | None]:
-        """The job as it stands, then each change, until it is final, deleted, or the service stops.
+        """The present state of the job, then each change, until it is final, deleted, or the service stops.
 
         None is yielded after every `quiet_s` seconds without a change; `timeout_s` ends the iteration early.
         Raises: NotFound.
@@ -158,7 +158,7 @@ class Engine:
                     yield job
 
     async def wait(self, job_id: str, timeout_s: float, account_id: str | None = None) -> Job:
-        """The job once it is final, or as it stands after `timeout_s`. Raises: NotFound."""
+        """The job once it is final, or its state after `timeout_s`. Raises: NotFound."""
         last: Job | None = None
         async for job in self.follow(job_id, account_id, timeout_s=timeout_s):
             last = job or last

@@ -1,4 +1,4 @@
-"""Runs claimed stages: each on a thread of its lane, its outcome recorded whatever happens meanwhile."""
+"""Runs claimed stages: each on a thread of its lane, and records every outcome."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class Runner:
                         return
                     outcome = error
                     continue
-                # the stage stays `running` in the database: the next start requeues it
+                # the stage is still `running` in the database: the next start requeues it
                 log.error("Stage %s of job %s can't be recorded: %s", stage, job_id, error.message)
                 if self._stopping:
                     return

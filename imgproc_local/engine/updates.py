@@ -1,4 +1,4 @@
-"""Who waits for which job. Each committed change of a job is sent to its subscribers; nobody polls the database."""
+"""Subscriptions to the changes of jobs. Each committed change is sent; nothing polls the database."""
 
 from __future__ import annotations
 

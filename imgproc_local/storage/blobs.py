@@ -1,9 +1,9 @@
-"""Files by the SHA-256 of their content, each written whole or not at all.
+"""Files named by the SHA-256 of their content, each written completely or not at all.
 
-A file comes in under a temporary name, is fsynced, renamed, and only then referenced by a row. Invariant: a file that a
-row references exists; a file that no row references is leased by somebody who is about to reference it, or is swept at
-the next start. One lock orders leases against removals, so an upload never loses its file to the deletion of an older
-job with the same content.
+A file is written under a temporary name, fsynced, renamed, and only then referenced by a row. Invariant: a file that a
+row references exists; a file that no row references is leased by a task that is about to reference it, or is deleted at
+the next start. One lock orders leases and removals, so that the deletion of an older job never removes the file of a
+new upload with the same content.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Blob(Struct, frozen=True):
 
 
 class Incoming:
-    """A file on its way in. `write` and `close` block: call them from a thread. Leaving its block discards it."""
+    """A file being written. `write` and `close` block: call them from a thread. The end of its block deletes it."""
 
     def __init__(self, folder: Path) -> None:
         with storage_errors():
@@ -54,7 +54,7 @@ class Incoming:
         self.size_bytes += len(chunk)
 
     def close(self) -> Blob:
-        """Bring the content to the disk and return its address."""
+        """Flush the content to the disk and return its address."""
         with storage_errors():
             os.fsync(self._file.fileno())
             self._file.close()
@@ -71,7 +71,7 @@ class Incoming:
 
 
 class Blobs:
-    """The files below `folder`. `is_referenced` asks the database whether any row names an address."""
+    """The files below `folder`. `is_referenced` says whether a row of the database references an address."""
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
         self._files = folder / "files"
@@ -90,8 +90,8 @@ class Blobs:
         return Incoming(self.incoming_folder)
 
     @asynccontextmanager
-    async def keep(self, incoming: Incoming) -> AsyncIterator[Blob]:
-        """Take the file in, leased inside the block: reference it there, or leave by an exception and it is removed."""
+    async def stored(self, incoming: Incoming) -> AsyncIterator[Blob]:
+        """Store the file, leased inside the block. It is removed again if the block raises and no row references it."""
         blob = await asyncio.to_thread(incoming.close)
         async with self._lock:
             self._leases[blob.sha256] += 1
@@ -109,9 +109,9 @@ class Blobs:
 
     @asynccontextmanager
     async def put(self, data: bytes) -> AsyncIterator[Blob]:
-        """As `keep`, for bytes in memory."""
+        """As `stored`, for bytes in memory."""
         with await asyncio.to_thread(self._spool, data) as incoming:
-            async with self.keep(incoming) as blob:
+            async with self.stored(incoming) as blob:
                 yield blob
 
     def _spool(self, data: bytes) -> Incoming:
@@ -134,19 +134,19 @@ class Blobs:
             fsync_folder(self._files)
 
     async def remove(self, addresses: Iterable[str]) -> None:
-        """Remove those files that nothing references or leases any more."""
+        """Delete those files that are neither referenced nor leased."""
         for sha256 in addresses:
             async with self._lock:
-                # leases first: whoever gave one back before this line has already written its row
+                # leases first: a task that returned its lease before has already written its row
                 if sha256 in self._leases or await self._is_referenced(sha256):
                     continue
                 try:
                     self.path(sha256).unlink(missing_ok=True)
-                except OSError as error:  # Windows: somebody is downloading it
-                    log.warning("a file stays until the next start, it can't be removed now: %s", error.strerror)
+                except OSError as error:  # on Windows, a file that is being downloaded
+                    log.warning("A file can't be deleted now and will be at the next start: %s", error.strerror)
 
     def sweep(self, referenced: set[str]) -> int:
-        """Remove what an end of the process left behind and return how many files that was. Only before serving."""
+        """Delete what a killed process left, and return the number of files. Call it before anything is accepted."""
         removed = 0
         leftovers = [file for file in self.on_disk() if file.name not in referenced]
         with storage_errors():
@@ -158,8 +158,8 @@ class Blobs:
     def on_disk(self) -> list[Path]:
         return [file for folder in self._files.iterdir() if folder.is_dir() for file in folder.iterdir()]
 
-    def beat(self) -> None:
-        """Write a small file and remove it, to see that there is room. Blocks. Raises `StorageFailed`."""
+    def test_write(self) -> None:
+        """Write a small file and delete it, to check for free space. Blocks. Raises: StorageFailed."""
         with self.incoming() as incoming:
             incoming.write(bytes(4096))
             incoming.close()
@@ -170,7 +170,7 @@ class Blobs:
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Maps the operating system's errors at this room's border."""
+    """Raises the errors of the operating system as `StorageFailed`."""
     try:
         yield
     except OSError as error:

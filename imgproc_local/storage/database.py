@@ -100,9 +100,9 @@ class Database:
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
                     yield Transaction(self._writer, self._clock())
-                    await _to_the_end(self._writer.execute_fetchall("COMMIT"))
+                    await _until_done(self._writer.execute_fetchall("COMMIT"))
                 except BaseException:
-                    await _to_the_end(self._rollback())
+                    await _until_done(self._rollback())
                     raise
 
     async def _rollback(self) -> None:
@@ -123,8 +123,8 @@ class Database:
             await self._writer.close()
 
 
-async def _to_the_end(work: Coroutine[Any, Any, Any]) -> None:
-    """Wait for `work` however often this task is cancelled meanwhile: the lock may not be let go before."""
+async def _until_done(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for `work` even if this task is cancelled, because the lock must not be released before."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

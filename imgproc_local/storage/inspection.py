@@ -1,4 +1,4 @@
-"""What a data folder holds, read without changing, creating or migrating anything; beside a running server too."""
+"""The contents of a data folder, read without changing anything, also while a server is running."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from imgproc_local.storage.migration import newest_schema
 
 MAX_NAMES = 20_000
 MAX_PROBLEMS = 5
-"""Findings of SQLite's own check that are told."""
+"""The most problems of SQLite's own check that are reported."""
 
 
-class Unequal(Struct, frozen=True):
-    """An account whose balance is not what its ledger adds up to."""
+class LedgerDifference(Struct, frozen=True):
+    """An account whose balance is not the sum of its ledger."""
 
     account: str
     balance: int
@@ -30,19 +30,19 @@ class Unequal(Struct, frozen=True):
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` is what SQLite's own check found; where there are any, or the schema is another, no more is read."""
+    """`problems` are those of SQLite's own check. With any, or with another schema, the other fields stay empty."""
 
     schema: int
     newest_schema: int
     problems: tuple[str, ...] = ()
-    unequal: tuple[Unequal, ...] = ()
+    unequal: tuple[LedgerDifference, ...] = ()
     jobs: dict[str, int] = {}
     keys: int = 0
     referenced: frozenset[str] = frozenset()
 
 
 class FilesReport(Struct, frozen=True):
-    """`sizes` are bytes by content address; `incoming` counts uploads under way, or left by an end of the process."""
+    """`sizes` are bytes by content address; `incoming` counts uploads in progress, or left by a killed process."""
 
     sizes: dict[str, int]
     incoming: int
@@ -53,7 +53,7 @@ def inspect_database(path: Path) -> DatabaseReport:
     log = Path(f"{path}-wal")
     try:
         if not log.exists():
-            # nobody has it open: SQLite needs no helper files, and must leave none behind
+            # no process has it open: SQLite must neither need nor leave files beside it
             with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
                 report = _read(connection)
             if not log.exists():
@@ -84,7 +84,7 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
         schema,
         newest,
         unequal=tuple(
-            Unequal(row["name"], row["balance"], row["moved"])
+            LedgerDifference(row["name"], row["balance"], row["moved"])
             for row in connection.execute(QUERIES["ledger_differences"])
         ),
         jobs=_jobs_by_status(connection),
@@ -114,7 +114,7 @@ def _count(stages: list[Stage], counts: dict[str, int]) -> None:
 
 
 def picture_names(path: Path) -> frozenset[str]:
-    """What the newest pictures were called that came. Raises: StorageFailed where it can't be read."""
+    """The names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
     options = "?mode=ro" if Path(f"{path}-wal").exists() else "?mode=ro&immutable=1"
     try:
         with closing(_connect(path, options)) as connection:

@@ -22,16 +22,16 @@ from imgproc_local.storage.database import Database, Row, Transaction, new_id, r
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
-"""Ends of the process that one stage may be running at. Source: imgproc_local/README.md, "Storage"."""
+"""How many times the process may be killed while a stage is running; then the stage fails."""
 
 QUEUE_FULL_RETRY_AFTER_S = 5
 INTERRUPTED = (
-    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image. It is not tried again."
+    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
 )
 
 
 class Submission(Struct, frozen=True):
-    """An accepted upload on its way into the queue. `prices` also says which stages it has, `lanes` where they run."""
+    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs."""
 
     account_id: str
     plan: Plan
@@ -45,9 +45,8 @@ class Submission(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """What must be equal for two requests to have the same body."""
-        asked = (self.plan, self.original_filename, self.sha256)
-        return msgspec.json.encode(asked).decode()
+        """Equal for two requests with the same body."""
+        return msgspec.json.encode((self.plan, self.original_filename, self.sha256)).decode()
 
 
 class ClaimedStage(Struct, frozen=True):
@@ -67,13 +66,13 @@ class Jobs:
         self._database = database
         self._queue_limit = queue_limit
 
-    # ---- taking in ----
+    # ---- submitting ----
 
     async def submit(self, submission: Submission) -> tuple[Job, bool]:
-        """The job now queued, and whether it is new: the same idempotency key and body give the job that was there.
+        """The queued job, and whether it is new: a repeated idempotency key with the same body gives the earlier job.
 
         Raises:
-            IdempotencyConflict, QueueFull, InsufficientCredits, InvalidRequest: nothing was taken.
+            IdempotencyConflict, QueueFull, InsufficientCredits, InvalidRequest: nothing was stored.
         """
         async with self._database.transaction() as tx:
             earlier = await self._earlier(tx, submission)
@@ -133,7 +132,7 @@ class Jobs:
         return await _job(tx, row["id"])
 
     async def require_room(self) -> None:
-        """Refuse early, before an upload is read. Raises `QueueFull`; `submit` decides again."""
+        """For a check before an upload is read; `submit` checks again. Raises: QueueFull."""
         async with self._database.reading() as read:
             if await read.value("count_open_jobs") >= self._queue_limit:
                 raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
@@ -145,7 +144,7 @@ class Jobs:
     # ---- reading ----
 
     async def get(self, job_id: str, account_id: str | None = None) -> Job:
-        """The job as it stands. Raises `NotFound` for one that is not there or another account's."""
+        """The present state of the job. Raises: NotFound, for an unknown job or one of another account."""
         async with self._database.reading() as read:
             return await _job(read, job_id, account_id)
 
@@ -180,10 +179,10 @@ class Jobs:
             jobs = [await read.one("job_by_id", {"id": row["id"], "account_id": account_id}) for row in rows]
         return [_to_job(row) for row in jobs if row is not None]
 
-    # ---- working ----
+    # ---- running ----
 
     async def claim(self, lane: str) -> ClaimedStage | None:
-        """The oldest pending stage of `lane`, now running; None where nothing waits."""
+        """The oldest pending stage of `lane`, now running; None without one."""
         async with self._database.transaction() as tx:
             row = await tx.one("claim_stage", {"lane": lane, "at": tx.at})
             if row is None:
@@ -205,7 +204,7 @@ class Jobs:
     ) -> Job | None:
         """Store the result of a stage: a file that the blobs already hold, texts, or both.
 
-        None where the job was deleted meanwhile; the result is not stored then.
+        None where the job has been deleted; the result is not stored then.
         """
         async with self._database.transaction() as tx:
             finished = await tx.value(
@@ -226,7 +225,7 @@ class Jobs:
             return await _job(tx, job.id)
 
     async def record_failed(self, job: Job, stage: StageName, message: str) -> Job | None:
-        """Keep a stage's failure and give its credits back; None where the job was deleted meanwhile."""
+        """Store the failure of a stage and release its credits; None where the job has been deleted."""
         async with self._database.transaction() as tx:
             return await self._fail(tx, job.id, stage, message)
 
@@ -243,22 +242,22 @@ class Jobs:
             await tx.run("requeue_stage", {"job_id": job.id, "name": stage.value})
 
     async def recover(self) -> tuple[int, int]:
-        """After an end of the process: how many running stages went back to the queue, and how many were given up."""
-        requeued = given_up = 0
+        """Requeue the stages that a killed process left running. Returns the numbers of requeued and failed stages."""
+        requeued = failed = 0
         async with self._database.transaction() as tx:
             for row in await tx.all("interrupted_stages"):
                 if row["attempts"] >= MAX_ATTEMPTS:
                     await self._fail(tx, row["job_id"], StageName(row["name"]), INTERRUPTED)
-                    given_up += 1
+                    failed += 1
                 else:
                     await tx.run("requeue_interrupted_stage", {"job_id": row["job_id"], "name": row["name"]})
                     requeued += 1
-        return requeued, given_up
+        return requeued, failed
 
     # ---- removing ----
 
     async def delete(self, job_id: str, account_id: str) -> list[str]:
-        """Delete the job, give back what its waiting stages cost, and return the addresses of its files.
+        """Delete the job, release the credits of its waiting stages, and return the addresses of its files.
 
         Raises:
             NotFound: no such job in this account.
@@ -279,8 +278,8 @@ class Jobs:
         async with self._database.reading() as read:
             return bool(await read.value("file_referenced", {"sha256": sha256}))
 
-    async def beat(self) -> None:
-        """Write something, to see that the store can be written. Raises `StorageFailed`."""
+    async def test_write(self) -> None:
+        """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})
 

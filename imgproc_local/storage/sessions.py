@@ -1,4 +1,4 @@
-"""Who may use the local page: whoever can read the data folder, for that is what the command line asks of them too.
+"""Access to the local page: for users who can read the data folder, as for the command line.
 
 The folder's file `page-token` holds a random token. `serve` prints a link with it; the link is exchanged for a cookie.
 The browser that `serve` itself opens gets a ticket instead, which works once: other users of the machine can read the
@@ -19,7 +19,7 @@ from imgproc_local.system.files import write_atomically
 TOKEN_FILE = "page-token"  # noqa: S105 - a file's name
 TOKEN_BYTES = 32
 COOKIE_MAX_AGE_S = 30 * 24 * 3600
-"""The token in the cookie stays good as long as its file, so a shorter life would only send people back to the link."""
+"""The token is valid as long as its file exists; a cookie that expires earlier would only need the link again."""
 
 
 def page_token(folder: Path) -> str:
@@ -35,7 +35,7 @@ def page_token(folder: Path) -> str:
 
 
 class PageSession:
-    """Compares what a browser brings with `token`. The cookie's name tells two data folders on one host apart."""
+    """Checks the tokens that browsers send. The cookie's name is different for each data folder on one host."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -43,12 +43,12 @@ class PageSession:
         self._ticket: str | None = None
 
     def new_ticket(self) -> str:
-        """A token that opens the page once. An earlier unused one becomes void."""
+        """A token that opens the page once. An earlier unused one becomes invalid."""
         self._ticket = secrets.token_urlsafe(TOKEN_BYTES)
         return self._ticket
 
     def opens(self, presented: str) -> bool:
-        """Whether a link's token lets its bearer in; a ticket is used up by that."""
+        """Whether the token of a link gives access. A ticket is valid once."""
         if self.is_token(presented):
             return True
         if self._ticket is not None and _equal(presented, self._ticket):
@@ -61,5 +61,5 @@ class PageSession:
 
 
 def _equal(presented: str, expected: str) -> bool:
-    """In constant time, whatever came."""
+    """Compares in constant time."""
     return hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), expected.encode())

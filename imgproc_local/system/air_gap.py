@@ -1,9 +1,9 @@
-"""Air-gapped mode: this process and those it starts reach nobody. What they hold open when it begins goes on, which is
-the listener and the connections it accepts.
+"""Air-gapped mode: this process and its children open no network connections. Sockets that are open when the mode is
+enabled stay usable: the listener, and the connections that it accepts.
 
-Two guards. A hook of the interpreter refuses Python code every address but this machine's own, and says so in words. On
-Linux a filter in the kernel refuses new sockets to everybody else too: C libraries, child processes (`seccomp.py`).
-Neither can be taken off again. What is left, per system, is in the README under "Air-gapped".
+There are two guards. An audit hook refuses Python code every address except those of the loopback interface. On Linux,
+a seccomp filter also refuses new sockets to C libraries and child processes (`seccomp.py`). Neither can be removed.
+`packaging/README.md` lists the gaps on each system.
 """
 
 from __future__ import annotations
@@ -21,72 +21,72 @@ from typing import Any
 
 from imgproc_local.system.seccomp import SeccompUnavailable, refuse_sockets
 
-VARIABLE = "IMGPROC_AIR_GAPPED"
-"""The setting, in the environment of child processes: they are sealed as their parent was."""
+ENVIRONMENT_VARIABLE = "IMGPROC_AIR_GAPPED"
+"""The setting. Set to true, it enables the mode in child processes too."""
 DOCUMENTATION_ADDRESS = "192.0.2.1"
-"""Belongs to nobody. Source: RFC 5737."""
+"""An address that no host has. Source: RFC 5737."""
 LOOKUP_NAME = "example.com"
 TRY_TIMEOUT_S = 3.0
 
 
 class AirGapped(PermissionError):
-    """What Python code is told that asks for the network."""
+    """Raised in Python code that uses the network."""
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EACCES, f"{what} was refused: air_gapped is true")
 
 
-class _Seal:
-    """What was set in this process. `kernel_gap` says why the kernel's filter is not there; None where it is."""
+class _State:
+    """The state of this process. `unfiltered_reason` says why there is no seccomp filter; None with one."""
 
-    done = False
-    kernel_gap: str | None = None
+    enabled = False
+    unfiltered_reason: str | None = None
 
 
-def seal() -> None:
-    """Close this process and all it will start to every network, for good. The listener must be there before."""
-    if _Seal.done:
+def enable() -> None:
+    """Enable the mode for this process and all that it starts, irreversibly. The listener must be open before."""
+    if _State.enabled:
         return
-    _Seal.done = True
-    os.environ[VARIABLE] = "true"
-    sys.addaudithook(_refuse_outside)
+    _State.enabled = True
+    os.environ[ENVIRONMENT_VARIABLE] = "true"
+    sys.addaudithook(_audit)
     try:
         refuse_sockets()
     except SeccompUnavailable as error:
-        _Seal.kernel_gap = str(error)
+        _State.unfiltered_reason = str(error)
 
 
-def seal_as_parent() -> None:
-    """In a child process: as the process was that started it."""
-    if os.environ.get(VARIABLE) == "true":
-        seal()
+def enable_as_parent() -> None:
+    """In a child process: enable the mode if the parent enabled it."""
+    if os.environ.get(ENVIRONMENT_VARIABLE) == "true":
+        enable()
 
 
-def kernel_gap() -> str | None:
-    """Why C libraries are not held back here; None where they are."""
-    return _Seal.kernel_gap
+def unfiltered_reason() -> str | None:
+    """Why C libraries and child processes are not restricted; None where they are."""
+    return _State.unfiltered_reason
 
 
-def _refuse_outside(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     """Source: the table of audit events in Python's documentation."""
     if not event.startswith("socket."):
         return
     match event:
         case "socket.connect" | "socket.bind" | "socket.sendto" | "socket.sendmsg":
             address = arguments[1]
-            # a message without an address goes to the peer that the socket has
-            if address is not None and not _is_here(address[0] if isinstance(address, tuple) else None):
-                raise AirGapped(f"{event.removeprefix('socket.')} {_told(address)}")
+            # a message without an address goes to the peer of a connected socket
+            if address is not None and not _is_loopback(address[0] if isinstance(address, tuple) else None):
+                raise AirGapped(f"{event.removeprefix('socket.')} {_format_address(address)}")
         case "socket.getaddrinfo" | "socket.gethostbyname" | "socket.gethostbyaddr":
-            if arguments[0] is not None and not _is_here(arguments[0]):
-                raise AirGapped(f"looking up {_told(arguments[0])}")
+            if arguments[0] is not None and not _is_loopback(arguments[0]):
+                raise AirGapped(f"looking up {_format_address(arguments[0])}")
         case "socket.getnameinfo":
-            if not _is_here(arguments[0][0]):
-                raise AirGapped(f"looking up {_told(arguments[0])}")
+            if not _is_loopback(arguments[0][0]):
+                raise AirGapped(f"looking up {_format_address(arguments[0])}")
 
 
-def _is_here(host: object) -> bool:
-    """Whether it is this machine, without asking anybody."""
+def _is_loopback(host: object) -> bool:
+    """Whether the host is this machine, without a name lookup."""
     if isinstance(host, (bytes, bytearray)):
         host = host.decode("ascii", "replace")
     if not isinstance(host, str):
@@ -99,45 +99,45 @@ def _is_here(host: object) -> bool:
         return False
 
 
-def _told(address: object) -> str:
+def _format_address(address: object) -> str:
     if isinstance(address, tuple) and len(address) > 1:
         return f"{address[0]} port {address[1]}"
     return address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
 
 
-# ---- the proof ----
+# ---- self-test ----
 
 
-def ways_out() -> list[str]:
-    """Try to get out, from Python and from C, and return what was not refused: nothing, in a sealed process."""
-    left = [
-        _told_unless_refused(f"a connection to {DOCUMENTATION_ADDRESS}", _connect, AirGapped),
-        _told_unless_refused(f"looking up {LOOKUP_NAME}", lambda: socket.getaddrinfo(LOOKUP_NAME, 443), AirGapped),
+def find_leaks() -> list[str]:
+    """Try to use the network from Python and from C. Returns what was not refused: nothing in air-gapped mode."""
+    leaks = [
+        _describe_unless_refused(f"a connection to {DOCUMENTATION_ADDRESS}", _connect, AirGapped),
+        _describe_unless_refused(f"looking up {LOOKUP_NAME}", lambda: socket.getaddrinfo(LOOKUP_NAME, 443), AirGapped),
     ]
-    if _Seal.kernel_gap is None:
+    if _State.unfiltered_reason is None:
         for name, family in (("IPv4", socket.AF_INET), ("IPv6", socket.AF_INET6), ("Unix", socket.AF_UNIX)):
             attempt = partial(_socket_from_c, family)
-            left.append(_told_unless_refused(f"a socket for {name} from C", attempt, PermissionError))
-    return [told for told in left if told is not None]
+            leaks.append(_describe_unless_refused(f"a socket for {name} from C", attempt, PermissionError))
+    return [leak for leak in leaks if leak is not None]
 
 
-def _told_unless_refused(what: str, attempt: Callable[[], object], refusal: type[OSError]) -> str | None:
-    came: list[str | None] = []
+def _describe_unless_refused(what: str, attempt: Callable[[], object], refusal: type[OSError]) -> str | None:
+    outcomes: list[str | None] = []
 
     def work() -> None:
         try:
             attempt()
-            came.append("worked")
+            outcomes.append("worked")
         except refusal:
-            came.append(None)
+            outcomes.append(None)
         except OSError as error:
-            came.append(f"got as far as {error}")
+            outcomes.append(f"failed only with: {error}")
 
-    # a lookup takes no limit of its own
-    thread = threading.Thread(target=work, name="imgproc-way-out", daemon=True)
+    # getaddrinfo has no timeout
+    thread = threading.Thread(target=work, name="imgproc-leak-test", daemon=True)
     thread.start()
     thread.join(2 * TRY_TIMEOUT_S)
-    outcome = came[0] if came else "was still waiting for an answer"
+    outcome = outcomes[0] if outcomes else "was not refused and got no answer in time"
     return None if outcome is None else f"{what} {outcome}"
 
 

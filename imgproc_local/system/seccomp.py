@@ -1,12 +1,12 @@
-"""A filter in the Linux kernel that refuses new sockets to this process and to every process it starts.
+"""A seccomp filter of the Linux kernel that refuses new sockets to this process and to every process it starts.
 
-It sees what any library asks, in whatever language it is written: `socket` and `connect` fail with EACCES, for every
-family. What is open already goes on: a listening socket, the connections that it accepts, pipes. Once set, the filter
-can't be taken off.
+It applies to system calls, and so to every library: `socket` and `connect` fail with EACCES, for every address family.
+What is open already stays usable: a listening socket, the connections that it accepts, pipes. The filter can't be
+removed.
 
-Invariant: no system call that gives a process a new socket, or an old one a new peer, is left open. Refused with
-`socket` and `connect` are therefore io_uring, which does both without them; the TCP flag that connects by sending; and
-the system calls of other architectures, which have numbers of their own. Socket pairs within the process stay.
+Invariant: every system call that creates a socket or connects one is refused. Besides `socket` and `connect` these are
+io_uring, which can do both; the TCP flag that connects by sending; and the system calls of other architectures, which
+have other numbers. Socket pairs within the process are allowed.
 Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
 """
 
@@ -23,7 +23,7 @@ from msgspec import Struct
 
 
 class _Architecture(Struct, frozen=True):
-    """Its name to the kernel's audit, and the numbers of its system calls."""
+    """Its identifier in the kernel's audit interface, and the numbers of its system calls."""
 
     audit: int
     seccomp: int
@@ -41,20 +41,20 @@ _ARCHITECTURES = {
     "aarch64": _Architecture(0xC00000B7, 277, 198, 199, 203, 206, 211, 269),
 }
 _FIRST_X32_CALL = 0x40000000
-"""x86-64 has the system calls of its 32-bit-pointer variant from here on, under the same architecture."""
+"""The first system call of x32, the variant of x86-64 with 32-bit pointers, which has the same identifier."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-"""Offsets in what the filter is shown. Arguments have eight bytes each; the lower four come first here."""
+"""Offsets in the data of a system call. Arguments have eight bytes each, the lower four first."""
 _AF_UNIX = 1
 _MSG_FASTOPEN = 0x20000000
 
 
 class SeccompUnavailable(Exception):
-    """The filter can't be set here; says why."""
+    """The filter can't be set on this system; the message says why."""
 
 
 class _Program(ctypes.Structure):
@@ -64,22 +64,22 @@ class _Program(ctypes.Structure):
 def refuse_sockets() -> None:
     """Set the filter on every thread of this process. Raises: SeccompUnavailable."""
     if sys.platform != "linux":
-        raise SeccompUnavailable(f"{platform.system()} has no such filter that a program can set for itself")
+        raise SeccompUnavailable(f"{platform.system()} has no seccomp filters")
     machine = platform.machine()
     architecture = _ARCHITECTURES.get(machine)
     if architecture is None or sys.maxsize < 2**32:
-        raise SeccompUnavailable(f"the filter is not known for {machine or 'this processor'}")
+        raise SeccompUnavailable(f"the filter does not support {machine or 'this processor'}")
     instructions = _filter(architecture)
     program = _Program(len(instructions) // 8, instructions)
     libc = ctypes.CDLL(None, use_errno=True)
-    # without it only the administrator may set a filter: no program started from here can gain rights
+    # required to set a filter without root: programs started from here can't gain privileges
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise SeccompUnavailable(f"the kernel refused ({os.strerror(ctypes.get_errno())})")
     libc.syscall.restype = ctypes.c_long
     number = ctypes.c_long(architecture.seccomp)
     outcome = libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(_ALL_THREADS), ctypes.byref(program))
     if outcome != 0:
-        # a positive outcome is the thread that could not follow
+        # a positive outcome is the number of a thread that could not get the filter
         reason = os.strerror(ctypes.get_errno()) if outcome < 0 else f"thread {outcome} has a filter of its own"
         raise SeccompUnavailable(f"the kernel refused ({reason})")
 

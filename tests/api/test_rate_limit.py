@@ -25,7 +25,7 @@ def test_at_every_instant_the_last_sixty_seconds_hold_at_most_the_limit() -> Non
     assert len(allowed) > 7 * 11
 
 
-def test_waiting_as_told_is_enough_and_one_second_less_is_not() -> None:
+def test_waiting_retry_after_is_enough_and_one_second_less_is_not() -> None:
     clock = Clock()
     window = RollingWindow(clock)
     for second in (0.0, 10.5, 20.0):
@@ -40,7 +40,7 @@ def test_waiting_as_told_is_enough_and_one_second_less_is_not() -> None:
     assert window.count("k", 3).allowed
 
 
-def test_a_limit_lowered_meanwhile_holds_at_once() -> None:
+def test_a_lowered_limit_applies_at_once() -> None:
     clock = Clock()
     window = RollingWindow(clock)
     for _ in range(10):

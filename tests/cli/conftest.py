@@ -59,8 +59,8 @@ class Program:
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}
         with (
-            mock.patch("imgproc_local.system.air_gap.seal"),
-            mock.patch("imgproc_local.system.air_gap.ways_out", return_value=[]),
+            mock.patch("imgproc_local.system.air_gap.enable"),
+            mock.patch("imgproc_local.system.air_gap.find_leaks", return_value=[]),
         ):
             return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 

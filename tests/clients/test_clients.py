@@ -34,9 +34,9 @@ def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
     picture.write_bytes(pictures.jpeg(640, 480))
     out = tmp_path / "out"
     out.mkdir()
-    told = {"BASE_URL": service.url, "API_KEY": service.key, "PICTURE": str(picture), "OUT": str(out)}
+    variables = {"BASE_URL": service.url, "API_KEY": service.key, "PICTURE": str(picture), "OUT": str(out)}
     ended = subprocess.run(
-        arguments, env=os.environ | told, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        arguments, env=os.environ | variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
@@ -72,7 +72,7 @@ def test_fetch_completes_the_main_job(service: Running, tmp_path: Path) -> None:
     node = command("node")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
     if int(version.removeprefix("v").split(".")[0]) < 18:
-        pytest.skip(f"fetch and FormData came with Node 18; this is {version.strip()}")
+        pytest.skip(f"fetch and FormData need Node 18; this is {version.strip()}")
     run_client(service, tmp_path, node, str(HERE / "fetch_client.mjs"))
 
 

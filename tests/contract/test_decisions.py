@@ -389,7 +389,7 @@ def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uploaded", "kept"),
+    ("uploaded", "stored"),
     [
         ("C:\\Users\\me\\photo.jpg", "photo.jpg"),
         ("../../etc/photo.jpg", "photo.jpg"),
@@ -399,7 +399,7 @@ def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
         ("..", "image.jpeg"),
     ],
 )
-def test_original_filename(service: Running, uploaded: str, kept: str) -> None:
+def test_original_filename(service: Running, uploaded: str, stored: str) -> None:
     boundary = b"b0undary"
     name = uploaded.encode()
     body = b"--" + boundary + b'\r\nContent-Disposition: form-data; name="image"; filename="' + name + b'"\r\n\r\n'
@@ -408,7 +408,7 @@ def test_original_filename(service: Running, uploaded: str, kept: str) -> None:
     answer = service.client.post("/images/optimize", content=body, headers=headers)
     assert answer.status_code == 202, answer.text
     original = service.job(answer.json()["data"]["job_id"])["image"]["original_filename"]
-    assert original == kept
+    assert original == stored
     assert len(original.encode()) <= 255
 
 
@@ -434,8 +434,8 @@ def test_a_project_name_is_looked_up_first_and_created_once(gated: Running) -> N
 
 def test_a_dispatch_tells_the_project_that_it_went_to(gated: Running) -> None:
     files = {"image": ("a.jpg", pictures.jpeg())}
-    told = gated.client.post("/images/optimize", files=files).headers["x-project-id"]
-    assert {told} == project_ids(gated)
+    sent = gated.client.post("/images/optimize", files=files).headers["x-project-id"]
+    assert {sent} == project_ids(gated)
 
 
 def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Running) -> None:
@@ -672,11 +672,11 @@ def test_events_tell_every_change_and_end_with_the_final_status(gated: Running, 
     threading.Timer(0.5, describer.open.set).start()
     with gated.client.stream("GET", f"/jobs/{job_id}/events") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        told = events(answer)
-    assert told[-1]["status"] == "completed"
-    assert told[-1] == gated.job(job_id)
-    assert [job["status"] for job in told].count("completed") == 1
-    assert all(earlier != later for earlier, later in itertools.pairwise(told))
+        sent = events(answer)
+    assert sent[-1]["status"] == "completed"
+    assert sent[-1] == gated.job(job_id)
+    assert [job["status"] for job in sent].count("completed") == 1
+    assert all(earlier != later for earlier, later in itertools.pairwise(sent))
     with gated.client.stream("GET", f"/jobs/{job_id}/events") as answer:
         assert [job["status"] for job in events(answer)] == ["completed"]
 

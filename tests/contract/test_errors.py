@@ -35,13 +35,13 @@ def every_error() -> list[type[domain.ServiceError]]:
     return found
 
 
-def test_every_error_has_a_row_or_never_leaves() -> None:
+def test_every_error_has_a_row_or_is_never_sent() -> None:
     for kind in every_error():
         covered = any(parent in table.TABLE for parent in kind.__mro__)
         assert covered != (kind.__name__ in NOT_OVER_HTTP), kind
 
 
-def test_the_tree_at_the_top_of_the_module_is_the_tree() -> None:
+def test_the_tree_in_the_module_docstring_is_complete() -> None:
     assert domain.__doc__
     drawn = {line.strip("│├└─ ").split()[0] for line in domain.__doc__.splitlines() if "─" in line}
     assert drawn | {"ServiceError"} == {kind.__name__ for kind in every_error()}
@@ -91,13 +91,13 @@ def test_every_refusal_has_a_message(
         assert body["message"].startswith(next(iter(body["errors"].values()))[0])
 
 
-def test_a_wrong_method_is_told_which_ones_there_are(service: Running) -> None:
+def test_a_wrong_method_gets_the_allowed_methods(service: Running) -> None:
     answer = service.client.request("PUT", "/jobs/01arz3ndektsv4rrffq69g5fav")
     assert {"GET", "HEAD", "DELETE"} <= set(answer.headers["allow"].split(", "))
     assert "POST" not in answer.headers["allow"]
 
 
-def test_an_unknown_project_is_told_beside_the_other_problems(service: Running) -> None:
+def test_an_unknown_project_is_reported_with_the_other_problems(service: Running) -> None:
     form = {"project_id": "01arz3ndektsv4rrffq69g5fav", "format": "bmp"}
     answer = service.client.post("/images/process", files={"image": ("a.jpg", b"x")}, data=form)
     assert set(answer.json()["errors"]) == {"project_id", "format", "image"}
@@ -123,21 +123,21 @@ def test_the_whole_request_is_bounded_not_only_its_image(service: Running) -> No
     assert service.client.post("/images/process", content=body(), headers=FORM).status_code == 413
 
 
-def test_text_that_is_not_utf8_is_told(service: Running) -> None:
+def test_text_that_is_not_utf8_is_refused(service: Running) -> None:
     body = b'--b\r\nContent-Disposition: form-data; name="project_name"\r\n\r\n\xff\xfe\r\n--b--\r\n'
     answer = service.client.post("/images/process", content=body, headers=FORM)
     assert answer.status_code == 422
     assert "UTF-8" in answer.json()["message"]
 
 
-def test_a_cut_off_body_is_told_and_leaves_nothing(service: Running) -> None:
+def test_a_cut_off_body_is_refused_and_leaves_nothing(service: Running) -> None:
     body = b'--b\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n' + pictures.jpeg()
     answer = service.client.post("/images/process", content=body, headers=FORM)
     assert answer.status_code == 422
     assert list(service.services.blobs.incoming_folder.iterdir()) == []
 
 
-def test_an_unforeseen_error_is_told_as_server_error(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_reported_as_server_error(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> int:
         raise RuntimeError("secret")
 

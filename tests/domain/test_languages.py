@@ -12,7 +12,7 @@ def test_the_languages_offered_are_the_thirty_six_in_their_order() -> None:
     assert all(code == language.code for code, language in LANGUAGES.items())
 
 
-def test_every_language_has_two_names_that_are_its_own() -> None:
+def test_every_language_has_two_names_of_its_own() -> None:
     assert len({language.name for language in LANGUAGES.values()}) == len(LANGUAGES)
     assert len({language.native_name for language in LANGUAGES.values()}) == len(LANGUAGES)
 

@@ -49,7 +49,7 @@ SHAPE = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
         ("ja", "しゃしん とうきょう マッチ カメラ", "shashin-tokyo-matchi-kamera"),
     ],
 )
-def test_words_are_romanised_as_readers_of_the_language_expect(language: str, text: str, slug: str) -> None:
+def test_words_are_romanised_by_the_conventions_of_the_language(language: str, text: str, slug: str) -> None:
     assert make_slug(text, language) == slug
 
 
@@ -58,7 +58,7 @@ def test_the_reading_of_kanji_is_never_invented() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "—!?", "🎉🎉", "'’"])
-def test_nothing_is_left_of_what_holds_no_words(text: str) -> None:
+def test_text_without_words_gives_an_empty_name(text: str) -> None:
     assert {make_slug(text, language) for language in LANGUAGES} == {""}
 
 
@@ -75,7 +75,7 @@ def test_nothing_is_left_of_what_holds_no_words(text: str) -> None:
         "\u200d\u0301\ud7ff\uffff",
     ],
 )
-def test_any_text_in_any_language_gives_an_ascii_name_within_the_bounds(language: str, text: str) -> None:
+def test_any_text_in_any_language_gives_an_ascii_name_within_the_limits(language: str, text: str) -> None:
     slug = make_slug(text, language)
     assert slug == "" or SHAPE.fullmatch(slug)
     assert len(slug) <= MAX_CHARS
@@ -95,7 +95,7 @@ def test_a_long_text_is_cut_after_a_whole_word() -> None:
 
 @pytest.mark.parametrize("number", [2, 10, 12345])
 @pytest.mark.parametrize("slug", ["red-boat", "x" * 80, "-".join(["abcdefghi"] * 8), "a-" * 39 + "bc"])
-def test_a_numbered_name_ends_in_its_number_and_stays_within_the_bound(slug: str, number: int) -> None:
+def test_a_numbered_name_ends_in_its_number_and_is_within_the_limit(slug: str, number: int) -> None:
     name = numbered(slug, number)
     assert name.endswith(f"-{number}")
     assert len(name) <= MAX_CHARS
@@ -103,5 +103,5 @@ def test_a_numbered_name_ends_in_its_number_and_stays_within_the_bound(slug: str
     assert slug.startswith(name.removesuffix(f"-{number}"))
 
 
-def test_a_short_name_is_numbered_as_it_stands() -> None:
+def test_a_short_name_is_numbered_without_cutting() -> None:
     assert numbered("red-boat", 2) == "red-boat-2"

@@ -1,4 +1,4 @@
-"""Runs every file of a folder through all four operations of a server of its own and prints what came of each.
+"""Runs every file of a folder through all four operations of a server of its own and prints the outcomes.
 
 `python -m tests.faults.run_folder FOLDER`
 """

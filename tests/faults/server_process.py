@@ -27,8 +27,8 @@ ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
 
 def clean_environment(**settings: object) -> dict[str, str]:
     """This process's environment without its own settings of the service, with `settings` instead."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
-    return kept | {ENV_PREFIX + name.upper(): str(value) for name, value in settings.items()}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+    return inherited | {ENV_PREFIX + name.upper(): str(value) for name, value in settings.items()}
 
 
 def make_key(folder: Path, rate_limit: int = 0) -> str:

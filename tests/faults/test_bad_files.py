@@ -47,7 +47,7 @@ def test_hostile_file_is_refused_with_a_reason(
 
 
 @pytest.mark.parametrize("file", sorted(READABLE))
-def test_picture_with_a_bomb_beside_its_pixels_ends_clearly(
+def test_picture_with_a_decompression_bomb_in_its_metadata_completes_or_is_refused(
     outcomes: dict[tuple[str, str], Outcome], file: str
 ) -> None:
     for operation in OPERATIONS:
@@ -62,17 +62,17 @@ def test_no_hostile_file_takes_much_memory_at_any_time(outcomes: dict[tuple[str,
     assert max(hungry.values()) < MEMORY_PEAK_BYTES, max(hungry.items(), key=lambda item: item[1])
 
 
-def test_memory_comes_back_after_all_hostile_files(outcomes: dict[tuple[str, str], Outcome]) -> None:
+def test_memory_is_released_after_all_hostile_files(outcomes: dict[tuple[str, str], Outcome]) -> None:
     in_order = list(outcomes.values())
     assert in_order[-1].rss_after_bytes - in_order[0].rss_before_bytes < MEMORY_BACK_BYTES
 
 
 @pytest.mark.usefixtures("outcomes")
-def test_hostile_files_cost_nothing_and_leave_rows_and_files_in_step(folder: Path) -> None:
+def test_hostile_files_cost_nothing_and_leave_rows_and_files_consistent(folder: Path) -> None:
     disk.check_folder(folder)
 
 
-def test_picture_with_a_harmless_flaw_is_read_however_many_threads_read_it(tmp_path: Path) -> None:
+def test_picture_with_a_harmless_flaw_is_read_by_several_threads_at_once(tmp_path: Path) -> None:
     """libvips has one error buffer and one log for all threads. A server of its own: it must not abort, either."""
     whole = pictures.jpeg(100, 100)
     scan = whole.index(b"\xff\xda")

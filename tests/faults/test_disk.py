@@ -72,7 +72,7 @@ def pragma(service: Running, statement: str) -> Any:
     return list(rows)
 
 
-def test_upload_to_a_full_disk_is_told_so_and_leaves_nothing(service: Running, tap: Tap) -> None:
+def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(service: Running, tap: Tap) -> None:
     before = traces(service)
     tap.full = True
     answer = upload(service, pictures.jpeg(seed=11))
@@ -84,7 +84,7 @@ def test_upload_to_a_full_disk_is_told_so_and_leaves_nothing(service: Running, t
     assert upload(service, pictures.jpeg(seed=11)).status_code == 202
 
 
-def test_upload_that_the_database_has_no_room_for_leaves_nothing(gated: Running, describer: GatedDescriber) -> None:
+def test_upload_without_space_for_the_database_leaves_nothing(gated: Running, describer: GatedDescriber) -> None:
     describer.open.clear()  # so that nothing but the uploads changes what is stored
     [[pages]] = pragma(gated, "page_count")
     pragma(gated, f"max_page_count = {pages}")
@@ -109,7 +109,7 @@ def test_upload_that_the_database_has_no_room_for_leaves_nothing(gated: Running,
     assert gated.final(job_id)["status"] == "completed"
 
 
-def test_stage_whose_result_meets_a_full_disk_is_kept_and_finished_later(
+def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
     gated: Running, describer: GatedDescriber, tap: Tap
 ) -> None:
     job_id = gated.dispatch("process", pictures.jpeg(640, 480, seed=14))["job_id"]
@@ -124,7 +124,7 @@ def test_stage_whose_result_meets_a_full_disk_is_kept_and_finished_later(
     assert gated.process("optimize", pictures.jpeg(seed=16))["status"] == "completed", "the lanes live on"
 
 
-def test_health_is_503_while_the_store_takes_no_write_and_200_again_afterwards(gated: Running) -> None:
+def test_health_is_503_while_the_database_can_not_be_written_and_200_afterwards(gated: Running) -> None:
     health = f"{gated.root}/healthz"
     assert httpx.get(health).status_code == 200
     pragma(gated, "query_only = ON")
@@ -138,7 +138,7 @@ def test_health_is_503_while_the_store_takes_no_write_and_200_again_afterwards(g
     assert gated.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
-def test_health_is_503_while_files_find_no_room(gated: Running, tap: Tap) -> None:
+def test_health_is_503_while_files_can_not_be_written(gated: Running, tap: Tap) -> None:
     """On a full disk the database may still have room in its own file; uploads have none."""
     tap.full = True
     refused = httpx.get(f"{gated.root}/healthz")
@@ -158,7 +158,7 @@ def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
     describer.open.set()
     wait_until(lambda: describer.described == 1, "the stage that runs comes to its end")
     time.sleep(0.2)
-    assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not kept is not told"
+    assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not stored is not reported"
     pragma(gated, "query_only = OFF")
     assert [gated.final(job_id)["status"] for job_id in jobs] == ["completed"] * 3
 
@@ -187,7 +187,7 @@ def fill(ballast: Path) -> None:
             pass
 
 
-def test_server_on_a_really_full_disk_refuses_recovers_and_keeps_its_books(tiny_disk: Path) -> None:
+def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: Path) -> None:
     folder = tiny_disk / "data"
     key = make_key(folder)
     ballast = tiny_disk / "ballast"
@@ -217,7 +217,7 @@ def test_server_on_a_really_full_disk_refuses_recovers_and_keeps_its_books(tiny_
     disk.check_folder(folder)
 
 
-def test_health_questions_do_not_queue_up_behind_a_stuck_store(tmp_path: Path) -> None:
+def test_health_requests_do_not_queue_up_behind_a_stuck_database(tmp_path: Path) -> None:
     with running(tmp_path, GatedDescriber) as service:
         asked = 0
 

@@ -36,7 +36,7 @@ FINAL = ("completed", "failed")
 
 
 class Fleet:
-    """The clients, and what they were told: jobs by id with what was asked, and the first final answer of each."""
+    """The clients and the responses they received: jobs by id with their requests, and the first final state each."""
 
     def __init__(self, key: str, seed: int) -> None:
         self.accepted: dict[str, dict[str, Any]] = {}

@@ -60,7 +60,7 @@ def wait_for_incoming(folder: Path, count: int) -> None:
         time.sleep(0.01)
 
 
-def test_client_that_goes_away_in_mid_upload_leaves_nothing(folder: Path, key: str) -> None:
+def test_client_that_disconnects_in_mid_upload_leaves_nothing(folder: Path, key: str) -> None:
     with serving(folder) as server:
         root = server.wait_ready()
         balance = disk.balance(folder)
@@ -94,7 +94,7 @@ def test_sigterm_in_mid_upload_answers_503_at_once_and_leaves_nothing(folder: Pa
 
 
 @pytest.mark.parametrize("work", ["convert to AVIF", "optimize"])
-def test_sigterm_in_mid_stage_ends_in_order_and_the_stage_is_done_after_the_next_start(
+def test_sigterm_in_mid_stage_stops_in_order_and_the_stage_is_done_after_the_next_start(
     folder: Path, key: str, work: str
 ) -> None:
     operation = work.split(maxsplit=1)[0]
@@ -127,7 +127,7 @@ def test_sigterm_in_mid_stage_ends_in_order_and_the_stage_is_done_after_the_next
     disk.check_folder(folder)
 
 
-def test_stop_that_a_stage_answers_to_does_not_count_as_an_attempt(folder: Path, key: str) -> None:
+def test_stop_that_cancels_a_stage_does_not_count_as_an_attempt(folder: Path, key: str) -> None:
     picture = pictures.jpeg(3000, 2000)
     with serving(folder) as server, httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
         url = f"{server.wait_ready()}/api/v1"
@@ -143,7 +143,7 @@ def test_stop_that_a_stage_answers_to_does_not_count_as_an_attempt(folder: Path,
 
 
 @pytest.mark.parametrize("arguments", [(), ("--port", "0"), ("--host", "127.0.0.1", "--browser")])
-def test_second_server_on_a_folder_is_told_where_the_first_is(
+def test_second_server_on_a_folder_names_the_address_of_the_first(
     folder: Path, key: str, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     opened = tmp_path / "opened"
@@ -167,7 +167,7 @@ def test_second_server_on_a_folder_is_told_where_the_first_is(
             assert httpx.get(link).status_code == 403, "the link works once"
 
 
-def test_second_server_that_wants_an_address_of_its_own_is_refused(folder: Path, key: str) -> None:
+def test_second_server_with_another_address_is_refused(folder: Path, key: str) -> None:
     with serving(folder) as server:
         for arguments in (("--port", "9"), ("--host", "0.0.0.0")):
             second = command_line("serve", *arguments, data_dir=folder)
@@ -176,7 +176,7 @@ def test_second_server_that_wants_an_address_of_its_own_is_refused(folder: Path,
             assert str(server.pid) in second.stderr
 
 
-def test_second_server_that_wants_to_be_air_gapped_does_not_take_an_open_one_for_it(folder: Path, key: str) -> None:
+def test_second_server_that_is_to_be_air_gapped_does_not_accept_a_server_that_is_not(folder: Path, key: str) -> None:
     for first in (False, True):
         with serving(folder, air_gapped=first) as server:
             second = command_line("--air-gapped", "serve", data_dir=folder)
@@ -201,7 +201,7 @@ def test_servers_that_start_at_once_agree_on_one(folder: Path) -> None:
             server.kill()
 
 
-def test_killed_server_does_not_keep_its_folder(folder: Path, key: str) -> None:
+def test_killed_server_releases_its_folder(folder: Path, key: str) -> None:
     with serving(folder) as server:
         server.kill()
     assert current_owner(folder) is None
@@ -209,7 +209,7 @@ def test_killed_server_does_not_keep_its_folder(folder: Path, key: str) -> None:
         assert again.terminate() == 0
 
 
-def test_taken_port_is_told_clearly(folder: Path, tmp_path: Path) -> None:
+def test_port_in_use_is_reported(folder: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         refused = command_line("serve", "--no-browser", "--port", str(port), data_dir=folder)
@@ -221,7 +221,7 @@ def test_taken_port_is_told_clearly(folder: Path, tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_database_of_a_newer_version_is_refused_and_left_as_it_is(folder: Path, key: str) -> None:
+def test_database_of_a_newer_version_is_refused_and_unchanged(folder: Path, key: str) -> None:
     path = folder / "imgproc.db"
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 999")
@@ -235,7 +235,7 @@ def test_database_of_a_newer_version_is_refused_and_left_as_it_is(folder: Path, 
         assert database.execute("SELECT count(*) FROM keys").fetchone() == (1,)
 
 
-def test_file_that_is_no_database_is_refused_and_left_as_it_is(folder: Path) -> None:
+def test_file_that_is_no_database_is_refused_and_unchanged(folder: Path) -> None:
     folder.mkdir()
     path = folder / "imgproc.db"
     path.write_bytes(b"Dear diary, this is no database. " * 200)
@@ -245,7 +245,7 @@ def test_file_that_is_no_database_is_refused_and_left_as_it_is(folder: Path) -> 
     assert path.read_bytes().startswith(b"Dear diary")
 
 
-def test_folder_that_cannot_be_made_is_told_clearly(tmp_path: Path) -> None:
+def test_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
     occupied = tmp_path / "occupied"
     occupied.write_text("a file where the folder should be")
     refused = command_line("serve", "--no-browser", "--port", "0", data_dir=occupied / "data")
@@ -255,7 +255,7 @@ def test_folder_that_cannot_be_made_is_told_clearly(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
-def test_folder_that_cannot_be_written_is_told_clearly(tmp_path: Path) -> None:
+def test_folder_that_can_not_be_written_is_reported(tmp_path: Path) -> None:
     sealed = tmp_path / "sealed"
     sealed.mkdir(mode=0o500)
     refused = command_line("serve", "--no-browser", "--port", "0", data_dir=sealed / "data")
@@ -263,13 +263,13 @@ def test_folder_that_cannot_be_written_is_told_clearly(tmp_path: Path) -> None:
     assert "can't be written" in refused.stderr
 
 
-def test_leftovers_of_a_killed_server_are_swept_at_the_next_start(folder: Path, key: str) -> None:
+def test_leftovers_of_a_killed_server_are_deleted_at_the_next_start(folder: Path, key: str) -> None:
     with serving(folder) as server, httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
         url = f"{server.wait_ready()}/api/v1/images/optimize"
         answer = client.post(url, files={"image": ("a.jpg", pictures.jpeg())}, headers={"Prefer": "wait=60"})
         assert answer.json()["data"]["status"] == "completed"
         server.kill()
-    kept = set(disk.stored_files(folder))
+    stored = set(disk.stored_files(folder))
     half_written = folder / "incoming" / "abc.part"
     half_written.write_bytes(b"half of a picture")
     never_named = folder / "files" / "ab" / ("ab" * 32)
@@ -278,11 +278,11 @@ def test_leftovers_of_a_killed_server_are_swept_at_the_next_start(folder: Path, 
     with serving(folder) as again:
         assert again.terminate() == 0
     assert not half_written.exists()
-    assert set(disk.stored_files(folder)) == kept
+    assert set(disk.stored_files(folder)) == stored
     disk.check_folder(folder)
 
 
-def test_server_starts_again_after_an_end_in_mid_start(folder: Path, key: str) -> None:
+def test_server_starts_again_after_being_killed_during_its_start(folder: Path, key: str) -> None:
     for delay_s in (0.05, 0.2, 0.4):
         server = ServerProcess(folder)
         time.sleep(delay_s)

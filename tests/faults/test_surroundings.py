@@ -58,7 +58,7 @@ def test_commands_work_with_closed_streams(tmp_path: Path, streams: str) -> None
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
-def test_a_server_without_streams_works_and_nothing_but_devnull_has_their_numbers(tmp_path: Path) -> None:
+def test_a_server_without_standard_streams_works_and_opens_devnull_for_them(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     key = make_key(folder)
     server = subprocess.Popen(
@@ -96,7 +96,7 @@ def wait_for_owner(folder: Path) -> str:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_that_finds_no_room_is_told_and_does_not_stop_a_server(tmp_path: Path) -> None:
+def test_output_to_a_full_disk_is_reported_and_does_not_stop_a_server(tmp_path: Path) -> None:
     for arguments in (("doctor",), ("process", picture(tmp_path), "--out", tmp_path / "out", "--json")):
         done = run(tmp_path, *arguments, streams="> /dev/full")
         assert done.returncode == 1
@@ -150,7 +150,7 @@ def test_any_name_works_in_any_locale(tmp_path: Path, surroundings: dict[str, st
 
 
 @pytest.mark.parametrize("temporary", ["missing", "a file"])
-def test_large_pictures_do_without_the_temporary_folder_that_is_named(tmp_path: Path, temporary: str) -> None:
+def test_large_pictures_work_without_the_configured_temporary_folder(tmp_path: Path, temporary: str) -> None:
     folder = tmp_path / temporary
     if temporary == "a file":
         folder.write_bytes(b"")
@@ -198,7 +198,7 @@ def sealed(tmp_path: Path, bound: None) -> Iterator[Path]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @pytest.mark.parametrize("mode", [0o000, 0o500], ids=["closed", "read-only"])
-def test_a_data_folder_without_the_right_to_it_is_told(
+def test_a_data_folder_without_permission_is_reported(
     tmp_path: Path, sealed: Path, command: tuple[str, ...], mode: int
 ) -> None:
     sealed.chmod(mode)
@@ -212,7 +212,7 @@ def test_a_data_folder_without_the_right_to_it_is_told(
     assert not (tmp_path / "out").exists()
 
 
-def test_doctor_tells_of_a_folder_that_it_can_not_look_into(tmp_path: Path, sealed: Path) -> None:
+def test_doctor_reports_a_folder_that_it_can_not_read(tmp_path: Path, sealed: Path) -> None:
     for option in ("", "--report"):
         done = run(tmp_path, "doctor", *filter(None, [option]))
         assert done.returncode == 1, done.stderr
@@ -221,7 +221,7 @@ def test_doctor_tells_of_a_folder_that_it_can_not_look_into(tmp_path: Path, seal
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only the administrator can give folders away")
-def test_a_folder_of_another_user_is_told_with_both_names(tmp_path: Path, sealed: Path) -> None:
+def test_a_folder_of_another_user_is_reported_with_both_names(tmp_path: Path, sealed: Path) -> None:
     os.chown(sealed, 54321, 54321)
     error = run(tmp_path, "serve", "--port", "0").stderr.decode()
     assert "it belongs to the user number 54321, and this is " in error

@@ -1,4 +1,4 @@
-"""Files: whole or not at all, kept while somebody needs them, gone afterwards."""
+"""Files: complete or absent, stored while they are referenced, deleted afterwards."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ async def test_the_same_content_is_one_file(blobs: Blobs, references: References
     assert list(blobs.incoming_folder.iterdir()) == []
 
 
-async def test_a_file_that_nobody_references_goes_with_the_error(blobs: Blobs) -> None:
+async def test_a_file_without_a_reference_is_deleted_with_the_error(blobs: Blobs) -> None:
     with pytest.raises(RuntimeError):
         async with blobs.put(b"content"):
             raise RuntimeError
     assert blobs.on_disk() == []
 
 
-async def test_an_upload_that_breaks_off_leaves_nothing(blobs: Blobs) -> None:
+async def test_an_incomplete_upload_leaves_nothing(blobs: Blobs) -> None:
     with pytest.raises(RuntimeError), blobs.incoming() as incoming:
         incoming.write(b"half")
         raise RuntimeError
@@ -72,17 +72,17 @@ async def test_a_removal_never_takes_a_file_that_is_about_to_be_referenced(
         assert blobs.path(sha256).read_bytes() == b"shared"
 
 
-async def test_the_sweep_removes_exactly_what_no_row_names(blobs: Blobs, references: References) -> None:
-    async with blobs.put(b"kept") as kept:
+async def test_the_sweep_deletes_exactly_what_no_row_references(blobs: Blobs, references: References) -> None:
+    async with blobs.put(b"referenced") as referenced:
         pass
     async with blobs.put(b"left"):
         pass
     (blobs.incoming_folder / "half.part").write_bytes(b"half")
-    assert blobs.sweep({kept.sha256}) == 2
-    assert [file.name for file in blobs.on_disk()] == [kept.sha256]
+    assert blobs.sweep({referenced.sha256}) == 2
+    assert [file.name for file in blobs.on_disk()] == [referenced.sha256]
 
 
-async def test_a_full_disk_is_told_and_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_and_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -76,7 +76,7 @@ async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> Non
         await database.close()
 
 
-async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d.db").write_bytes(b"this is not a database" * 100)
     with pytest.raises(StorageFailed, match="damaged"):
         await open_database(tmp_path / "d.db")
@@ -94,7 +94,7 @@ async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
         await database.close()
 
 
-async def test_a_broken_constraint_is_a_fault_of_ours_and_not_told_as_storage(tmp_path: Path) -> None:
+async def test_a_broken_constraint_is_a_programming_error_and_not_reported_as_storage(tmp_path: Path) -> None:
     database = await open_database(tmp_path / "d.db")
     try:
         with pytest.raises(sqlite3.IntegrityError):

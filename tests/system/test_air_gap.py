@@ -42,7 +42,7 @@ def sealed(script: str, *, without_filter: bool = False) -> None:
     """Run `script` in a process that is sealed; it has the names of `BEFORE`."""
     unfiltered = "air_gap.refuse_sockets = lambda: None\n" if without_filter else ""
     done = subprocess.run(
-        [sys.executable, "-c", f"{BEFORE}{unfiltered}air_gap.seal()\n{script}"],
+        [sys.executable, "-c", f"{BEFORE}{unfiltered}air_gap.enable()\n{script}"],
         cwd=ROOT,
         env=clean_environment(),
         capture_output=True,
@@ -69,11 +69,11 @@ def sealed(script: str, *, without_filter: bool = False) -> None:
         "refused(socket.getnameinfo, ('192.0.2.1', 443), 0)",
     ],
 )
-def test_python_code_is_refused_the_outside_in_words_on_every_system(attempt: str) -> None:
+def test_python_code_gets_a_clear_error_on_every_system(attempt: str) -> None:
     sealed(f"assert 'air_gapped is true' in {attempt}", without_filter=True)
 
 
-def test_python_code_may_turn_to_this_machine_where_only_the_hook_holds_it() -> None:
+def test_python_code_may_use_the_loopback_interface_without_the_filter() -> None:
     sealed(
         "tcp.connect(listener.getsockname())\nudp.bind(('127.0.0.1', 0))\nsocket.getaddrinfo('localhost', 80)\n",
         without_filter=True,
@@ -96,14 +96,14 @@ def test_no_library_gets_a_socket_or_a_connection() -> None:
 
 
 @only_filtered
-def test_threads_that_were_there_before_and_children_are_held_too() -> None:
+def test_earlier_threads_and_child_processes_are_restricted_too() -> None:
     done = subprocess.run(
         [
             sys.executable,
             "-c",
             f"{BEFORE}\ngo, held = threading.Event(), []\n"
             "def work():\n    go.wait()\n    held.append(ctypes.CDLL(None).socket(2, 1, 0))\n"
-            "thread = threading.Thread(target=work)\nthread.start()\nair_gap.seal()\ngo.set()\nthread.join()\n"
+            "thread = threading.Thread(target=work)\nthread.start()\nair_gap.enable()\ngo.set()\nthread.join()\n"
             "assert held == [-1]\n"
             "child = [sys.executable, '-c', 'import ctypes; print(ctypes.CDLL(None).socket(2, 1, 0))']\n"
             "assert subprocess.run(child, capture_output=True, text=True).stdout.strip() == '-1'\n",
@@ -117,11 +117,11 @@ def test_threads_that_were_there_before_and_children_are_held_too() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_listener_that_was_there_goes_on_and_so_do_loops_and_processes() -> None:
+def test_an_open_listener_event_loops_and_child_processes_still_work() -> None:
     script = (
         "import asyncio\n"
         "client = subprocess.Popen([sys.executable, '-c', CLIENT, str(listener.getsockname()[1])], stdout=-1)\n"
-        "air_gap.seal()\nlistener.settimeout(20)\nconnection, _ = listener.accept()\n"
+        "air_gap.enable()\nlistener.settimeout(20)\nconnection, _ = listener.accept()\n"
         "assert connection.recv(2) == b'hi'\nconnection.sendall(b'yo')\n"
         "assert client.communicate(timeout=20)[0].strip() == b'yo'\n"
         "asyncio.run(asyncio.sleep(0))\nassert socket.socketpair()\n"
@@ -143,10 +143,10 @@ def test_a_listener_that_was_there_goes_on_and_so_do_loops_and_processes() -> No
     assert done.returncode == 0, done.stderr
 
 
-def test_the_proof_tells_what_gets_out() -> None:
-    script = BEFORE + "air_gap.TRY_TIMEOUT_S = 0.2\nout = air_gap.ways_out()\nassert len(out) == 5, out\n"
+def test_the_self_test_finds_what_is_not_refused() -> None:
+    script = BEFORE + "air_gap.TRY_TIMEOUT_S = 0.2\nout = air_gap.find_leaks()\nassert len(out) == 5, out\n"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=60)
-    sealed("assert air_gap.ways_out() == []")
+    sealed("assert air_gap.find_leaks() == []")
 
 
 def address_of_this_machine() -> str:
@@ -159,7 +159,7 @@ def address_of_this_machine() -> str:
         return str(asking.getsockname()[0])
 
 
-def test_an_air_gapped_server_serves_the_network_that_it_was_told_to(tmp_path: Path) -> None:
+def test_an_air_gapped_server_answers_on_its_configured_address(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     key = make_key(folder)
     with serving(folder, air_gapped=True, host="0.0.0.0") as server:
@@ -193,7 +193,7 @@ def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
     assert "received 'example.com'" in done.stderr
 
 
-def test_the_process_that_tries_a_model_is_sealed_as_its_parent_was() -> None:
+def test_the_self_test_of_a_model_is_air_gapped_like_its_parent() -> None:
     script = (
         f"{BEFORE}air_gap.refuse_sockets = lambda: None\n"
         "from imgproc_local.vision.llm import selftest_child as child\n"

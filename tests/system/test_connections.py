@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [(), ("--air-gapped",)], ids=["normal", "air-gapped"])
-def test_nothing_the_program_does_turns_to_the_outside(folder: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
+def test_no_command_opens_an_outside_connection(folder: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
     model = ["--model", str(tiny.TEXT), str(tiny.MMPROJ)] if importlib.util.find_spec("llama_cpp") else []
     journey = [sys.executable, "tests/support/journey.py", "--pictures", str(folder), "--work", str(tmp_path / "work")]
     program = ["--", sys.executable, "-m", "imgproc_local", *mode]
@@ -62,7 +62,7 @@ def test_nothing_the_program_does_turns_to_the_outside(folder: Path, tmp_path: P
         "six.settimeout(0.1); six.connect_ex(('::ffff:192.0.2.1', 9))",
     ],
 )
-def test_the_guard_sees_a_turn_to_the_outside_in_a_child_too(talk: str) -> None:
+def test_the_guard_detects_connections_of_child_processes(talk: str) -> None:
     if "six." in talk:
         try:
             socket.socket(socket.AF_INET6).close()
@@ -77,7 +77,7 @@ def test_the_guard_sees_a_turn_to_the_outside_in_a_child_too(talk: str) -> None:
     assert len(python(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {script!r}])").outside) == 1
 
 
-def test_the_guard_lets_this_machine_be() -> None:
+def test_the_guard_allows_the_loopback_interface() -> None:
     watched = python(
         "import socket, tempfile, os\nlistener = socket.create_server(('127.0.0.1', 0))\n"
         "socket.create_connection(listener.getsockname()).sendall(b'x')\n"
@@ -87,5 +87,5 @@ def test_the_guard_lets_this_machine_be() -> None:
     assert (watched.returncode, watched.output.strip(), watched.outside) == (0, "done", [])
 
 
-def test_the_guard_tells_how_the_command_ended() -> None:
+def test_the_guard_passes_the_exit_code_on() -> None:
     assert python("raise SystemExit(7)").returncode == 7

@@ -160,11 +160,11 @@ def _network(config: Config) -> Check:
         return Check("network", "ok", "not air-gapped; used only by `models pull` and an external compression service")
     from imgproc_local.system import air_gap
 
-    out = air_gap.ways_out()
+    out = air_gap.find_leaks()
     if out:
         advice = "Don't rely on air_gapped on this system, and report this problem."
         return Check("network", "problem", f"air-gapped, but these attempts succeeded: {'; '.join(out)}", advice)
-    gap = air_gap.kernel_gap()
+    gap = air_gap.unfiltered_reason()
     if gap is not None:
         detail = f"air-gapped for Python code: a connection and a lookup were refused; not for C libraries: {gap}"
         return Check("network", "warning", detail, "Block the program in a firewall as well.")

@@ -169,7 +169,7 @@ class Batch:
 
     async def _require_storage(self, job: Job) -> None:
         services = self._services
-        await services.jobs.beat()
+        await services.jobs.test_write()
         if not services.engine.is_claiming:
             raise StorageFailed("The engine no longer starts stages.")
         if services.blobs.free_bytes() < job.original.size_bytes:
