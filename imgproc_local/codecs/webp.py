@@ -174,6 +174,7 @@ def _with_delays(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Ima
         return image
     image = image.copy()
     image.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
+    image.set_type(pyvips.GValue.gint_type, "loop", animation.plays(path, info))
     return image
 
 
