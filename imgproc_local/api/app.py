@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from litestar import Litestar, Router
-from litestar.connection import ASGIConnection
 from litestar.datastructures import State
-from litestar.exceptions import NotFoundException
-from litestar.handlers import BaseRouteHandler
 from litestar.types import ControllerRouterHandler
 
 from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
 from imgproc_local.api.auth import RollingWindow, add_rate_headers
-from imgproc_local.api.requests import Uploads
+from imgproc_local.api.requests import Uploads, refuse_trailing_slash
 from imgproc_local.compose import Services
 
 PREFIX = "/api/v1"
@@ -27,7 +23,7 @@ def make_app(
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
     api = Router(
         path=PREFIX,
-        guards=[_refuse_trailing_slash],
+        guards=[refuse_trailing_slash],
         route_handlers=[
             languages.languages,
             images.analyze,
@@ -68,9 +64,3 @@ def end_requests(app: Litestar) -> None:
     """End the requests that would delay a stop: uploads, long polls and event streams."""
     app.state.services.engine.end_waits()
     app.state.uploads.end()
-
-
-def _refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """A guard: Litestar would answer `/jobs/` as `/jobs`, which is another path."""
-    if connection.scope.get("raw_path", b"").endswith(b"/"):  # Litestar has removed the slash from `path`
-        raise NotFoundException
