@@ -177,7 +177,7 @@ def convert(
             # frees the decoded picture before the encoder takes its share of memory
             del image, sample
             whole = without_alpha(decoded()[0]) if opaque else decoded()[0]
-            if whole.hasalpha():  # read twice: for the colours and for the alpha
+            if whole.hasalpha() and info.pixels < GRID_FROM_PIXELS:  # read twice, for the colours and for the alpha
                 whole = finish(whole, check_stop, "copy_memory")
             encoded = encoder.encode(_with_blocks(whole, kept, profile), quality)
         else:

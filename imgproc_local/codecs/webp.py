@@ -82,7 +82,7 @@ def optimize(
         image = open_upright(path, info, all_frames=info.frames > 1)
         encoded: bytes | None = None
         if container.is_lossless(data):
-            encoded = save(_with_delays(image, path, info), check_stop, **_animation_options(info, None))
+            encoded = save(_with_timing(image, path, info), check_stop, **_animation_options(info, None))
             if info.frames > 1:
                 encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
         elif info.frames > 1:
@@ -139,7 +139,7 @@ def convert(
             def decoded() -> tuple[pyvips.Image, bytes | None]:
                 source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
                 picture, icc = for_display(source, blocks.icc, eight_bit=True)
-                return _with_delays(picture, path, info), icc
+                return _with_timing(picture, path, info), icc
 
             image, profile = decoded()
             if info.frames > 1:
@@ -168,8 +168,8 @@ def convert(
     return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
 
 
-def _with_delays(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
-    """An animation's frames with the delays that browsers give them; a still picture unchanged."""
+def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
+    """An animation's frames with the delays and plays that browsers give them; a still picture unchanged."""
     if info.frames == 1:
         return image
     image = image.copy()

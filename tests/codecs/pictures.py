@@ -1,6 +1,7 @@
-"""Pictures that the codec tests make for themselves, and metadata with every field set that must stay or go.
+"""Pictures made for the codec tests, and metadata in which every field is set that must be preserved or removed.
 
-What must go carries one of `SECRETS`, what must stay is in `KEPT`: both are looked for in the bytes of an output.
+Fields to be removed contain one of `SECRETS`, fields to be preserved are in `PRESERVED`. Tests search the bytes of
+results for both.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SECRETS = {
 COPYRIGHT = "© 2031 Example Press"
 ALT_TEXT = {"en": "A red boat on a quiet lake", "de": "Ein rotes Boot auf einem stillen See"}
 EXTENDED = "A red wooden boat lies on a lake; behind it stand fir trees."
-KEPT = {
+PRESERVED = {
     "copyright": COPYRIGHT,
     "creator": "Example Photographer",
     "credit": "Example Press Agency",
@@ -69,13 +70,13 @@ def scene(width: int = 320, height: int = 240, seed: int = 1) -> np.ndarray:
 
 
 def photo(width: int = 320, height: int = 240) -> np.ndarray:
-    """A scene without the grain in colours that no camera leaves and no lossy format keeps."""
+    """A scene without noise in its chroma, as cameras write it: lossy formats would remove that."""
     image = pyvips.Image.new_from_array(scene(width, height), interpretation="srgb")
     return np.asarray(image.gaussblur(1.2).cast("uchar").numpy())
 
 
 def graphic(width: int = 320, height: int = 240, colours: int = 400, *, alpha: bool = False) -> np.ndarray:
-    """Flat areas with soft edges: more than 256 colours, but nothing a palette could not show."""
+    """Flat areas with soft edges: more than 256 colours, which a palette of 256 can represent well."""
     y, x = np.mgrid[0:height, 0:width].astype(float)
     picture = np.full((height, width, 4), 255, np.float64)
     for number in range(6):
@@ -111,11 +112,11 @@ def tiff(orientation: int = 1, *, full: bool = True) -> bytes:
     """An EXIF block with GPS, serial number, maker note, thumbnail, software, copyright and artist."""
     text = lambda value: (2, value.encode() + b"\0")  # noqa: E731
     ascii_fields = {
-        0x010E: text(KEPT["caption"]),
+        0x010E: text(PRESERVED["caption"]),
         0x010F: text("Examplecam"),
         0x0110: text("Examplecam One"),
         0x0131: text("SoftwareNameExif"),
-        0x013B: text(KEPT["creator"]),
+        0x013B: text(PRESERVED["creator"]),
         0x8298: text(COPYRIGHT),
     }
     main: dict[int, tuple[int, bytes]] = {0x0112: (3, struct.pack("<HH", orientation, 0)[:2])}
@@ -148,7 +149,7 @@ def tiff(orientation: int = 1, *, full: bool = True) -> bytes:
 
 
 def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, bytes]) -> bytes:
-    """An EXIF block of hardly more than these texts and these of `gps`, `serial number`, `maker note`, `thumbnail`."""
+    """A small EXIF block with these texts and, of the secrets, `gps`, `serial number`, `maker note` and `thumbnail`."""
     main: dict[int, tuple[int, bytes]] = {tag: (2, text + b"\0") for tag, text in texts.items()}
     if orientation != 1:
         main[0x0112] = (3, struct.pack("<H", orientation))
@@ -176,7 +177,7 @@ def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, b
 
 
 def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]]) -> tuple[dict[int, int], int]:
-    """Appends an IFD; returns where each inline value stands, and where the next IFD's offset does."""
+    """Appends an IFD; returns the position of each inline value, and that of the offset of the next IFD."""
     sizes = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1}
     start = len(out)
     values_at = start + 2 + 12 * len(fields) + 4
@@ -197,10 +198,11 @@ def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]]) -> tuple[dict[int
 
 
 def iptc_datasets() -> bytes:
-    """IIM in UTF-8, marked so."""
+    """IPTC IIM datasets in UTF-8, with the character set declared."""
     record = {
-        5: KEPT["title"], 25: KEPT["keyword"], 65: "SoftwareNameIptc", 80: KEPT["creator"], 90: KEPT["city"],
-        101: KEPT["country"], 105: KEPT["headline"], 110: KEPT["credit"], 116: COPYRIGHT, 120: KEPT["caption"],
+        5: PRESERVED["title"], 25: PRESERVED["keyword"], 65: "SoftwareNameIptc", 80: PRESERVED["creator"],
+        90: PRESERVED["city"], 101: PRESERVED["country"], 105: PRESERVED["headline"], 110: PRESERVED["credit"],
+        116: COPYRIGHT, 120: PRESERVED["caption"],
     }  # fmt: skip
     out = b"\x1c\x01\x5a\0\x03\x1b%G"
     for number, value in record.items():
@@ -229,23 +231,24 @@ def xmp_packet() -> bytes:
  xmlns:xmpRights="http://ns.adobe.com/xap/1.0/rights/"
  xmlns:Iptc4xmpCore="http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/"
  xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/"
- exif:GPSLatitude="52,31.2057N" aux:SerialNumber="SERIAL-XMP-4712" photoshop:Credit="{KEPT["credit"]}"
- photoshop:City="{KEPT["city"]}" photoshop:Country="{KEPT["country"]}" photoshop:Headline="{KEPT["headline"]}">
-{alternative("dc:title", {"x-default": KEPT["title"]})}
-{alternative("dc:description", {"x-default": KEPT["caption"], "en": KEPT["caption"]})}
+ exif:GPSLatitude="52,31.2057N" aux:SerialNumber="SERIAL-XMP-4712" photoshop:Credit="{PRESERVED["credit"]}"
+ photoshop:City="{PRESERVED["city"]}" photoshop:Country="{PRESERVED["country"]}"
+ photoshop:Headline="{PRESERVED["headline"]}">
+{alternative("dc:title", {"x-default": PRESERVED["title"]})}
+{alternative("dc:description", {"x-default": PRESERVED["caption"], "en": PRESERVED["caption"]})}
 {alternative("dc:rights", {"x-default": COPYRIGHT})}
-{alternative("xmpRights:UsageTerms", {"x-default": KEPT["usage terms"]})}
+{alternative("xmpRights:UsageTerms", {"x-default": PRESERVED["usage terms"]})}
 {alternative("Iptc4xmpCore:AltTextAccessibility", {"x-default": ALT_TEXT["en"], **ALT_TEXT})}
 {alternative("Iptc4xmpCore:ExtDescrAccessibility", {"x-default": EXTENDED})}
-{alternative("Iptc4xmpExt:Event", {"x-default": KEPT["event"]})}
-<dc:creator><rdf:Seq><rdf:li>{KEPT["creator"]}</rdf:li></rdf:Seq></dc:creator>
-<dc:subject><rdf:Bag><rdf:li>{KEPT["keyword"]}</rdf:li></rdf:Bag></dc:subject>
-<Iptc4xmpExt:PersonInImage><rdf:Bag><rdf:li>{KEPT["person shown"]}</rdf:li></rdf:Bag></Iptc4xmpExt:PersonInImage>
+{alternative("Iptc4xmpExt:Event", {"x-default": PRESERVED["event"]})}
+<dc:creator><rdf:Seq><rdf:li>{PRESERVED["creator"]}</rdf:li></rdf:Seq></dc:creator>
+<dc:subject><rdf:Bag><rdf:li>{PRESERVED["keyword"]}</rdf:li></rdf:Bag></dc:subject>
+<Iptc4xmpExt:PersonInImage><rdf:Bag><rdf:li>{PRESERVED["person shown"]}</rdf:li></rdf:Bag></Iptc4xmpExt:PersonInImage>
 <Iptc4xmpExt:DigitalSourceType>
-http://cv.iptc.org/newscodes/digitalsourcetype/{KEPT["source type"]}
+http://cv.iptc.org/newscodes/digitalsourcetype/{PRESERVED["source type"]}
 </Iptc4xmpExt:DigitalSourceType>
 <Iptc4xmpExt:LocationShown><rdf:Bag><rdf:li rdf:parseType="Resource">
-<Iptc4xmpExt:City>{KEPT["place shown"]}</Iptc4xmpExt:City>
+<Iptc4xmpExt:City>{PRESERVED["place shown"]}</Iptc4xmpExt:City>
 <Iptc4xmpExt:Sublocation>SUBLOCATION-PRIVATE</Iptc4xmpExt:Sublocation><exif:GPSLatitude>48,11.9999N</exif:GPSLatitude>
 </rdf:li></rdf:Bag></Iptc4xmpExt:LocationShown>
 <xmpMM:History><rdf:Seq><rdf:li>HISTORY-PRIVATE</rdf:li></rdf:Seq></xmpMM:History>
@@ -270,7 +273,7 @@ def chunk(kind: bytes, payload: bytes) -> bytes:
 
 
 def with_png_chunks(plain: bytes, *chunks: bytes) -> bytes:
-    """The PNG with these chunks behind its header."""
+    """The PNG with these chunks after its header."""
     return plain[:33] + b"".join(chunks) + plain[33:]
 
 
@@ -299,7 +302,7 @@ def full_avif(picture: np.ndarray | None = None) -> bytes:
 
 
 def frames(count: int = 5, width: int = 96, height: int = 64) -> list[Image.Image]:
-    """A square that moves over a plain ground, in few colours."""
+    """A square that moves over a background of one colour."""
     made = []
     for number in range(count):
         picture = np.full((height, width, 3), (240, 240, 220), np.uint8)
@@ -331,7 +334,7 @@ SMALLER_THAN_SRGB = ((0.4243, 0.2344, 0.0272), (0.3766, 0.6728, 0.1042), (0.1633
 
 
 def narrow_profile() -> bytes:
-    """Of gamma 1.8, with primaries inside of sRGB's, as old monitors had them."""
+    """A profile of gamma 1.8 with a gamut smaller than sRGB's, as of old monitors."""
     return wide_profile(primaries=SMALLER_THAN_SRGB, gamma=1.8)
 
 
@@ -387,4 +390,4 @@ def distance(one: np.ndarray | Image.Image, other: np.ndarray | Image.Image) -> 
 
 
 def never_stop() -> None:
-    """A `check_stop` that lets everything run."""
+    """A `check_stop` that never stops."""

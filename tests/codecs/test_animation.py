@@ -1,4 +1,4 @@
-"""Animations in another format: the frames that browsers show, each as long, as often, and upright."""
+"""Animations converted to another format: frames, delays, plays and orientation as browsers show them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
-from tests.codecs.doors import CONVERT
+from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -32,7 +32,7 @@ def converted(folder: Path, data: bytes, form: str) -> bytes:
 
 
 def shown(data: bytes) -> list[np.ndarray]:
-    """The frames, colours multiplied with their alpha: what is invisible has none."""
+    """The frames with premultiplied colours, so that those of transparent pixels are equal."""
     found = []
     with Image.open(io.BytesIO(data)) as image:
         for number in range(getattr(image, "n_frames", 1)):
@@ -57,7 +57,7 @@ def delays_of(data: bytes) -> list[int]:
 
 
 def gif_frame(index: int, place: tuple[int, int, int, int], disposal: int, delay: int) -> bytes:
-    """A frame of one colour with a corner in palette entry 3, which is transparent but in frames of the whole."""
+    """A frame of one colour with a corner in palette entry 3, which is transparent except in full-size frames."""
     left, top, width, height = place
     pixels = np.full((height, width), index)
     pixels[: height // 3, : width // 3] = 3
@@ -78,7 +78,7 @@ def gif(*frames: tuple[int, tuple[int, int, int, int], int, int]) -> bytes:
 
 @pytest.mark.parametrize("form", CONVERT)
 @pytest.mark.parametrize("disposal", [0, 1, 2, 3])
-def test_what_a_frame_of_a_gif_leaves_behind_is_what_browsers_show(tmp_path: Path, form: str, disposal: int) -> None:
+def test_frames_of_a_gif_are_disposed_as_in_browsers(tmp_path: Path, form: str, disposal: int) -> None:
     source = gif(
         (0, WHOLE, disposal, 10),
         (1, (6, 4, 30, 20), 3, 10),
@@ -93,7 +93,7 @@ def test_what_a_frame_of_a_gif_leaves_behind_is_what_browsers_show(tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", CONVERT)
-def test_holes_between_opaque_frames_stay(tmp_path: Path, form: str) -> None:
+def test_transparent_areas_around_opaque_frames_are_preserved(tmp_path: Path, form: str) -> None:
     pages = [Image.new("RGBA", (WIDTH, HEIGHT)) for _ in range(3)]
     for number, page in enumerate(pages):
         page.paste((200, 40, 40, 255), (8 * number, 8 * number, 8 * number + 24, 8 * number + 24))
@@ -103,7 +103,7 @@ def test_holes_between_opaque_frames_stay(tmp_path: Path, form: str) -> None:
         assert np.abs(seen(np.asarray(page)) - frame).mean() < 4
 
 
-def test_frames_that_only_say_that_they_have_alpha_get_none_in_an_avif(tmp_path: Path) -> None:
+def test_an_avif_has_no_alpha_where_all_composed_frames_are_opaque(tmp_path: Path) -> None:
     source = gif((0, WHOLE, 1, 10), (1, (6, 4, 30, 20), 1, 10), (2, (20, 10, 32, 24), 1, 10))
     assert pyvips.Image.gifload_buffer(source, n=-1).hasalpha()
     with Image.open(io.BytesIO(converted(tmp_path, source, "AVIF"))) as image:
@@ -141,7 +141,7 @@ def plain(colour: tuple[int, int, int, int], width: int = WIDTH, height: int = H
 
 
 @pytest.mark.parametrize("form", CONVERT)
-def test_half_transparent_frames_of_an_apng_lie_over_what_is_there(tmp_path: Path, form: str) -> None:
+def test_half_transparent_frames_of_an_apng_are_blended_with_the_canvas(tmp_path: Path, form: str) -> None:
     over, in_place, stays, to_nothing, to_previous = 1, 0, 0, 1, 2
     red, veil = (200, 40, 40, 255), (20, 20, 220, 128)
     source = apng(
@@ -164,7 +164,7 @@ def test_half_transparent_frames_of_an_apng_lie_over_what_is_there(tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", CONVERT)
-def test_an_apng_without_alpha_has_the_holes_that_its_frames_leave(tmp_path: Path, form: str) -> None:
+def test_areas_that_frames_of_an_apng_leave_empty_are_transparent(tmp_path: Path, form: str) -> None:
     to_nothing = 1
     red, blue = (plain((*colour, 255))[..., :3] for colour in ((200, 40, 40), (40, 60, 210)))
     found = shown(converted(tmp_path, apng([(red, 0, 0, to_nothing, 0), (blue[:24, :32], 0, 0, 0, 0)]), form))
@@ -174,21 +174,21 @@ def test_an_apng_without_alpha_has_the_holes_that_its_frames_leave(tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", CONVERT)
-def test_an_apng_of_sixteen_bit_grey_keeps_its_brightness(tmp_path: Path, form: str) -> None:
+def test_sixteen_bit_grey_in_an_apng_has_the_right_brightness(tmp_path: Path, form: str) -> None:
     greys = [np.full((HEIGHT, WIDTH, 1), level, ">u2") for level in (0x6000, 0x3000)]
     found = shown(converted(tmp_path, apng([(grey, 0, 0, 0, 0) for grey in greys]), form))
     for frame, expected in zip(found, (0x60, 0x30), strict=True):
         assert np.abs(frame[..., :3] - expected).mean() < 6
 
 
-def test_a_frame_outside_of_an_apng_is_refused(tmp_path: Path) -> None:
+def test_an_apng_with_a_frame_outside_its_canvas_is_refused(tmp_path: Path) -> None:
     source = apng([(plain((9, 9, 9, 255)), 0, 0, 0, 0), (plain((0, 0, 0, 255), 20, 20), 60, 0, 0, 0)])
     with pytest.raises(Exception, match="damaged"):
         converted(tmp_path, source, "WEBP")
 
 
 @pytest.mark.parametrize("disposal", [1, 2])
-def test_frames_that_show_the_same_keep_their_own_delays_in_a_webp(tmp_path: Path, disposal: int) -> None:
+def test_identical_frames_have_their_own_delays_in_a_webp(tmp_path: Path, disposal: int) -> None:
     moves = [(0, WHOLE), (0, WHOLE), (1, (6, 4, 30, 20)), (1, (6, 4, 30, 20)), (1, (6, 4, 30, 20)), (2, WHOLE)]
     delays = [10, 30, 0, 1, 7, 500]
     source = gif(*((index, place, disposal, delay) for (index, place), delay in zip(moves, delays, strict=True)))
@@ -199,7 +199,7 @@ def test_frames_that_show_the_same_keep_their_own_delays_in_a_webp(tmp_path: Pat
         assert np.abs(seen(old) - new).mean() < 5
 
 
-def test_a_lossless_webp_keeps_frames_that_show_the_same_when_it_is_optimised(tmp_path: Path) -> None:
+def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -> None:
     source = gif(*((number // 3, WHOLE, 1, 10 + number) for number in range(9)))
     path = pictures.write(tmp_path, source)
     strip = pyvips.Image.gifload(str(path), n=-1)
@@ -214,7 +214,7 @@ def test_a_lossless_webp_keeps_frames_that_show_the_same_when_it_is_optimised(tm
 @pytest.mark.parametrize("form", CONVERT)
 @pytest.mark.parametrize("source_form", ["PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", [3, 5, 6])
-def test_an_animation_is_shown_upright(tmp_path: Path, source_form: str, form: str, orientation: int) -> None:
+def test_an_animation_is_upright(tmp_path: Path, source_form: str, form: str, orientation: int) -> None:
     upright = [pictures.photo(64, 48), np.ascontiguousarray(pictures.photo(64, 48)[:, ::-1])]
     stored = [Image.fromarray(pictures.oriented(frame, orientation)) for frame in upright]
     options = {"save_all": True, "append_images": stored[1:], "duration": [100, 200]}
@@ -227,7 +227,7 @@ def test_an_animation_is_shown_upright(tmp_path: Path, source_form: str, form: s
             assert pictures.distance(turned, frame) < 8
 
 
-def test_what_a_webp_has_no_room_for_is_cut(tmp_path: Path) -> None:
+def test_delays_and_plays_are_limited_to_what_a_webp_stores(tmp_path: Path) -> None:
     frames = [(plain((200, 40, 40, 255)), 0, 0, 0, 0), (plain((40, 40, 200, 255)), 0, 0, 0, 0)]
     source = apng(frames, plays=70_000, delay=(65535, 1))
     assert container.read_timing(converted(tmp_path, source, "WEBP")) == ([2**24 - 1] * 2, 65535)

@@ -1,4 +1,4 @@
-"""AVIF: stills through libvips, animations through libavif, and a file that is one already."""
+"""Conversion to AVIF, of stills by libvips and of animations by libavif, and optimisation of AVIF files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frames_of(data: bytes) -> list[np.ndarray]:
         return found
 
 
-def test_a_fine_file_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
+def test_a_file_of_high_quality_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
     source = pictures.saved(pictures.photo(640, 480), "AVIF", quality=95)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -65,7 +65,7 @@ def test_the_result_is_upright(tmp_path: Path, orientation: int) -> None:
     assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
 
 
-def test_transparency_is_kept(tmp_path: Path) -> None:
+def test_transparency_is_preserved(tmp_path: Path) -> None:
     picture = pictures.graphic(alpha=True)
     out = pictures.opened(converted(tmp_path, pictures.saved(picture, "PNG")))
     assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).mean() < 2
@@ -79,12 +79,12 @@ def test_a_transparent_spacer_stays_transparent(tmp_path: Path, side_px: int) ->
 
 
 @pytest.mark.parametrize("mode", ["LA", "RGBA"])
-def test_an_alpha_that_says_nothing_is_not_written(tmp_path: Path, mode: str) -> None:
+def test_an_opaque_alpha_channel_is_not_written(tmp_path: Path, mode: str) -> None:
     opaque = Image.fromarray(pictures.graphic()[..., :3]).convert(mode)
     assert not pictures.opened(converted(tmp_path, pictures.saved(opaque, "PNG"))).has_transparency_data
 
 
-def test_wide_colours_keep_their_profile_and_srgb_needs_none(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
     for form in ("JPEG", "PNG"):
         wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
         assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
@@ -92,7 +92,7 @@ def test_wide_colours_keep_their_profile_and_srgb_needs_none(tmp_path: Path) -> 
         assert "icc_profile" not in pictures.opened(converted(tmp_path, srgb)).info
 
 
-def test_sixteen_bits_become_ten(tmp_path: Path) -> None:
+def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
     row = np.linspace(0, 65535, 512).astype(np.uint16)
     deep = np.repeat(np.tile(row, (64, 1))[..., None], 3, axis=2)
     out = converted(tmp_path, pyvips.Image.new_from_array(deep, interpretation="rgb16").pngsave_buffer())
@@ -103,7 +103,7 @@ def test_sixteen_bits_become_ten(tmp_path: Path) -> None:
     assert len(np.unique(shown[1].numpy())) > 256
 
 
-def test_white_stays_white_where_ten_bits_are_written(tmp_path: Path) -> None:
+def test_white_is_exactly_white_in_ten_bits(tmp_path: Path) -> None:
     photo = pictures.photo(400, 300)
     photo[:48] = 255
     out = converted(tmp_path, pictures.saved(photo, "PNG"))
@@ -116,14 +116,14 @@ def test_white_stays_white_where_ten_bits_are_written(tmp_path: Path) -> None:
     ("form", "picture", "bits"),
     [("PNG", pictures.photo(), 10), ("PNG", pictures.graphic()[..., :3], 8), ("JPEG", pictures.photo(), 8)],
 )
-def test_only_what_ten_bits_make_smaller_is_written_in_ten(
+def test_ten_bits_are_used_where_they_make_the_file_smaller(
     tmp_path: Path, form: str, picture: np.ndarray, bits: int
 ) -> None:
     out = converted(tmp_path, pictures.saved(picture, form))
     assert probe(pictures.write(tmp_path, out), MANY).bits_per_sample == bits
 
 
-def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
+def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
     red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
     assert red[0] > 180
@@ -131,7 +131,7 @@ def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
-def test_an_animation_keeps_frames_and_delays(tmp_path: Path, form: str) -> None:
+def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, form: str) -> None:
     delays = [100, 250, 300, 50]
     source = pictures.animated(form, delays, **({"lossless": True} if form == "WEBP" else {}))
     out = converted(tmp_path, source)
@@ -168,7 +168,7 @@ def test_the_number_of_plays_is_written_into_the_track(tmp_path: Path, loop: int
     assert track == (plays * once if plays else 2**64 - 1)
 
 
-def test_an_animated_avif_keeps_every_frame_and_loses_what_must_go(tmp_path: Path) -> None:
+def test_optimising_an_animated_avif_removes_only_metadata(tmp_path: Path) -> None:
     source = pictures.animated("AVIF", [100, 250, 300], exif=pictures.tiff(), xmp=pictures.xmp_packet())
     out = optimized(tmp_path, source)
     assert out is not None
@@ -182,7 +182,7 @@ def test_an_animated_avif_keeps_every_frame_and_loses_what_must_go(tmp_path: Pat
 
 
 @pytest.mark.parametrize("numbers", [(1, 16), (12, 13), (9, 18)])
-def test_colours_told_by_numbers_stay_with_their_very_samples(tmp_path: Path, numbers: tuple[int, int]) -> None:
+def test_wide_gamuts_given_by_cicp_numbers_keep_their_samples(tmp_path: Path, numbers: tuple[int, int]) -> None:
     source = pictures.saved(pictures.photo(320, 240), "AVIF", quality=100, exif=pictures.tiff())
     assert len(optimized(tmp_path, source) or b"") < 0.5 * len(source)
     at = source.index(b"colrnclx") + 8
@@ -194,7 +194,7 @@ def test_colours_told_by_numbers_stay_with_their_very_samples(tmp_path: Path, nu
 
 
 @pytest.mark.parametrize("size", [1, 14, 200, 5000])
-def test_blocks_of_any_length_can_be_exchanged(size: int) -> None:
+def test_blocks_of_any_length_can_be_replaced(size: int) -> None:
     source = pictures.full_avif()
     empty = b"II*\0\x08\0\0\0" + b"\0" * 6
     new = Blocks(exif=empty + b"x" * size, xmp=b"<x/>  " + b" " * size)

@@ -1,4 +1,4 @@
-"""Colours after the codecs, in CIEDE2000 from what a viewer shows of the original."""
+"""Colours of the results, compared in CIEDE2000 with the original as viewers show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEDIAN, P99 = 1.0, 4.0
 
 
 def sweep() -> np.ndarray:
-    """All hues in calm gradients, so that what an encoder leaves out shows little."""
+    """All hues in smooth gradients, which encoders change little."""
     x, y = np.meshgrid(np.linspace(0, 1, 320), np.linspace(0, 1, 240))
     bands = [127 + 90 * np.sin(2 * np.pi * (x + shift)) * (0.3 + 0.7 * y) for shift in (0, 1 / 3, 2 / 3)]
     return np.stack(bands, axis=2).astype(np.uint8)
@@ -66,20 +66,20 @@ def grey() -> np.ndarray:
 
 
 def xyz_profile() -> bytes:
-    """One that speaks of other numbers than a picture's samples."""
+    """A profile of a colour space in which no picture stores its samples."""
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("XYZ")).tobytes()
 
 
-def made(folder: Path, source: bytes, door: str) -> bytes:
+def made(folder: Path, source: bytes, operation: str) -> bytes:
     path = pictures.write(folder, source)
     info = probe(path, MANY)
-    if door == "optimize":
+    if operation == "optimize":
         optimize = {Format.JPEG: jpeg.optimize, Format.PNG: png.optimize, Format.WEBP: webp.optimize}[info.format]
         return optimize(path, info, never_stop) or source
-    return (webp if door == "webp" else avif).convert(path, info, never_stop)
+    return (webp if operation == "webp" else avif).convert(path, info, never_stop)
 
 
-MISFITS = {
+MISMATCHED_PROFILES = {
     "RGB profile, grey JPEG": pictures.saved(grey(), "JPEG", quality=97, icc_profile=pictures.narrow_profile()),
     "RGB profile, grey PNG": pictures.saved(grey() // 64 * 64, "PNG", icc_profile=pictures.narrow_profile()),
     "grey profile, JPEG": pictures.saved(sweep(), "JPEG", quality=97, icc_profile=pictures.wide_profile(b"GRAY")),
@@ -92,7 +92,7 @@ MISFITS = {
 
 
 def lab_as_shown(data: bytes) -> pyvips.Image:
-    """A profile that does not fit is passed over."""
+    """The colours of a picture whose profile is ignored if it is of another colour space."""
     image = pyvips.Image.new_from_buffer(data, "").copy_memory()
     space = {"cmyk": b"CMYK", "b-w": b"GRAY"}.get(image.interpretation, b"RGB ")
     if image.get_typeof("icc-profile-data") and image.get("icc-profile-data")[16:20] != space:
@@ -101,20 +101,20 @@ def lab_as_shown(data: bytes) -> pyvips.Image:
     return lab(bytes(image.tiffsave_buffer()))
 
 
-@pytest.mark.parametrize("door", ["optimize", "webp", "avif"])
-@pytest.mark.parametrize("name", MISFITS)
-def test_a_profile_that_does_not_fit_changes_no_colour(tmp_path: Path, name: str, door: str) -> None:
-    source = MISFITS[name]
-    error = lab_as_shown(source).dE00(lab_as_shown(made(tmp_path, source, door))).numpy().ravel()
+@pytest.mark.parametrize("operation", ["optimize", "webp", "avif"])
+@pytest.mark.parametrize("name", MISMATCHED_PROFILES)
+def test_a_profile_of_another_colour_space_changes_no_colour(tmp_path: Path, name: str, operation: str) -> None:
+    source = MISMATCHED_PROFILES[name]
+    error = lab_as_shown(source).dE00(lab_as_shown(made(tmp_path, source, operation))).numpy().ravel()
     assert np.median(error) <= MEDIAN
     assert np.percentile(error, 99) <= P99
 
 
-@pytest.mark.parametrize("door", ["optimize", "webp", "avif"])
+@pytest.mark.parametrize("operation", ["optimize", "webp", "avif"])
 @pytest.mark.parametrize("name", SOURCES)
-def test_colours_stay(tmp_path: Path, name: str, door: str) -> None:
+def test_colours_are_preserved(tmp_path: Path, name: str, operation: str) -> None:
     source = SOURCES[name]
-    error = lab(source).dE00(lab(made(tmp_path, source, door))).numpy().ravel()
+    error = lab(source).dE00(lab(made(tmp_path, source, operation))).numpy().ravel()
     assert np.median(error) <= MEDIAN
     assert np.percentile(error, 99) <= P99
 
@@ -141,22 +141,22 @@ def test_every_mix_of_inks_without_a_profile_is_what_browsers_compute() -> None:
     assert np.array_equal(to_srgb(cmyk).numpy(), browsers_rgb(cmyk).numpy())
 
 
-@pytest.mark.parametrize("door", ["optimize", "webp", "avif", "sample"])
+@pytest.mark.parametrize("operation", ["optimize", "webp", "avif", "sample"])
 @pytest.mark.parametrize("source", ["Adobe marker", "no Adobe marker", "unreadable profile"])
 def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
-    tmp_path: Path, source: str, door: str
+    tmp_path: Path, source: str, operation: str
 ) -> None:
     profile = {"icc_profile": press_profile(4096)} if source == "unreadable profile" else {}
     data = pictures.saved(Image.fromarray(sweep()).convert("CMYK"), "JPEG", quality=97, **profile)
     data = without_adobe_marker(data) if source == "no Adobe marker" else data
     expected = browsers_rgb(pyvips.Image.jpegload_buffer(data)).numpy()
     path = pictures.write(tmp_path, data)
-    if door == "sample":
+    if operation == "sample":
         pixels = sample(path, probe(path, MANY), 4096, never_stop)
         shown = np.frombuffer(pixels.rgb, np.uint8).reshape(expected.shape)
         assert np.array_equal(shown, expected)
     else:
-        shown = np.asarray(pictures.opened(made(tmp_path, data, door)).convert("RGB"))
+        shown = np.asarray(pictures.opened(made(tmp_path, data, operation)).convert("RGB"))
         assert np.abs(shown.astype(int) - expected).mean() < 2
 
 

@@ -1,4 +1,4 @@
-"""The sample that describers look at: upright, sRGB, over white, and never half a picture."""
+"""The sample that describers receive: upright, in sRGB, over white, and of a complete picture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_sample_fits_the_side_and_is_never_scaled_up(tmp_path: Path, side: int
         assert len(found.rgb) == found.width_px * found.height_px * 3
 
 
-def test_a_shrunk_sample_looks_like_the_picture(tmp_path: Path) -> None:
+def test_a_scaled_sample_looks_like_the_picture(tmp_path: Path) -> None:
     scene = pictures.scene(1600, 1200)
     small = np.asarray(Image.fromarray(scene).resize((200, 150), Image.Resampling.BOX))
     for form in ("JPEG", "PNG", "WEBP", "AVIF"):
@@ -61,12 +61,12 @@ def test_a_shrunk_sample_looks_like_the_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-def test_every_kind_of_png_becomes_rgb(tmp_path: Path, mode: str) -> None:
+def test_a_png_of_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     found = sampled(tmp_path, pictures.saved(Image.new(mode, (40, 30)), "PNG"))
     assert (found.width_px, found.height_px, len(found.rgb)) == (40, 30, 40 * 30 * 3)
 
 
-def test_transparent_pixels_are_laid_over_white_and_opacity_is_told(tmp_path: Path) -> None:
+def test_transparent_pixels_become_white_and_the_mean_alpha_is_reported(tmp_path: Path) -> None:
     rgba = np.zeros((40, 80, 4), np.uint8)
     rgba[:, :20] = (255, 0, 0, 255)
     for form in ("PNG", "WEBP"):
@@ -86,7 +86,7 @@ def test_colours_of_invisible_pixels_do_not_bleed_into_a_smaller_sample(tmp_path
     assert found[25, 25].astype(int) == pytest.approx((255, 127, 127), abs=6)
 
 
-def test_wide_colours_come_through_the_profile(tmp_path: Path) -> None:
+def test_wide_gamut_colours_are_converted_through_their_profile(tmp_path: Path) -> None:
     scene = np.full((60, 80, 3), (200, 60, 60), np.uint8)
     plain = as_array(sampled(tmp_path, pictures.saved(scene, "PNG")))[30, 40].astype(int)
     wide = as_array(sampled(tmp_path, pictures.saved(scene, "PNG", icc_profile=pictures.wide_profile())))[30, 40]
@@ -95,20 +95,20 @@ def test_wide_colours_come_through_the_profile(tmp_path: Path) -> None:
     assert srgb == pytest.approx(plain, abs=1)
 
 
-def test_a_broken_profile_is_passed_over(tmp_path: Path) -> None:
+def test_a_broken_profile_is_ignored(tmp_path: Path) -> None:
     profile = pictures.wide_profile()[:150]
     found = as_array(sampled(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, icc_profile=profile)))
     assert pictures.distance(found, pictures.scene()) < 2
 
 
-def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
+def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (80, 60), (0, 255, 255, 0))
     red = as_array(sampled(tmp_path, pictures.saved(cmyk, "JPEG", quality=95)))[30, 40].astype(int)
     assert red[0] > 180
     assert max(red[1], red[2]) < 90
 
 
-def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
+def test_the_sample_of_an_animation_is_its_first_frame(tmp_path: Path) -> None:
     first = np.asarray(pictures.frames(3)[0])
     for form in ("GIF", "WEBP", "PNG", "AVIF"):
         options = {"lossless": True} if form == "WEBP" else {}
@@ -117,9 +117,9 @@ def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
-def test_a_picture_damaged_in_its_data_is_an_error_and_no_half_picture(tmp_path: Path, form: str) -> None:
+def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, form: str) -> None:
     whole = pictures.saved(pictures.scene(640, 480), form)
-    # everything from the middle on is lost, but the sizes in the headers still fit
+    # the second half is cut off after the header was read
     path = pictures.write(tmp_path, whole)
     info = probe(path, MANY)
     path.write_bytes(whole[: len(whole) // 2])
@@ -129,7 +129,7 @@ def test_a_picture_damaged_in_its_data_is_an_error_and_no_half_picture(tmp_path:
 
 
 @pytest.mark.parametrize("stop", [StageTimedOut("The deadline passed."), StageCancelled("The job was cancelled.")])
-def test_what_check_stop_raises_comes_out(tmp_path: Path, stop: Exception) -> None:
+def test_an_error_of_check_stop_is_raised(tmp_path: Path, stop: Exception) -> None:
     calls = 0
 
     def check_stop() -> None:
@@ -145,7 +145,7 @@ def test_what_check_stop_raises_comes_out(tmp_path: Path, stop: Exception) -> No
     assert calls < 40
 
 
-def test_names_with_brackets_are_names_not_options(tmp_path: Path) -> None:
+def test_brackets_in_a_file_name_are_not_options_of_libvips(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, pictures.full_jpeg(), "boat[n=-1].jpg")
     assert decode.sample(path, probe(path, MANY), 64, never_stop).width_px == 64
 

@@ -53,14 +53,14 @@ def test_only_the_picture_is_sent(tmp_path: Path, form: str) -> None:
     assert picture is not None
     for name, secret in pictures.SECRETS.items():
         assert secret not in picture, name
-    for name, text in pictures.KEPT.items():
+    for name, text in pictures.PRESERVED.items():
         assert text.encode() not in picture, name
 
 
 @pytest.mark.parametrize("form", FULL)
 def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Path, form: str) -> None:
     out = round_trip(tmp_path, FULL[form]())
-    for name, text in pictures.KEPT.items():
+    for name, text in pictures.PRESERVED.items():
         assert text.encode() in out, name
     for name, secret in pictures.SECRETS.items():
         assert secret not in out, name

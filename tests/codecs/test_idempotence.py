@@ -18,7 +18,7 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
-from tests.codecs.doors import OPTIMIZE
+from tests.codecs.operations import OPTIMIZE
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9

@@ -119,7 +119,7 @@ def test_a_grey_profile_is_applied_since_webp_has_no_grey(tmp_path: Path) -> Non
     assert np.asarray(out.convert("RGB"))[30, 40].astype(int) == pytest.approx((128, 128, 128), abs=4)
 
 
-def test_cmyk_comes_out_in_its_colours(tmp_path: Path) -> None:
+def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
     red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
     assert red[0] > 180

@@ -1,4 +1,4 @@
-"""Large AVIFs are grids of tiles: every reader sees one picture, and no more of it is encoded at a time."""
+"""AVIFs assembled from tiles: every decoder sees one picture, with its alpha and metadata."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TILE = (96, 64)
 
 @pytest.fixture
 def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures that tests can afford become grids."""
+    """Writes small pictures as grids."""
     monkeypatch.setattr(avif, "GRID_FROM_PIXELS", 200_000)
     monkeypatch.setattr(avif, "MAX_TILE_PIXELS", 60_000)
     monkeypatch.setattr(avif, "LARGE_FROM_PIXELS", 200_000)
@@ -37,7 +37,7 @@ def converted(folder: Path, data: bytes) -> bytes:
 @pytest.mark.usefixtures("small_grids")
 @pytest.mark.parametrize("size", [(642, 482), (641, 481), (1200, 300)])
 @pytest.mark.parametrize("alpha", [False, True])
-def test_every_reader_sees_one_picture(tmp_path: Path, size: tuple[int, int], alpha: bool) -> None:
+def test_a_grid_is_decoded_as_one_picture(tmp_path: Path, size: tuple[int, int], alpha: bool) -> None:
     scene = pictures.photo(*size)
     if alpha:
         scene = np.dstack([scene, np.asarray(Image.linear_gradient("L").resize(size))])
@@ -54,7 +54,7 @@ def test_every_reader_sees_one_picture(tmp_path: Path, size: tuple[int, int], al
 
 
 @pytest.mark.usefixtures("small_grids")
-def test_profile_and_words_are_kept_and_positions_gone(tmp_path: Path) -> None:
+def test_a_grid_has_the_metadata_of_its_source_without_positions(tmp_path: Path) -> None:
     source = pictures.full_jpeg(pictures.photo(642, 482), 6)
     out = converted(tmp_path, source)
     kept, blocks = container.read_blocks(out), pictures.write(tmp_path, out)
@@ -68,7 +68,7 @@ def test_profile_and_words_are_kept_and_positions_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_grids")
-def test_an_optimised_grid_comes_back_as_it_is(tmp_path: Path) -> None:
+def test_optimising_an_optimised_grid_changes_nothing(tmp_path: Path) -> None:
     fine = pictures.write(tmp_path, pictures.saved(pictures.photo(642, 482), "AVIF", quality=98))
     out = avif.optimize(fine, probe(fine, 10**9), never_stop)
     assert out is not None
@@ -77,7 +77,7 @@ def test_an_optimised_grid_comes_back_as_it_is(tmp_path: Path) -> None:
     assert avif.optimize(path, probe(path, 10**9), never_stop) is None
 
 
-def test_tiles_keep_their_places() -> None:
+def test_tiles_are_in_their_places() -> None:
     colours = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200), (200, 30, 200)]
     tiles = [pictures.saved(Image.new("RGB", TILE, colour), "AVIF", quality=90) for colour in colours]
     joined = avif_writer.assemble(tiles, [], 3, 3 * TILE[0] - 10, 2 * TILE[1] - 20, Blocks())
@@ -88,7 +88,7 @@ def test_tiles_keep_their_places() -> None:
         assert all(abs(got - meant) <= 4 for got, meant in zip(shown.getpixel(at), colour, strict=True))
 
 
-def test_rows_that_are_not_full_are_no_grid() -> None:
+def test_a_grid_of_incomplete_rows_is_refused() -> None:
     tiles = [pictures.saved(Image.new("RGB", TILE), "AVIF")] * 3
     with pytest.raises(ValueError, match="full rows"):
         avif_writer.assemble(tiles, [], 2, 100, 100, Blocks())

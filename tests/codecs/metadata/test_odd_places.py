@@ -23,7 +23,7 @@ from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
-from tests.codecs.doors import OPTIMIZE
+from tests.codecs.operations import OPTIMIZE
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9

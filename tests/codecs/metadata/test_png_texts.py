@@ -17,7 +17,7 @@ from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from tests.codecs import pictures
-from tests.codecs.doors import read_blocks
+from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -97,7 +97,7 @@ def test_xmp_takes_precedence_over_texts(tmp_path: Path) -> None:
     packet = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + pictures.xmp_packet())
     found = embedded(tmp_path, described_png()[:33] + packet + described_png()[33:])
     assert found.copyright == pictures.COPYRIGHT
-    assert [text.text for text in found.title] == [pictures.KEPT["title"], "Harbour"]
+    assert [text.text for text in found.title] == [pictures.PRESERVED["title"], "Harbour"]
 
 
 @pytest.mark.parametrize(

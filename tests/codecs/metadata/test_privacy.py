@@ -24,7 +24,7 @@ from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import KeepLocation
 from tests.codecs import pictures
-from tests.codecs.doors import read_blocks
+from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9

@@ -16,7 +16,7 @@ from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation
 from tests.codecs import pictures
-from tests.codecs.doors import read_blocks
+from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -58,7 +58,7 @@ def test_no_private_metadata_is_in_the_output(outputs: dict[str, bytes], name: s
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_rights_and_words_are_in_the_output(outputs: dict[str, bytes], name: str) -> None:
-    missing = [what for what, text in pictures.KEPT.items() if text.encode() not in outputs[name]]
+    missing = [what for what, text in pictures.PRESERVED.items() if text.encode() not in outputs[name]]
     assert missing == []
 
 
@@ -68,8 +68,8 @@ def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str,
     embedded = read_embedded(path, probe(path, MANY))
     assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
     assert embedded.copyright == pictures.COPYRIGHT
-    assert embedded.creator == (pictures.KEPT["creator"],)
-    assert embedded.city == pictures.KEPT["city"]
+    assert embedded.creator == (pictures.PRESERVED["creator"],)
+    assert embedded.city == pictures.PRESERVED["city"]
     assert embedded.gps is None
     assert embedded.camera is None
 
@@ -77,7 +77,7 @@ def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str,
 def test_the_sources_hold_what_is_searched_for() -> None:
     source = pictures.full_jpeg()
     assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
-    assert [what for what, text in pictures.KEPT.items() if text.encode() not in source] == []
+    assert [what for what, text in pictures.PRESERVED.items() if text.encode() not in source] == []
 
 
 def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
         out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
         embedded = read_embedded(out, probe(out, MANY))
         assert embedded.copyright == pictures.COPYRIGHT
-        assert embedded.creator == (pictures.KEPT["creator"],)
-        assert [text.text for text in embedded.keywords] == [pictures.KEPT["keyword"]]
-        assert [text.text for text in embedded.description] == [pictures.KEPT["caption"]]
+        assert embedded.creator == (pictures.PRESERVED["creator"],)
+        assert [text.text for text in embedded.keywords] == [pictures.PRESERVED["keyword"]]
+        assert [text.text for text in embedded.description] == [pictures.PRESERVED["caption"]]
 
 
 def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
@@ -109,15 +109,15 @@ def test_everything_embedded_is_read_from_a_full_jpeg(tmp_path: Path) -> None:
     assert embedded.alt_text == tuple(EmbeddedText(text, tag) for tag, text in pictures.ALT_TEXT.items())
     assert embedded.extended_description == (EmbeddedText(pictures.EXTENDED),)
     # XMP tags the caption as English; IPTC and EXIF repeat it, and x-default too
-    assert embedded.description == (EmbeddedText(pictures.KEPT["caption"], "en"),)
-    assert embedded.headline == (EmbeddedText(pictures.KEPT["headline"]),)
-    assert embedded.title == (EmbeddedText(pictures.KEPT["title"]),)
-    assert embedded.keywords == (EmbeddedText(pictures.KEPT["keyword"]),)
-    assert embedded.event == (EmbeddedText(pictures.KEPT["event"]),)
-    assert embedded.persons == (pictures.KEPT["person shown"],)
-    assert (embedded.sublocation, embedded.city) == (None, pictures.KEPT["city"])
-    assert embedded.country == pictures.KEPT["country"]
-    assert embedded.creator == (pictures.KEPT["creator"],)
+    assert embedded.description == (EmbeddedText(pictures.PRESERVED["caption"], "en"),)
+    assert embedded.headline == (EmbeddedText(pictures.PRESERVED["headline"]),)
+    assert embedded.title == (EmbeddedText(pictures.PRESERVED["title"]),)
+    assert embedded.keywords == (EmbeddedText(pictures.PRESERVED["keyword"]),)
+    assert embedded.event == (EmbeddedText(pictures.PRESERVED["event"]),)
+    assert embedded.persons == (pictures.PRESERVED["person shown"],)
+    assert (embedded.sublocation, embedded.city) == (None, pictures.PRESERVED["city"])
+    assert embedded.country == pictures.PRESERVED["country"]
+    assert embedded.creator == (pictures.PRESERVED["creator"],)
     assert embedded.copyright == pictures.COPYRIGHT
     assert embedded.created == "2031-05-06"
     assert embedded.camera == "Examplecam One"
@@ -236,9 +236,9 @@ def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
     packet = xmp.write(elements, 1600)
     assert packet is not None
     assert len(packet) <= 1600
-    for word in (pictures.COPYRIGHT, pictures.KEPT["creator"], *pictures.ALT_TEXT.values()):
+    for word in (pictures.COPYRIGHT, pictures.PRESERVED["creator"], *pictures.ALT_TEXT.values()):
         assert word.encode() in packet
-    assert pictures.KEPT["place shown"].encode() not in packet
+    assert pictures.PRESERVED["place shown"].encode() not in packet
     assert xmp.write(elements, 100) is None
 
 

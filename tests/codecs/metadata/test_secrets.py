@@ -24,7 +24,6 @@ from imgproc_local.domain.privacy import KeepLocation, Removed
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
-from tests.codecs.doors import OPTIMIZE, read_blocks
 from tests.codecs.metadata.planted import (
     ALT_TEXT,
     CAPTION,
@@ -38,6 +37,7 @@ from tests.codecs.metadata.planted import (
     secret,
     source,
 )
+from tests.codecs.operations import OPTIMIZE, read_blocks
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9

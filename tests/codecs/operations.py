@@ -1,4 +1,4 @@
-"""The codecs' doors by the format that Pillow writes."""
+"""The functions that optimise and convert, by Pillow's name of the format."""
 
 from __future__ import annotations
 
