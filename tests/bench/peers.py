@@ -1,8 +1,8 @@
 """How small, how alike, how fast: this project's codecs and every peer on the machine, on the pictures of a folder. All
 tables are in one file, to be read beside each other.
 
-`python -m tests.bench.peers FOLDER [--format jpeg png webp avif gif] [--target 85] [--limit N] [--max-megapixels N]
-[--sharp DIR] [--cache DIR] [--each]`
+`python -m tests.bench.peers FOLDER [--format jpeg png webp avif gif] [--target 85] [--effort best] [--limit N]
+[--max-megapixels N] [--sharp DIR] [--cache DIR] [--each]`
 
 Peers, each optional: sharp (with mozjpeg) through Node, Pillow, pngquant, jpegoptim, oxipng (the package `pyoxipng`),
 cwebp, avifenc. WebP and AVIF are made from the folder's JPEGs and PNGs. A folder called `bad` inside is left out.
@@ -18,12 +18,14 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
+from imgproc_local.domain.quality import Effort
 from tests.bench.load import print_table, verdict
 from tests.bench.peers_match import LADDERS, Match, Sharp, p10, same_p10
 from tests.bench.peers_measure import Encoding, Measure, Options, Picture, picture_at, readable, start_encoders
@@ -72,6 +74,13 @@ PEERS: dict[str, tuple[tuple[str, str, Options], ...]] = {
 
 CONVERTED = {"webp": (Format.JPEG, Format.PNG), "avif": (Format.JPEG, Format.PNG)}
 CONVERTED_CHECKED = 8
+MODERN_BARS = {
+    ("webp", False): (0.97, 4.0),
+    ("webp", True): (0.94, 8.0),
+    ("avif", False): (1.03, 0.5),
+    ("avif", True): (0.97, 1.5),
+}
+"""Most bytes and CPU time, as multiples of sharp's, by format and whether the effort is `best`."""
 
 
 class Pair(Struct, frozen=True):
@@ -95,7 +104,7 @@ def ours_of(measure: Measure, pictures: Sequence[Picture], door: str, target: fl
     pairs = []
     for number, picture in enumerate(pictures):
         result = folder / str(number)
-        done = measure.encode("ours", picture, door, {"target": target}, result)
+        done = measure.encode("ours", picture, door, {"target": target, "effort": measure.effort}, result)
         if done.error and not readable(picture):
             print(f"left out, damaged: {picture.name}: {done.error}")
             continue
@@ -239,7 +248,7 @@ def integrity_rows(
 
 def optimized(measure: Measure, source: Path, format: str, target: float, result: Path) -> Path:
     result.unlink(missing_ok=True)
-    answer = measure.encoders["ours"].encode(source, result, format, {"target": target})
+    answer = measure.encoders["ours"].encode(source, result, format, {"target": target, "effort": measure.effort})
     if "error" in answer:
         print(f"optimising again: {answer['error']}")
         result.write_bytes(b"")
@@ -308,7 +317,7 @@ def modern_rows(measure: Measure, pairs: list[Pair], format: str, target: float)
     if "sharp" not in measure.encoders:
         return [("4  against sharp", "sharp is not here", "")]
     pairs[:] = matched(Sharp(measure, format), measure, pairs, format, target)
-    bytes_bar, cpu_bar = (0.95, 4.0) if format == "webp" else (1.03, 0.5)
+    bytes_bar, cpu_bar = MODERN_BARS[format, measure.effort == "best"]
     return equal_score_rows(pairs, "4  sharp", bytes_bar, cpu_bar, total_bar=True)
 
 
@@ -402,6 +411,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--format", nargs="+", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--target", type=float, default=85.0, help="score to aim at")
+    parser.add_argument(
+        "--effort", choices=get_args(Effort), default="balanced", help="effort of this project's codecs"
+    )
     parser.add_argument("--limit", type=int, default=0, help="pictures per format, spread over the folder")
     parser.add_argument("--max-megapixels", type=float, default=1000, help="leave larger pictures out, frames counted")
     parser.add_argument("--sharp", type=Path, default=Path(), help="folder with sharp in its node_modules")
@@ -414,7 +426,7 @@ def main() -> None:
     print("not here: " + (", ".join(missing) or "none"))
     try:
         with tempfile.TemporaryDirectory() as name:
-            measure = Measure(encoders, Path(name), arguments.cache)
+            measure = Measure(encoders, Path(name), arguments.cache, arguments.effort)
             for each in arguments.format:
                 try:
                     run_format(measure, each, found, arguments.target, Path(name), arguments.each)

@@ -29,6 +29,7 @@ from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.quality import Effort
 
 MAX_PIXELS = 1_000_000_000
 SCORED_PIXELS = 8_000_000
@@ -217,8 +218,9 @@ def start_encoders(sharp: Path) -> tuple[dict[str, Encoder], list[str]]:
 class Measure:
     """Encodes and scores; results of peers are kept in `cache`, a folder, where one is given."""
 
-    def __init__(self, encoders: dict[str, Encoder], scratch: Path, cache: Path | None) -> None:
+    def __init__(self, encoders: dict[str, Encoder], scratch: Path, cache: Path | None, effort: Effort) -> None:
         self.encoders = encoders
+        self.effort = effort
         self._scratch = scratch
         self._file = cache / "peers.json" if cache else None
         self._kept = _kept_in(self._file)

@@ -75,8 +75,7 @@ def ours() -> tuple[str, Callable[[Task], Answer]]:
 
     def encode(task: Task) -> Answer:
         door, source, options = doors[task["format"]], Path(task["source"]), dict(task["options"])
-        if "target" not in inspect.signature(door).parameters:
-            options.pop("target", None)
+        options = {name: value for name, value in options.items() if name in inspect.signature(door).parameters}
         data = door(source, probe.probe(source, MAX_PIXELS), lambda: None, **options)
         # None: nothing smaller came out, and the service hands out the original
         Path(task["result"]).write_bytes(source.read_bytes() if data is None else data)

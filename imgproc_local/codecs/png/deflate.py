@@ -1,7 +1,7 @@
-"""Samples of a PNG, filtered and deflated into the fewest bytes.
+"""PNG encoding: rows filtered and deflated into the fewest bytes.
 
-libvips filters the rows in each of its ways, libdeflate tells quickly which one packs best, and that one is packed
-thoroughly. Nothing here depends on how the samples were packed before: the same samples give the same bytes.
+libvips applies each row filter, a quick run of libdeflate finds the one that compresses best, and its result is
+compressed thoroughly. Nothing depends on how the samples were compressed before: the same samples give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
-"""One of the five for every row, or for each row the one with the smallest differences."""
+"""libvips' row filters: one of the five for all rows, or ("all") for each row the one with the smallest differences."""
 
 _QUICK, _CAREFUL = 6, 8
-"""Levels of libdeflate that tell apart filters of samples, and those of indices, which take a closer look."""
+"""libdeflate's levels for comparing filters: of samples, and of palette indices, which need a closer look."""
 _LEVELS = ((2_000_000, 12), (8_000_000, 11), (64_000_000, 10))
-"""Up to so many bytes so thoroughly: libdeflate's level 12 takes four times as long as 10 and saves a fiftieth more."""
+"""Largest number of bytes for each level. Level 12 takes four times as long as 10 and saves 2 % more."""
 
 _SLICES, _SLICE_BYTES = 16, 64 * 1024
-"""What of longer data is packed quickly, to tell how it will pack."""
+"""Number and size of the slices of longer data that are compressed to estimate the whole."""
 
-_FILTERS_OF_NUMBERS = ("none", "sub", "up", "paeth", "all")
-_FILTERS_OF_STEPS = ("sub", "up", "paeth")
+_INDEX_FILTERS = ("none", "sub", "up", "paeth", "all")
+_ORDERED_INDEX_FILTERS = ("sub", "up", "paeth")
 _ZLIB_HEADER = 2
 _MARK = b"\0\0\0\xff\xff"
-"""A stored block of no bytes. Source: RFC 1951, 3.2.4."""
+"""An empty stored block. Source: RFC 1951, 3.2.4."""
 
 GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
 _COLOUR_TYPES = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 
 
 def deflated(samples: bytes) -> bytes:
-    """A zlib stream."""
+    """The samples as a zlib stream, compressed thoroughly."""
     level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL)
     return bytes(deflate.zlib_compress(samples, level))
 
 
 def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
-    """About how many bytes `deflated` will give."""
+    """An estimate of the size of `deflated`."""
     if len(samples) > _SLICES * _SLICE_BYTES:
         step = len(samples) // _SLICES
         part = b"".join(samples[start : start + _SLICE_BYTES] for start in range(0, step * _SLICES, step))
@@ -58,7 +58,7 @@ def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
 
 
 class Layout(Struct, frozen=True):
-    """A PNG with its rows filtered but not yet deflated. `quick_bytes` tells about how small it will be."""
+    """A PNG whose rows are filtered but not yet deflated. `quick_bytes` is an estimate of its size."""
 
     header: bytes
     chunks: tuple[bytes, ...]
@@ -66,7 +66,7 @@ class Layout(Struct, frozen=True):
     quick_bytes: int
 
     def packed(self, *, marked: bool = False) -> bytes:
-        """The file, with the mark in front of its data where asked."""
+        """The file; with `marked`, the mark precedes the compressed data."""
         stream = deflated(self.filtered)
         if marked:
             stream = stream[:_ZLIB_HEADER] + _MARK + stream[_ZLIB_HEADER:]
@@ -80,41 +80,40 @@ class Layout(Struct, frozen=True):
 
 
 def is_marked(data: Data) -> bool:
-    """Whether the data have the mark: a picture that was rounded once must not be rounded again.
+    """Whether the compressed data begin with the mark of a posterised picture, which must not be posterised again.
 
-    An empty block in front of the compressed data outlives any change of the metadata, and no other program known
-    writes one there.
+    The mark, an empty block, survives any change of the metadata, and no other known program writes one there.
     """
     first = next((chunk for chunk in container.chunks(data) if chunk.kind == b"IDAT"), None)
     return first is not None and data[first.payload + _ZLIB_HEADER : first.payload + _ZLIB_HEADER + len(_MARK)] == _MARK
 
 
 def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
-    """For a picture in memory with these very samples: 8 or 16 bits, grey or RGB, with or without alpha."""
+    """The lossless layout of a picture in memory: 8 or 16 bits, grey or RGB, with or without alpha."""
     bits = 16 if image.format == "ushort" else 8
     header = _header(image.width, image.height, bits, _COLOUR_TYPES[image.bands])
     return Layout(header, (), *_filtered(image, FILTERS, _QUICK, check_stop))
 
 
 def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
-    """With the palette in the best of three orders, in as few bits per pixel as the colours take or in a byte."""
+    """The smallest layout among three palette orders, with the fewest bits per pixel that suffice or with eight."""
     plain = by_luma(picture)
     depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
-    layouts = [_indexed_layout(plain, bits, _FILTERS_OF_NUMBERS, check_stop) for bits in depths]
+    layouts = [_indexed_layout(plain, bits, _INDEX_FILTERS, check_stop) for bits in depths]
     if len(plain.colours) > 2:
-        layouts += [_indexed_layout(each, 8, _FILTERS_OF_STEPS, check_stop) for each in by_neighbours(plain)]
+        layouts += [_indexed_layout(each, 8, _ORDERED_INDEX_FILTERS, check_stop) for each in by_neighbours(plain)]
     return min(layouts, key=lambda each: each.quick_bytes)
 
 
 def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, PALETTE)
-    filtered, quick_bytes = _filtered(_joined(picture.rows(), bits), filters, _CAREFUL, check_stop)
+    filtered, quick_bytes = _filtered(_packed_bits(picture.rows(), bits), filters, _CAREFUL, check_stop)
     return Layout(header, tuple(chunks), filtered, quick_bytes + sum(map(len, chunks)))
 
 
 def read_indexed(data: Data) -> Indexed:
-    """The pixels and the palette of an indexed PNG; an index beyond its end means black, as browsers show it."""
+    """The pixels and the palette of an indexed PNG. Indices beyond the palette are black, as in browsers."""
     with Image.open(io.BytesIO(container.with_blocks(data, Blocks()))) as opened:
         opened.load()
         size, indices = opened.size, opened.tobytes()
@@ -140,7 +139,7 @@ def _header(width_px: int, height_px: int, bits: int, colour_type: int) -> bytes
 
 
 def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_stop: CheckStop) -> tuple[bytes, int]:
-    """The filtered rows that pack best, and into how many bytes quickly."""
+    """The filtered rows that compress best, and the estimate of their compressed size."""
     best, best_bytes = b"", 0
     for name in filters:
         saved = finish(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
@@ -155,8 +154,8 @@ def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_st
     return best, best_bytes
 
 
-def _joined(rows: pyvips.Image, bits: int) -> pyvips.Image:
-    """Pixels of less than 8 bits put together into bytes, the leftmost highest; the last byte of a row is filled up."""
+def _packed_bits(rows: pyvips.Image, bits: int) -> pyvips.Image:
+    """Pixels of less than 8 bits packed into bytes, the leftmost in the highest bits; rows are padded."""
     per_byte = 8 // bits
     if per_byte == 1:
         return rows

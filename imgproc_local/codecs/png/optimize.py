@@ -116,7 +116,7 @@ def _encoded(
         worth = 1 if found.exact and source is image else WORTH_A_LOSS
         if fewer.quick_bytes < worth * lossless.quick_bytes:
             return fewer.packed(), palette_profile
-    rounded = posterize.rounded(image, profile, target, check_stop)
+    rounded = posterize.posterized(image, profile, target, check_stop)
     layouts = [png_packing.layout(each, check_stop) for each in rounded]
     coarser = min(layouts, key=lambda each: each.quick_bytes, default=lossless)
     if coarser.quick_bytes < WORTH_A_LOSS * lossless.quick_bytes:

@@ -1,6 +1,7 @@
-"""Orders of a palette in which neighbouring pixels have neighbouring numbers, so that PNG's filters find small steps.
+"""Palette orders that give neighbouring pixels similar indices, so that PNG's filters produce small differences.
 
-Each order depends on the pixels' colours alone, not on the order that was, so that a packed file packs the same again.
+Each order depends on the colours of the pixels alone and not on the previous order: optimising a file again gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ Counts = list[list[int]]
 
 
 class Indexed(Struct, frozen=True):
-    """A picture of at most 256 colours: one byte per pixel that says which. A colour is four bytes, RGBA."""
+    """An indexed picture: one byte per pixel, its index into at most 256 colours. A colour is four bytes, RGBA."""
 
     width_px: int
     height_px: int
@@ -22,7 +23,7 @@ class Indexed(Struct, frozen=True):
     colours: tuple[bytes, ...]
 
     def shown(self, profile: bytes | None = None) -> pyvips.Image:
-        """The picture as RGBA, in sRGB where a profile says what its colours mean."""
+        """The picture as RGBA, converted to sRGB from an ICC profile where one is given."""
         stored = b"".join(self.colours).ljust(1024, b"\0")
         colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
         return self.rows().maplut(to_srgb_through(colours, profile)).copy(interpretation="srgb")
@@ -32,7 +33,7 @@ class Indexed(Struct, frozen=True):
 
 
 def by_luma(picture: Indexed) -> Indexed:
-    """Transparent colours first, then from dark to light. Unused colours go, the same colour twice becomes one."""
+    """Colours sorted: transparent first, then from dark to light. Unused and duplicate colours are removed."""
     used = set(picture.indices)
     shown = {index: picture.colours[index] if picture.colours[index][3] else bytes(4) for index in used}
     colours = sorted(set(shown.values()), key=lambda colour: (colour[3] == 255, _luma(colour), colour))
@@ -42,13 +43,13 @@ def by_luma(picture: Indexed) -> Indexed:
 
 
 def by_neighbours(picture: Indexed) -> list[Indexed]:
-    """Two orders that put together what is often side by side; `picture` is in the order `by_luma`.
+    """Two orders that place colours together whose pixels are often adjacent; `picture` is in the order `by_luma`.
 
     Source: W. Zeng, J. Li, S. Lei, "An efficient color re-indexing scheme for palette-based compression", 2000;
     S. Battiato et al., "A color reindexing algorithm for lossless compression of digital images", 2001.
     """
-    counts = _neighbours(picture)
-    return [_reordered(picture, order) for order in (_grown(counts), _chained(counts))]
+    counts = _adjacency(picture)
+    return [_reordered(picture, order) for order in (_zeng_order(counts), _battiato_order(counts))]
 
 
 def _luma(colour: bytes) -> int:
@@ -63,8 +64,8 @@ def _reordered(picture: Indexed, order: list[int]) -> Indexed:
     return Indexed(picture.width_px, picture.height_px, picture.indices.translate(table), colours)
 
 
-def _neighbours(picture: Indexed) -> Counts:
-    """How often two colours lie side by side or one above the other, colour by colour."""
+def _adjacency(picture: Indexed) -> Counts:
+    """How often pixels of two colours are adjacent, horizontally or vertically: a symmetric matrix."""
     rows = picture.rows()
     number = len(picture.colours)
     counts = [[0] * number for _ in range(number)]
@@ -73,16 +74,16 @@ def _neighbours(picture: Indexed) -> Counts:
         if width < 1 or height < 1:
             continue
         pairs = (rows.crop(right, down, width, height).cast("ushort") << 8) | rows.crop(0, 0, width, height)
-        found = memoryview(pairs.cast("ushort").hist_find().write_to_memory()).cast("I")
-        for pair, count in enumerate(found):
+        histogram = memoryview(pairs.cast("ushort").hist_find().write_to_memory()).cast("I")
+        for pair, count in enumerate(histogram):
             if count:
                 counts[pair >> 8][pair & 255] += count
                 counts[pair & 255][pair >> 8] += count
     return counts
 
 
-def _grown(counts: Counts) -> list[int]:
-    """Zeng's order: the colour most often beside those placed comes next, at the end that it is nearer to."""
+def _zeng_order(counts: Counts) -> list[int]:
+    """Zeng's order: repeatedly adds the colour most often adjacent to those placed, at the end with more of them."""
     number = len(counts)
     beside = [0] * number
     left = set(range(number))
@@ -100,8 +101,8 @@ def _grown(counts: Counts) -> list[int]:
         following = max(left, key=lambda one: (beside[one], -one))
 
 
-def _chained(counts: Counts) -> list[int]:
-    """Battiato's order: pairs from the most frequent on become links of chains, which are laid end to end."""
+def _battiato_order(counts: Counts) -> list[int]:
+    """Battiato's order: joins the most frequent pairs into chains, which are concatenated."""
     pairs = [(-count, one, other) for one, row in enumerate(counts) for other, count in enumerate(row[:one]) if count]
     chain_of = {one: [one] for one in range(len(counts))}
     for _, one, other in sorted(pairs):

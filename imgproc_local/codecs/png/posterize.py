@@ -1,7 +1,8 @@
-"""Fewer levels per channel in a picture that 256 colours can't show: its busy parts are rounded to multiples of a step.
+"""Posterisation: fewer levels per channel for graphics that a palette of 256 colours can't represent.
 
-Smooth areas, flat ones and gradients, keep their very samples: there rounding would show as bands, and they pack well
-as they are. A photograph has next to none; it is left alone.
+Samples in detailed areas are rounded to multiples of a step. Samples in smooth areas, flat ones and gradients, are
+preserved: rounding would show as bands there, and they compress well. Photographs have few smooth areas and are not
+posterised.
 """
 
 from __future__ import annotations
@@ -14,26 +15,32 @@ from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample, score
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
-"""With a half, green has the lower of two steps, and red and blue, which are seen less, the higher."""
+"""Steps to try. Of a step such as 2.5, green is rounded to multiples of 2, and red and blue, which are less visible, of
+3.
+"""
 
-PACKED_WELL = (2, 3, 4, 6, 8, 12, 16)
-"""These may take fewer bytes than a coarser one."""
+COMPRESS_WELL = (2, 3, 4, 6, 8, 12, 16)
+"""Steps whose levels compress so well that the file may be smaller than with a coarser step."""
 
 TILES = 54
-"""Two megapixels; pictures of up to three are searched whole."""
+"""Number of tiles in the sample: two megapixels. Pictures of up to three megapixels are searched whole."""
 
-GRAPHIC_SMOOTH_SHARE = 0.05
-"""Photographs have up to 0.02 here, except for overexposed skies, graphics with photographs in them 0.2 and more."""
+MIN_SMOOTH_SHARE = 0.05
+"""Share of smooth pixels from which a picture counts as a graphic. Photographs have up to 0.02, more only with
+overexposed skies; graphics that contain photographs have 0.2 and more.
+"""
 
 
-def rounded(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[pyvips.Image]:
-    """The picture with the coarsest steps that look as the target asks; none for a photograph.
+def posterized(
+    image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop
+) -> Iterator[pyvips.Image]:
+    """The picture with the coarsest step that meets the target, and with the coarsest of `COMPRESS_WELL`.
 
-    `image` is in memory, 8 bits, grey or RGB, with or without alpha, which stays; `profile` is what its colours mean,
-    None for sRGB. Raises: what `check_stop` raises.
+    Nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile` is its
+    ICC profile, None for sRGB. Raises: what `check_stop` raises.
     """
     smooth = finish(_smooth(image), check_stop, "copy_memory")
-    if smooth.avg() < 255 * GRAPHIC_SMOOTH_SHARE:
+    if smooth.avg() < 255 * MIN_SMOOTH_SHARE:
         return
     sample = Sample(image, TILES, profile)
     part_smooth = sample.part_of(smooth)
@@ -41,42 +48,44 @@ def rounded(image: pyvips.Image, profile: bytes | None, target: float, check_sto
     while low < high:
         check_stop()
         middle = (low + high) // 2
-        if sample.score(_rounded(sample.image, part_smooth, STEPS[middle])) >= target:
+        if sample.score(_with_step(sample.image, part_smooth, STEPS[middle])) >= target:
             low = middle + 1
         else:
             high = middle
     passing = STEPS[:low]
-    for steps in (passing, [step for step in passing[:-1] if step in PACKED_WELL]):
+    for steps in (passing, [step for step in passing[:-1] if step in COMPRESS_WELL]):
         for step in reversed(steps):
-            found = finish(_rounded(image, smooth, step), check_stop, "copy_memory")
-            if sample.is_whole or score(image, found, profile) >= target:
-                yield found
+            result = finish(_with_step(image, smooth, step), check_stop, "copy_memory")
+            if sample.is_whole or score(image, result, profile) >= target:
+                yield result
                 break
 
 
-def _rounded(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
+def _with_step(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
     colour = without_alpha(image)
-    others, green = (_multiples(each(step)) for each in (math.ceil, math.floor))
-    table = others if colour.bands == 1 else others.bandjoin([green, others])
-    found = smooth.ifthenelse(colour, colour.maplut(table))
+    red_and_blue, green = _lookup_table(math.ceil(step)), _lookup_table(math.floor(step))
+    table = red_and_blue if colour.bands == 1 else red_and_blue.bandjoin([green, red_and_blue])
+    result = smooth.ifthenelse(colour, colour.maplut(table))
     if image.hasalpha():
-        found = found.bandjoin(image[image.bands - 1])
-    return found.copy(interpretation=image.interpretation)
+        result = result.bandjoin(image[image.bands - 1])
+    return result.copy(interpretation=image.interpretation)
 
 
-def _multiples(step: int) -> pyvips.Image:
+def _lookup_table(step: int) -> pyvips.Image:
+    """For each of 256 levels the nearest multiple of `step`; 255 for white."""
     levels = bytes(min(255, (value + step // 2) // step * step) if value < 255 else 255 for value in range(256))
     return pyvips.Image.new_from_memory(levels, 256, 1, 1, "uchar")
 
 
 def _smooth(image: pyvips.Image) -> pyvips.Image:
-    """255 where no pixel around differs from the line between its own neighbours by more than rounding does."""
+    """A mask, 255 where no second difference, horizontal or vertical, exceeds 1 in the 3×3 pixels around."""
     colour = without_alpha(image)
     around = colour.embed(1, 1, image.width + 2, image.height + 2, extend="mirror").cast("short")
 
     def at(left: int, top: int) -> pyvips.Image:
         return around.crop(left, top, image.width, image.height)
 
-    bends = [(at(1, 1) * 2 - at(*one) - at(*other)).abs() for one, other in (((0, 1), (2, 1)), ((1, 0), (1, 2)))]
-    straight = ((bends[0] <= 1) & (bends[1] <= 1)).bandand()
+    horizontal = (at(1, 1) * 2 - at(0, 1) - at(2, 1)).abs()
+    vertical = (at(1, 1) * 2 - at(1, 0) - at(1, 2)).abs()
+    straight = ((horizontal <= 1) & (vertical <= 1)).bandand()
     return straight.rank(min(3, image.width), min(3, image.height), 0)

@@ -87,18 +87,18 @@ def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(monkeypatch
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
     monkeypatch.setattr(search.Sample, "score", lambda *_: 100.0)  # tiles that mislead
     image = image_of(poster(1000, 900))
-    found = list(posterize.rounded(image, None, 90.0, never_stop))
+    found = list(posterize.posterized(image, None, 90.0, never_stop))
     assert found
     assert all(search.score(image, rounded) >= 90 for rounded in found)
 
 
 def test_a_photograph_is_left_alone() -> None:
-    assert not list(posterize.rounded(image_of(pictures.scene(400, 300)), None, 50.0, never_stop))
+    assert not list(posterize.posterized(image_of(pictures.scene(400, 300)), None, 50.0, never_stop))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 7), (2, 2), (5, 3)])
 def test_tiny_pictures_come_out_in_their_size(size: tuple[int, int]) -> None:
-    for rounded in posterize.rounded(image_of(poster(*size)), None, 0.0, never_stop):
+    for rounded in posterize.posterized(image_of(poster(*size)), None, 0.0, never_stop):
         assert (rounded.width, rounded.height) == size
 
 
