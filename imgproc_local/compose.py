@@ -76,8 +76,8 @@ def _memory_budget_bytes(config: Config) -> int:
 
 
 def describer(config: Config) -> Describer:
-    """The describer that looks through the model in use, loaded when the first picture comes; without a model it
-    states the facts.
+    """The describer that uses the selected vision model, loaded with the first picture; without a model it describes
+    from metadata and pixels.
     """
     from imgproc_local.vision.llm.describer import LlmDescriber
     from imgproc_local.vision.llm.selftest import require_self_test
@@ -92,7 +92,7 @@ def describer(config: Config) -> Describer:
 
 
 def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None:
-    """The outside service that optimizes, None where none is configured. Nothing is sent before the first picture.
+    """The external service that optimizes; None if none is configured. Nothing is sent before the first picture.
 
     Raises: SettingInvalid where the settings contradict each other; in air-gapped mode there is no such object.
     """
@@ -105,7 +105,7 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
     return Tinify(
         config.compression_url,
         config.compression_key.reveal(),
-        # the other half of the stage's time is the local codecs'
+        # the local codecs have the other half of the stage's time
         config.stage_timeout_s / 2,
         lambda count: write_usage(config.data_dir, Usage(count, rfc3339(clock()))),
     )

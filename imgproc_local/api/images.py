@@ -116,7 +116,7 @@ def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, endi
         return Response(None, status_code=304, headers={"ETag": etag})
     path = services.blobs.path(file.sha256)
     if not path.is_file():
-        log.error("the file %s of a job is not in the data folder", file.sha256)
+        log.error("The file %s of a job is missing in the data folder", file.sha256)
         raise NotFound("This file is no longer in the data folder; `imgproc-local doctor` lists what is missing.")
     return File(
         path=path,

@@ -47,7 +47,7 @@ OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
 WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
-"""How long no bytes of an upload may be received."""
+"""The longest time without a byte of an upload."""
 UPLOAD_TIMEOUT_S = 600
 """How long an upload may take: 25 MB at 44 KB a second."""
 MAX_PROJECT_NAME = 255

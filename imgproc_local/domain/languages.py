@@ -1,4 +1,4 @@
-"""The languages that alt texts and file names are written in: the list is what the service can really write."""
+"""The languages in which the service writes alt texts and file names."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Keys:
         async with self._database.transaction() as tx:
             revoked = await tx.value("revoke_key", {"id": key_id.lower(), "at": tx.at})
         if revoked is None:
-            raise NotFound(f"There is no key with the id {key_id!r} in force; `keys list` shows the ids.")
+            raise NotFound(f"There is no key with the id {key_id!r} that is not revoked; `keys list` shows the ids.")
 
 
 def _hash(secret: str) -> bytes:

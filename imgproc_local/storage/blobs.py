@@ -176,4 +176,4 @@ def storage_errors() -> Iterator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise StorageFailed("The disk that holds the data folder is full; nothing was stored.") from error
-        raise StorageFailed(f"The data folder refused ({os.strerror(error.errno or 0)}).") from error
+        raise StorageFailed(f"The data folder can't be used ({os.strerror(error.errno or 0)}).") from error

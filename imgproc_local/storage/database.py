@@ -162,7 +162,7 @@ def _message(error: sqlite3.Error) -> str:
         return "The database is locked by another process; nothing was stored."
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return "The database file is damaged; run `imgproc-local doctor`."
-    return f"The database refused ({name or type(error).__name__}); nothing was stored."
+    return f"SQLite reported {name or type(error).__name__}; nothing was stored."
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:

@@ -23,14 +23,16 @@ COOKIE_MAX_AGE_S = 30 * 24 * 3600
 
 
 def page_token(folder: Path) -> str:
-    """The token of the data folder, made on first use. Raises `StorageFailed`."""
+    """The token of the data folder, created on first use. Raises: StorageFailed."""
     path = folder / TOKEN_FILE
     with storage_errors():
         if not path.exists():
             write_atomically(path, secrets.token_urlsafe(TOKEN_BYTES).encode(), mode=0o600)
         token = path.read_text(encoding="utf-8", errors="replace").strip()
     if len(token) < TOKEN_BYTES or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
-        raise StorageFailed(f"The file {TOKEN_FILE} in the data folder holds no token; delete it to have one made.")
+        raise StorageFailed(
+            f"The file {TOKEN_FILE} in the data folder holds no valid token; delete it, and the next start creates one."
+        )
     return token
 
 

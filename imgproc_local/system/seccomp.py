@@ -118,7 +118,7 @@ def _filter(calls: _Architecture) -> bytes:
 
 
 def _when(call: int, *steps: bytes) -> bytes:
-    """What is done at one system call; the steps end with a return."""
+    """The instructions for one system call; the last one of `steps` returns."""
     return _step(_IF_EQUAL, call, otherwise=len(steps)) + b"".join(steps)
 
 
@@ -127,5 +127,5 @@ def _argument(index: int) -> bytes:
 
 
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
-    """One instruction; `then` and `otherwise` are how many to pass over. Source: struct sock_filter."""
+    """One instruction; `then` and `otherwise` are how many instructions to skip. Source: struct sock_filter."""
     return struct.pack("=HBBI", code, then, otherwise, value)

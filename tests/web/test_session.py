@@ -40,7 +40,7 @@ def test_the_token_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path
 @pytest.mark.parametrize("content", ["", "short", "x" * 40 + " and more", "é" * 50])
 def test_a_file_without_a_token_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / TOKEN_FILE).write_text(content, encoding="utf-8")
-    with pytest.raises(StorageFailed, match="holds no token"):
+    with pytest.raises(StorageFailed, match="holds no valid token"):
         page_token(tmp_path)
 
 
