@@ -136,6 +136,7 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     """The picture in 8-bit sRGB with its alpha, converted through its embedded profile.
 
     A profile of another colour space than the samples, and one that cannot be read, is ignored, as viewers do.
+    Colours that a PNG describes only by cICP, gAMA or cHRM chunks are taken as sRGB.
     """
     if image.get_typeof("icc-profile-data"):
         profile = image.get("icc-profile-data")
