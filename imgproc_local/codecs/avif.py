@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,8 @@ from imgproc_local.codecs.decode import (
     to_srgb_if_it_looks_the_same,
     without_alpha,
 )
-from imgproc_local.codecs.errors import at_border
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip as metadata
-from imgproc_local.codecs.metadata.icc import kept_profile
-from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
+from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
     QualityScale,
@@ -42,9 +38,8 @@ from imgproc_local.codecs.quality.search import (
     reencode_smaller,
     refine,
 )
-from imgproc_local.domain.errors import StageFailed
+from imgproc_local.codecs.source import Source
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
 from imgproc_local.domain.quality import Effort
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
@@ -93,91 +88,47 @@ MAX_TILE_PIXELS = 8_400_000
 memory.
 """
 
-MAX_SIDE_PX = 16384
-"""libvips writes no larger HEIF."""
 
+def candidates(source: Source) -> Iterator[bytes]:
+    """The clean copy, and an encoding of a still picture of 8 bits that is finer than the target asks.
 
-@at_border("The AVIF can't be optimised")
-def optimize(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
-) -> bytes | None:
-    """A smaller AVIF, None where nothing smaller was found.
-
-    A still picture of 8 bits is encoded anew where it is finer than the target asks and that saves much. In all others
-    (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for bit, and only
-    metadata is removed.
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    In all others (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for
+    bit, and only metadata is removed.
     """
-    check_stop()
-    with opened(path) as data:
-        blocks = container.read_blocks(data)
-        clean = metadata.cleaned(
-            data, blocks, Format.AVIF, lambda new, _: container.with_blocks(data, new), keep_location
-        )
-        best = clean
-        image = open_upright(path, info)
-        too_long = max(info.width_px, info.height_px) > MAX_SIDE_PX
-        # encoding alpha once more would lose some of it each time, so it is copied
-        alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
-        fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
-        if fixed or too_long or image.format != "uchar":
-            finish(image, check_stop, "avg")
-        else:
-            kept, profile = metadata.kept(blocks, info.format, Format.AVIF, keep_location), kept_profile(blocks.icc)
-            image = _with_blocks(finish(image, check_stop, "copy_memory"), kept, profile)
-            sample = Sample(image, profile=profile)
-            size_bytes = len(container.with_blocks(data, Blocks())) - len(blocks.icc or b"")
-            alphas = AlphaEncoder(check_stop)
-            if alpha:
-                alphas.use_stored(image, alpha)
-            encoder = _encoder(info, effort, check_stop, alphas, graphic=_is_graphic(sample.image))
-            encoded = reencode_smaller(image, profile, encoder, size_bytes, target, sample)
-            if encoded:
-                best = min(clean, container.with_blocks(encoded, kept), key=len)
-        return best if len(best) < len(data) else None
+    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    yield source.clean_copy()
+    image = open_upright(path, info)
+    too_long = max(info.width_px, info.height_px) > container.MAX_SIDE_PX
+    # encoding alpha once more would lose some of it each time, so it is copied
+    alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
+    fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
+    if fixed or too_long or image.format != "uchar":
+        finish(image, check_stop, "avg")
+        return
+    blocks = source.blocks_for(Format.AVIF)
+    image = _with_blocks(finish(image, check_stop, "copy_memory"), blocks, blocks.icc)
+    sample = Sample(image, profile=blocks.icc)
+    size_bytes = len(container.with_blocks(data, Blocks())) - len(source.blocks.icc or b"")
+    alphas = AlphaEncoder(check_stop)
+    if alpha:
+        alphas.use_stored(image, alpha)
+    encoder = _encoder(info, source.effort, check_stop, alphas, graphic=_is_graphic(sample.image))
+    encoded = reencode_smaller(image, blocks.icc, encoder, size_bytes, source.target, sample)
+    if encoded:
+        yield container.with_blocks(encoded, blocks)
 
 
-@at_border("The picture can't be converted to AVIF")
-def convert(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
-) -> bytes:
-    """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence.
-
-    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, shall have.
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
-    """
-    check_stop()
-    if max(info.width_px, info.height_px) > MAX_SIDE_PX:
-        raise StageFailed(
-            f"AVIF is written with at most {MAX_SIDE_PX:,} pixels on a side, but the picture has"
-            f" {info.width_px:,} × {info.height_px:,}."
-        )
-    with opened(path) as data:
-        blocks = FORMATS[info.format].container.read_blocks(data)
+def converted(source: Source) -> bytes:
+    """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence."""
+    path, info, target, effort, check_stop = source.path, source.info, source.target, source.effort, source.check_stop
+    published = source.blocks_for(Format.AVIF)
     if info.frames > 1:
-        if info.format is Format.AVIF:
-            raise StageFailed("An animated AVIF is one already: expected another format to convert from.")
-        kept, info = (
-            metadata.kept(blocks, info.format, Format.AVIF, keep_location),
-            animation.with_actual_alpha(path, info, check_stop),
-        )
-        return container.with_blocks(_animated(path, info, kept, target, check_stop), kept)
-
-    kept = metadata.kept(blocks, info.format, Format.AVIF, keep_location)
+        shown = animation.with_actual_alpha(path, info, check_stop)
+        return container.with_blocks(_animated(path, shown, published, target, check_stop), published)
 
     def encode(fail_on: str) -> bytes:
         def decoded() -> tuple[pyvips.Image, bytes | None]:
-            return for_display(open_upright(path, info, fail_on=fail_on), blocks.icc, eight_bit=False)
+            return for_display(open_upright(path, info, fail_on=fail_on), source.blocks.icc, eight_bit=False)
 
         image, profile = decoded()
         image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
@@ -194,15 +145,15 @@ def convert(
             whole = without_alpha(decoded()[0]) if opaque else decoded()[0]
             if whole.hasalpha() and info.pixels < GRID_FROM_PIXELS:  # read twice, for the colours and for the alpha
                 whole = finish(whole, check_stop, "copy_memory")
-            encoded = encoder.encode(_with_blocks(whole, kept, profile), quality)
+            encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
         else:
             image, profile = to_srgb_if_it_looks_the_same(image, profile)
-            image = _with_blocks(image, kept, profile)
+            image = _with_blocks(image, published, profile)
             sample = Sample(image, profile=profile)
             encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
             encoded = encode_to_score(image, profile, encoder, target, sample).encoded
         # libvips adds fields of its own to EXIF: the block is replaced by exactly what is preserved
-        return container.with_blocks(encoded, kept)
+        return container.with_blocks(encoded, published)
 
     return decode_complete(path, info, encode)
 

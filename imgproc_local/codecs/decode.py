@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
@@ -261,7 +261,7 @@ def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options
     return result
 
 
-@at_border("The picture can't be read")
+@translate_errors("The picture can't be read")
 def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> Pixels:
     """The picture, or an animation's first frame, in sRGB over white, scaled down to `max_side_px` on the longer side.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata.read import embedded
 from imgproc_local.codecs.probe import opened
@@ -12,7 +12,7 @@ from imgproc_local.domain.image import Embedded, ImageInfo
 from imgproc_local.domain.privacy import KeepLocation
 
 
-@at_border("The picture's metadata can't be read")
+@translate_errors("The picture's metadata can't be read")
 def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> Embedded:
     """What may be published of the file's metadata. A block that can't be parsed counts as absent.
 

@@ -1,4 +1,4 @@
-"""The room's border: every error of a foreign library becomes one of the domain's, in a phrase for people."""
+"""Translates the errors of image libraries into domain errors with messages for people."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import errno
 import struct
 import sys
 import zlib
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageFailed, TooManyPixels
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _RESOURCES = (
     errno.ENOSPC,
@@ -46,31 +42,27 @@ Source: RFC 6386, 9.3.
 """
 
 
-def at_border(task: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: `task` names in the message what failed, as in "The picture can't be read: …"."""
+@contextmanager
+def translate_errors(task: str) -> Iterator[None]:
+    """A context manager and decorator that raises domain errors in place of those of image libraries.
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return function(*args, **kwargs)
-            except ServiceError:
-                raise
-            except Exception as error:
-                domain_error = translate(error, task)
-                if domain_error is None:
-                    raise
-                raise domain_error from error
-
-        return guarded
-
-    return decorate
+    `task` says in the message what failed, as in "The picture can't be read".
+    """
+    try:
+        yield
+    except ServiceError:
+        raise
+    except Exception as error:
+        domain_error = translate(error, task)
+        if domain_error is None:
+            raise
+        raise domain_error from error
 
 
 def translate(error: Exception, task: str) -> ServiceError | None:
-    """The domain error for what pyvips, Pillow, zlib or struct raised; None for what no decoder raises.
+    """The domain error for an error of pyvips, Pillow, zlib or struct; None for one that no decoder raises.
 
-    Messages of libraries can name files, so they stay in the cause and are not told.
+    Library messages can contain paths, so they are only in the cause and not in the message.
     """
     if isinstance(error, MemoryError):
         return StageFailed(f"{task}: there is not enough memory.")
@@ -94,6 +86,6 @@ def translate(error: Exception, task: str) -> ServiceError | None:
 
 
 def _is_from(module: str, name: str, error: Exception) -> bool:
-    """Whether the error is of a library's class; the library is not loaded for asking."""
+    """Whether the error is of a library's class, without importing the library."""
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(error, kind)

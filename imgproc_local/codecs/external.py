@@ -17,10 +17,10 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.decode import CheckStop, sample
-from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip as metadata
+from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
@@ -38,7 +38,7 @@ MAX_ALPHA_ERROR = 0.02
 SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
-@at_border("The picture can't be read")
+@translate_errors("The picture can't be read")
 def sendable(path: Path, info: ImageInfo) -> bytes | None:
     """The file to send, unrotated and without metadata except its profile; None if the picture may not be sent.
 
@@ -66,12 +66,12 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
         # metadata can't be written into an AVIF without metadata items
-        kept = metadata.kept(blocks, Format.AVIF, Format.AVIF, KeepLocation.ALL)
-        return avif.has_own_colours(data) or info.orientation != 1 or any((kept.exif, kept.xmp, profile))
+        preserved = strip.blocks_for(strip.publishable(blocks, KeepLocation.ALL), Format.AVIF, Format.AVIF)
+        return avif.has_own_colours(data) or info.orientation != 1 or any((preserved.exif, preserved.xmp, profile))
     return False
 
 
-@at_border("The compression service's result can't be used")
+@translate_errors("The compression service's result can't be used")
 def adopt(
     path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
 ) -> bytes | None:
@@ -108,8 +108,9 @@ def adopt(
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
         raise OutsideServiceFailed("The compression service sent a picture that looks different.")
-    kept = metadata.kept(blocks, info.format, info.format, keep_location, orientation=info.orientation)
-    adopted = container.with_blocks(result, Blocks(kept.exif, kept.xmp, kept.iptc, profiles[best]))
+    published = strip.publishable(blocks, keep_location)
+    preserved = strip.blocks_for(published, info.format, info.format, orientation=info.orientation)
+    adopted = container.with_blocks(result, structs.replace(preserved, icc=profiles[best], texts=()))
     return adopted if len(adopted) < size_bytes else None
 
 

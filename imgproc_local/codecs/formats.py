@@ -36,7 +36,7 @@ class FormatRow(Struct, frozen=True):
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
     libvips' operation. `read_timing` gives the frames' delays in milliseconds and the number of plays (0 is endless);
-    None for formats whose animations can't be converted.
+    None for formats whose animations can't be converted. `max_side_px` is the largest width or height that is written.
     """
 
     name: str
@@ -46,12 +46,13 @@ class FormatRow(Struct, frozen=True):
     container: Container
     loader: str
     read_timing: Callable[[Data], tuple[list[int], int]] | None = None
+    max_side_px: int | None = None
 
 
 FORMATS: dict[Format, FormatRow] = {
     Format.JPEG: FormatRow("JPEG", "a", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), jpeg, "jpegload"),
     Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.read_timing),
     Format.GIF: FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.read_timing),
-    Format.WEBP: FormatRow("WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.read_timing),
-    Format.AVIF: FormatRow("AVIF", "an", "image/avif", ("avif",), avif, "heifload"),
+    Format.WEBP: FormatRow("WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.read_timing, webp.MAX_SIDE_PX),
+    Format.AVIF: FormatRow("AVIF", "an", "image/avif", ("avif",), avif, "heifload", max_side_px=avif.MAX_SIDE_PX),
 }

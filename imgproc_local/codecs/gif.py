@@ -6,19 +6,15 @@ if a difference is visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright
-from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip as metadata
-from imgproc_local.codecs.probe import opened
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.codecs.source import Source
+from imgproc_local.domain.image import Format
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5
@@ -39,38 +35,30 @@ round is nearly always enough.
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
 
-@at_border("The GIF can't be optimised")
-def optimize(
-    path: Path, info: ImageInfo, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
+def candidates(source: Source) -> Iterator[bytes]:
+    """The clean copy, and encodings with the same frames, delays and loop count."""
+    path, info, check_stop = source.path, source.info, source.check_stop
+    best = source.clean_copy()
+    yield best
+    if info.pixels >= LONG_FROM_PIXELS and len(source.data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
+        finish(open_upright(path, info, all_frames=True), check_stop, "avg")
+        return
+    published = source.blocks_for(Format.GIF)
+    smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(best), published, check_stop)
+    for _ in range(MAX_ROUNDS):
+        if smaller is None:
+            return
+        best = smaller
+        yield best
+        smaller = _smaller(partial(_opened, best), len(best), published, check_stop)
+
+
+def _smaller(
+    opened: Callable[[], pyvips.Image], size_bytes: int, blocks: Blocks, check_stop: CheckStop
 ) -> bytes | None:
-    """A smaller GIF with the same frames, delays and loop count; None if none was found.
-
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
-    """
-    check_stop()
-    with opened(path) as data:
-        blocks = container.read_blocks(data)
-        kept = metadata.kept(blocks, Format.GIF, Format.GIF, keep_location)
-        clean = metadata.cleaned(
-            data, blocks, Format.GIF, lambda new, _: container.with_blocks(data, new), keep_location
-        )
-        best = clean
-        if info.pixels >= LONG_FROM_PIXELS and len(data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
-            finish(open_upright(path, info, all_frames=True), check_stop, "avg")
-        else:
-            smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(clean), kept, check_stop)
-            for _ in range(MAX_ROUNDS):
-                if smaller is None:
-                    break
-                best = smaller
-                smaller = _smaller(partial(_opened, best), len(best), kept, check_stop)
-        return best if len(best) < len(data) else None
-
-
-def _smaller(opened: Callable[[], pyvips.Image], size_bytes: int, kept: Blocks, check_stop: CheckStop) -> bytes | None:
     """The GIF encoded again, None if that is not below `size_bytes` or looks different."""
     encoded = finish(opened(), check_stop, "gifsave_buffer", **_OPTIONS)
-    smaller = container.with_blocks(encoded, kept)
+    smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
         return None
     worst, mean = _error(opened(), _opened(encoded), check_stop)

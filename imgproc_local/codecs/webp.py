@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
@@ -17,14 +19,10 @@ from imgproc_local.codecs.decode import (
     open_upright,
     to_srgb_if_it_looks_the_same,
 )
-from imgproc_local.codecs.errors import at_border
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip as metadata
-from imgproc_local.codecs.metadata.icc import kept_profile
-from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.quality.sample import TARGET_SCORE, Sample
+from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.quality.search import SearchResult, encode_by_sample, reencode_smaller, refine
+from imgproc_local.codecs.source import Source
 from imgproc_local.codecs.webp_still import (
     DRAFT_EFFORT,
     EFFORTS,
@@ -38,10 +36,7 @@ from imgproc_local.codecs.webp_still import (
     lossy_encoder,
     save,
 )
-from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
-from imgproc_local.domain.quality import Effort
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
@@ -52,81 +47,43 @@ time and a tenth more bytes.
 """
 
 
-@at_border("The WebP can't be optimised")
-def optimize(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
-) -> bytes | None:
-    """A smaller WebP, None where nothing smaller was found. Lossless stays lossless, animated stays animated.
+def candidates(source: Source) -> Iterator[bytes]:
+    """The clean copy, and an encoding. Lossless remains lossless, animated remains animated.
 
-    A lossy still is encoded anew only where it is finer than the target asks and that saves much, because each encoding
-    costs quality. Frames of lossy animations are preserved bit for bit.
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    A lossy still is encoded again only where it is finer than the target asks and that saves much: each encoding costs
+    quality. Frames of lossy animations are copied bit for bit.
     """
-    check_stop()
-    with opened(path) as data:
-        blocks = container.read_blocks(data)
-        profile = kept_profile(blocks.icc)
-        clean = metadata.cleaned(
-            data,
-            blocks,
-            Format.WEBP,
-            lambda new, _: container.with_blocks(data, new),
-            keep_location,
-            orientation=info.orientation,
-        )
-        image = open_upright(path, info, all_frames=info.frames > 1)
-        encoded: bytes | None = None
-        if container.is_lossless(data):
-            encoded = save(_with_timing(image, path, info), check_stop, **_animation_options(info, None))
-            if info.frames > 1:
-                encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
-        elif info.frames > 1:
-            finish(image, check_stop, "avg")
-        else:
-            image = finish(image, check_stop, "copy_memory")
-            sample = Sample(image, profile=profile)
-            size_bytes = len(container.with_blocks(data, Blocks()))
-            encoder = lossy_encoder(sample, target, EFFORTS[effort], check_stop)
-            encoded = reencode_smaller(image, profile, encoder, size_bytes, target, sample)
-        best = clean
-        if encoded:
-            # libvips does not apply the orientation of an animation
-            orientation = info.orientation if info.frames > 1 else 1
-            kept = metadata.kept(blocks, Format.WEBP, Format.WEBP, keep_location, orientation=orientation)
-            best = min(clean, container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile)), key=len)
-        return best if len(best) < len(data) else None
+    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    yield source.clean_copy()
+    profile = source.published.icc
+    image = open_upright(path, info, all_frames=info.frames > 1)
+    encoded: bytes | None = None
+    if container.is_lossless(data):
+        encoded = save(_with_timing(image, path, info), check_stop, **_animation_options(info, None))
+        if info.frames > 1:
+            encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
+    elif info.frames > 1:
+        finish(image, check_stop, "avg")
+    else:
+        image = finish(image, check_stop, "copy_memory")
+        sample = Sample(image, profile=profile)
+        size_bytes = len(container.with_blocks(data, Blocks()))
+        encoder = lossy_encoder(sample, source.target, EFFORTS[source.effort], check_stop)
+        encoded = reencode_smaller(image, profile, encoder, size_bytes, source.target, sample)
+    if encoded:
+        # libvips does not apply the orientation of an animation
+        orientation = info.orientation if info.frames > 1 else 1
+        yield container.with_blocks(encoded, source.blocks_for(Format.WEBP, orientation=orientation))
 
 
-@at_border("The picture can't be converted to WebP")
-def convert(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
-) -> bytes:
-    """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and loop count.
-
-    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, shall have.
-    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
-    """
-    check_stop()
-    require_side(info)
-    with opened(path) as data:
-        blocks = FORMATS[info.format].container.read_blocks(data)
-        size_bytes = len(data)
-    if info.frames > 1 and info.format is Format.AVIF:
-        raise StageFailed("An animated AVIF can't be converted to WebP: expected a still picture, a GIF, WebP or APNG.")
+def converted(source: Source) -> bytes:
+    """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and loop count."""
+    path, info, blocks = source.path, source.info, source.blocks
+    target, effort, check_stop, size_bytes = source.target, source.effort, source.check_stop, len(source.data)
     if info.frames > 1:
         info = animation.with_actual_alpha(path, info, check_stop)
     if info.frames > 1 and info.format is Format.PNG:
-        profile = kept_profile(blocks.icc)
+        profile = source.published.icc
 
         def encode_frames(quality: int | None) -> bytes:
             return animation.encode_webp(path, info, quality, check_stop)
@@ -137,8 +94,8 @@ def convert(
 
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             def decoded() -> tuple[pyvips.Image, bytes | None]:
-                source = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                picture, icc = for_display(source, blocks.icc, eight_bit=True)
+                image = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
+                picture, icc = for_display(image, blocks.icc, eight_bit=True)
                 return _with_timing(picture, path, info), icc
 
             image, profile = decoded()
@@ -164,8 +121,8 @@ def convert(
         encoded, profile = decode_complete(path, info, encode)
     # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
-    kept = metadata.kept(blocks, info.format, Format.WEBP, keep_location, orientation=orientation)
-    return container.with_blocks(encoded, Blocks(kept.exif, kept.xmp, None, profile))
+    published = source.blocks_for(Format.WEBP, orientation=orientation)
+    return container.with_blocks(encoded, structs.replace(published, icc=profile))
 
 
 def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
@@ -221,12 +178,3 @@ def _animation_options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
     if quality is None:
         return {"lossless": True, "effort": effort}
     return {"Q": quality, "mixed": True, "smart_subsample": True, "effort": effort}
-
-
-def require_side(info: ImageInfo) -> None:
-    """Raises: StageFailed where the picture is larger than WebP can be."""
-    if max(info.width_px, info.height_px) > container.MAX_SIDE_PX:
-        raise StageFailed(
-            f"WebP can be at most {container.MAX_SIDE_PX:,} pixels on a side, but the picture has"
-            f" {info.width_px:,} × {info.height_px:,}."
-        )

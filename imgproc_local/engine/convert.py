@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
 
 
 def run(work: Work, check_stop: CheckStop) -> Output:
     """The picture in `work.convert_to`, at the target score."""
-    from imgproc_local.codecs import avif, webp
+    from imgproc_local.codecs.convert import convert_file
 
-    convert = {Format.WEBP: webp.convert, Format.AVIF: avif.convert}[work.convert_to]
     options = work.options
-    data = convert(work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort)
+    data = convert_file(
+        work.original,
+        work.info,
+        work.convert_to,
+        check_stop,
+        options.target_score,
+        options.keep_location,
+        options.effort,
+    )
     return Output(data=data, format=work.convert_to)
 
 

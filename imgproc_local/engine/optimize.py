@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.domain.errors import OutsideServiceFailed
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
 
@@ -24,7 +23,13 @@ log = logging.getLogger(__name__)
 
 def run(work: Work, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs."""
-    return _smaller(work, _optimized_locally(work, check_stop))
+    from imgproc_local.codecs.optimize import optimize_file
+
+    options = work.options
+    data = optimize_file(
+        work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
+    )
+    return _smaller(work, data)
 
 
 def run_with_service(service: Tinify, fallback: bool, work: Work, check_stop: CheckStop) -> Output:
@@ -72,20 +77,3 @@ def _optimized_by(service: Tinify, picture: bytes, work: Work, check_stop: Check
         if result is None
         else external.adopt(work.original, work.info, result, check_stop, work.options.keep_location)
     )
-
-
-def _optimized_locally(work: Work, check_stop: CheckStop) -> bytes | None:
-    from imgproc_local.codecs import avif, gif, webp
-    from imgproc_local.codecs.jpeg import optimize as jpeg
-    from imgproc_local.codecs.png import optimize as png
-
-    if work.info.format is Format.GIF:
-        return gif.optimize(work.original, work.info, check_stop, work.options.keep_location)
-    by_score = {
-        Format.JPEG: jpeg.optimize,
-        Format.PNG: png.optimize,
-        Format.WEBP: webp.optimize,
-        Format.AVIF: avif.optimize,
-    }
-    optimize, options = by_score[work.info.format], work.options
-    return optimize(work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort)

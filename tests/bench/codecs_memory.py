@@ -16,13 +16,17 @@ from tests.bench.load import print_table, verdict
 CHILD = """
 import sys, time
 from pathlib import Path
-from imgproc_local.codecs import avif, webp
-from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.convert import convert_file
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.bench.peers_worker import peak_bytes
-codec = {"optimize": jpeg.optimize, "to webp": webp.convert, "to avif": avif.convert}[sys.argv[1]]
+from imgproc_local.domain.image import Format
 source = Path(sys.argv[2])
-out = codec(source, probe(source, 10**9), lambda: None)
+info = probe(source, 10**9)
+if sys.argv[1] == "optimize":
+    out = optimize_file(source, info, lambda: None)
+else:
+    out = convert_file(source, info, Format(sys.argv[1].removeprefix("to ")), lambda: None)
 print(len(out) if out else source.stat().st_size, peak_bytes(), time.process_time())
 """
 LIMITS_MB = {"optimize": 400.0, "to webp": None, "to avif": 900.0}

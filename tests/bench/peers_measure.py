@@ -25,7 +25,7 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs import avif, decode, probe
-from imgproc_local.codecs.errors import at_border
+from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format, ImageInfo
@@ -71,7 +71,7 @@ def picture_at(path: Path) -> Picture:
     return Picture(path, probe.probe(path, MAX_PIXELS), path.stat().st_size)
 
 
-@at_border("The picture can't be read")
+@translate_errors("The picture can't be read")
 def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
     """8-bit sRGB rows as a viewer shows the picture, its width, height and bands (3, or 4 with alpha).
 

@@ -6,7 +6,6 @@ Run by `tests.bench.peers`: `python -m tests.bench.peers_worker ours`, or `pillo
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import resource
@@ -59,24 +58,19 @@ def measured(encode: Callable[[Task], Answer | None]) -> Callable[[Task], Answer
 
 def ours() -> tuple[str, Callable[[Task], Answer]]:
     import imgproc_local
-    from imgproc_local.codecs import avif, gif, probe, webp
-    from imgproc_local.codecs.jpeg import optimize as jpeg
-    from imgproc_local.codecs.png import optimize as png
-
-    doors: dict[str, Callable[..., bytes | None]] = {
-        "jpeg": jpeg.optimize,
-        "png": png.optimize,
-        "gif": gif.optimize,
-        "webp": webp.optimize,
-        "avif": avif.optimize,
-        "to webp": webp.convert,
-        "to avif": avif.convert,
-    }
+    from imgproc_local.codecs import probe
+    from imgproc_local.codecs.convert import convert_file
+    from imgproc_local.codecs.optimize import optimize_file
+    from imgproc_local.domain.image import Format
 
     def encode(task: Task) -> Answer:
-        door, source, options = doors[task["format"]], Path(task["source"]), dict(task["options"])
-        options = {name: value for name, value in options.items() if name in inspect.signature(door).parameters}
-        data = door(source, probe.probe(source, MAX_PIXELS), lambda: None, **options)
+        source, options = Path(task["source"]), dict(task["options"])
+        info = probe.probe(source, MAX_PIXELS)
+        name = task["format"]
+        if name.startswith("to "):
+            data: bytes | None = convert_file(source, info, Format(name[3:]), lambda: None, **options)
+        else:
+            data = optimize_file(source, info, lambda: None, **options)
         # None: nothing smaller came out, and the service hands out the original
         Path(task["result"]).write_bytes(source.read_bytes() if data is None else data)
         return {"unchanged": data is None}

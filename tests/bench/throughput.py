@@ -20,14 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from imgproc_local.codecs import webp
-from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.runner import WORKER_NICENESS
 from tests.bench.load import jpegs, percentile, print_table, shuffled, verdict
+from tests.codecs.operations import to_webp
 
 MAX_PIXELS = 200_000_000
 TICK_S = 0.001
@@ -41,7 +41,7 @@ def direct(calls: list[Call], threads: int) -> tuple[float, float]:
     def run(call: Call) -> None:
         operation, file = call
         info = probe(file, MAX_PIXELS)
-        (jpeg.optimize if operation is Operation.OPTIMIZE else webp.convert)(file, info, lambda: None)
+        (optimize_file if operation is Operation.OPTIMIZE else to_webp)(file, info, lambda: None)
 
     started_at, cpu_before = time.perf_counter(), time.process_time()
     with ThreadPoolExecutor(threads, initializer=_engine_priority) as pool:

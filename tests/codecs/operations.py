@@ -1,13 +1,14 @@
-"""The functions that optimise and convert, by Pillow's name of the format."""
+"""The codecs' operations as functions of a path, its properties and `check_stop`."""
 
 from __future__ import annotations
 
-from imgproc_local.codecs import avif, gif, webp
+from pathlib import Path
+from typing import Any
+
+from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.formats import FORMATS
-from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.codecs.png import optimize as png
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, ImageInfo
 
 
 def read_blocks(data: bytes, form: Format) -> Blocks:
@@ -15,11 +16,12 @@ def read_blocks(data: bytes, form: Format) -> Blocks:
     return FORMATS[form].container.read_blocks(data)
 
 
-OPTIMIZE = {
-    "JPEG": jpeg.optimize,
-    "PNG": png.optimize,
-    "GIF": gif.optimize,
-    "WEBP": webp.optimize,
-    "AVIF": avif.optimize,
-}
-CONVERT = {"WEBP": webp.convert, "AVIF": avif.convert}
+def to_webp(path: Path, info: ImageInfo, *args: Any, **options: Any) -> bytes:
+    return convert_file(path, info, Format.WEBP, *args, **options)
+
+
+def to_avif(path: Path, info: ImageInfo, *args: Any, **options: Any) -> bytes:
+    return convert_file(path, info, Format.AVIF, *args, **options)
+
+
+CONVERT = {"WEBP": to_webp, "AVIF": to_avif}

@@ -12,10 +12,10 @@ import pytest
 import pyvips
 from PIL import Image, ImageOps
 
-from imgproc_local.codecs import webp
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
@@ -206,7 +206,7 @@ def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -
     wasteful = strip.webpsave_buffer(lossless=True, effort=0)
     wasteful = container.with_all_frames(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
     path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
-    out = webp.optimize(path, probe(path, MANY), never_stop) or wasteful
+    out = optimize_file(path, probe(path, MANY), never_stop) or wasteful
     assert container.read_timing(out) == container.read_timing(wasteful)
     assert len(container.read_timing(out)[0]) == 9
 

@@ -11,12 +11,13 @@ import pytest
 import pyvips
 from PIL import Image, ImageOps
 
-from imgproc_local.codecs import avif
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import StageFailed, StageTimedOut
 from tests.codecs import pictures
+from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -24,12 +25,12 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return avif.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return avif.convert(path, probe(path, MANY), never_stop)
+    return to_avif(path, probe(path, MANY), never_stop)
 
 
 def frames_of(data: bytes) -> list[np.ndarray]:
@@ -221,5 +222,5 @@ def test_a_deadline_stops_an_animation_between_frames(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, pictures.animated("GIF", [100] * 30))
     with pytest.raises(StageTimedOut):
-        avif.convert(path, probe(path, MANY), check_stop)
+        to_avif(path, probe(path, MANY), check_stop)
     assert calls < 15

@@ -11,12 +11,14 @@ import pytest
 import pyvips
 from PIL import Image, ImageDraw
 
-from imgproc_local.codecs import avif, avif_alpha
+from imgproc_local.codecs import avif_alpha
 from imgproc_local.codecs.avif_alpha import MAX_ERROR, AlphaEncoder
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.container import avif_writer
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
+from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -59,12 +61,12 @@ ALPHAS: dict[str, Callable[[], np.ndarray]] = {
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return avif.convert(path, probe(path, MANY), never_stop)
+    return to_avif(path, probe(path, MANY), never_stop)
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return avif.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def alpha_of(data: bytes) -> np.ndarray:

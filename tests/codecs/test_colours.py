@@ -10,13 +10,11 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.decode import sample, to_srgb
-from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
-from imgproc_local.domain.image import Format
 from tests.codecs import pictures
+from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -74,9 +72,8 @@ def made(folder: Path, source: bytes, operation: str) -> bytes:
     path = pictures.write(folder, source)
     info = probe(path, MANY)
     if operation == "optimize":
-        optimize = {Format.JPEG: jpeg.optimize, Format.PNG: png.optimize, Format.WEBP: webp.optimize}[info.format]
-        return optimize(path, info, never_stop) or source
-    return (webp if operation == "webp" else avif).convert(path, info, never_stop)
+        return optimize_file(path, info, never_stop) or source
+    return CONVERT[operation.upper()](path, info, never_stop)
 
 
 MISMATCHED_PROFILES = {

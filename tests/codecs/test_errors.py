@@ -11,15 +11,15 @@ import pytest
 import pyvips
 from PIL import Image, UnidentifiedImageError
 
-from imgproc_local.codecs import avif, decode, gif, webp
+from imgproc_local.codecs import decode
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.errors import at_border, translate
-from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.errors import translate, translate_errors
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
+from tests.codecs.operations import CONVERT, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
 FOREIGN = [
@@ -48,7 +48,7 @@ FOREIGN = [
 def test_a_library_error_becomes_a_message_for_people_without_paths(
     foreign: Exception, domain: type[ServiceError]
 ) -> None:
-    @at_border("The picture can't be read")
+    @translate_errors("The picture can't be read")
     def failing() -> None:
         raise foreign
 
@@ -62,7 +62,7 @@ def test_a_library_error_becomes_a_message_for_people_without_paths(
 def test_domain_errors_and_programming_errors_are_not_translated() -> None:
     for error in (StageCancelled("The job was cancelled."), TypeError("a mistake"), AttributeError("a mistake")):
 
-        @at_border("The picture can't be read")
+        @translate_errors("The picture can't be read")
         def failing(error: Exception = error) -> None:
             raise error
 
@@ -70,15 +70,6 @@ def test_domain_errors_and_programming_errors_are_not_translated() -> None:
             failing()
         assert same.value is error
     assert translate(TypeError("a mistake"), "x") is None
-
-
-OPTIMIZERS = {
-    Format.JPEG: jpeg.optimize,
-    Format.PNG: png.optimize,
-    Format.GIF: gif.optimize,
-    Format.WEBP: webp.optimize,
-    Format.AVIF: avif.optimize,
-}
 
 
 @pytest.mark.parametrize(
@@ -98,8 +89,8 @@ def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_pa
         for call in (
             lambda path=path, info=info: decode.sample(path, info, 64, never_stop),
             lambda path=path, info=info: read_embedded(path, info),
-            lambda path=path, info=info: OPTIMIZERS[info.format](path, info, never_stop),
-            lambda path=path, info=info: webp.convert(path, info, never_stop),
+            lambda path=path, info=info: optimize_file(path, info, never_stop),
+            lambda path=path, info=info: to_webp(path, info, never_stop),
         ):
             try:
                 call()
@@ -114,7 +105,7 @@ def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, form: str)
     path = pictures.write(tmp_path, whole)
     info = probe(path, 10**9)
     path.write_bytes(whole[: len(whole) // 2])
-    for call in (OPTIMIZERS[info.format], webp.convert, avif.convert):
+    for call in (optimize_file, to_webp, to_avif):
         with pytest.raises(BrokenImage):
             call(path, info, never_stop)
 
@@ -124,7 +115,7 @@ def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) ->
         whole = pictures.saved(pictures.scene(640, 480), "JPEG", quality=quality)
         path = pictures.write(tmp_path, whole[: len(whole) // 2] + b"\xff\xd9")
         info = probe(path, 10**9)
-        for call in (jpeg.optimize, webp.convert, avif.convert):
+        for call in (optimize_file, to_webp, to_avif):
             with pytest.raises(BrokenImage):
                 call(path, info, never_stop)
 
@@ -132,7 +123,7 @@ def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) ->
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
 def test_a_picture_too_large_for_the_format_is_refused_with_numbers(tmp_path: Path, form: str) -> None:
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(16400, 2), "PNG"))
-    convert = {"WEBP": webp.convert, "AVIF": avif.convert}[form]
+    convert = CONVERT[form]
     with pytest.raises(StageFailed, match="16,400 × 2"):
         convert(path, probe(path, 10**9), never_stop)
 

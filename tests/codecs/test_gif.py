@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw
 
 from imgproc_local.codecs import gif
 from imgproc_local.codecs.container import gif as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -20,7 +21,7 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return gif.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def shown(data: bytes) -> list[np.ndarray]:

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
-from tests.codecs.operations import OPTIMIZE
+from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -33,7 +33,7 @@ CONTAINER = {
 
 def optimized(folder: Path, data: bytes, form: str, **options: Any) -> bytes:
     path = pictures.write(folder, data)
-    out = OPTIMIZE[form](path, probe(path, MANY), never_stop, **options)
+    out = optimize_file(path, probe(path, MANY), never_stop, **options)
     return data if out is None else out
 
 
@@ -64,7 +64,7 @@ def sources() -> dict[str, tuple[str, bytes]]:
     for form in ("WEBP", "AVIF"):
         for quality in (60, 75, 85, 90, 93, 96, 98, 100):
             made[f"{form.lower()} of quality {quality}"] = form, pictures.saved(photo, form, quality=quality)
-    for form in OPTIMIZE:
+    for form in ("JPEG", "PNG", "GIF", "WEBP", "AVIF"):
         made[f"{form.lower()} of one pixel"] = form, pictures.saved(pixel, form)
     return made
 
@@ -98,7 +98,7 @@ def test_optimising_a_converted_picture_twice_changes_nothing_the_second_time(
 ) -> None:
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
     path = pictures.write(tmp_path, source)
-    converted = (webp if form == "WEBP" else avif).convert(path, probe(path, MANY), never_stop)
+    converted = CONVERT[form](path, probe(path, MANY), never_stop)
     once = optimized(tmp_path, converted, form)
     assert optimized(tmp_path, once, form) == once
 

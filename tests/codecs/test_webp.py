@@ -10,11 +10,12 @@ import pytest
 import pyvips
 from PIL import Image, ImageOps
 
-from imgproc_local.codecs import webp
 from imgproc_local.codecs.container import webp as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import StageFailed, StageTimedOut
 from tests.codecs import pictures
+from tests.codecs.operations import to_webp
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -22,12 +23,12 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return webp.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return webp.convert(path, probe(path, MANY), never_stop)
+    return to_webp(path, probe(path, MANY), never_stop)
 
 
 def frames_of(data: bytes) -> list[np.ndarray]:
@@ -185,5 +186,5 @@ def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
 
         path = pictures.write(tmp_path, source)
         with pytest.raises(StageTimedOut):
-            webp.convert(path, probe(path, MANY), check_stop)
+            to_webp(path, probe(path, MANY), check_stop)
         assert calls < 60

@@ -18,6 +18,9 @@ from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
+MAX_SIDE_PX = 16384
+"""libvips writes no larger HEIF."""
+
 _MAX_BOXES = 1_000
 """The number of boxes in one box; a list of items or of their properties may be longer."""
 _MAX_LISTED = 65_536

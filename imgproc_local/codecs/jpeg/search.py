@@ -61,7 +61,7 @@ LUMA = [[0.299, 0.587, 0.114]]
 """Source: JFIF 1.02, conversion to and from RGB."""
 
 
-class Source(Struct, frozen=True):
+class Original(Struct, frozen=True):
     """The JPEG that a picture was decoded from, and its EXIF orientation."""
 
     data: bytes
@@ -98,7 +98,7 @@ class _Task(Struct, frozen=True):
 def smallest(
     image: pyvips.Image,
     profile: bytes | None,
-    source: Source | None,
+    source: Original | None,
     target: float,
     max_bytes: int,
     check_stop: CheckStop,
@@ -155,7 +155,7 @@ def choose(
     return None
 
 
-def _smallest_draft(task: _Task, source: Source | None) -> tuple[Choice, bytes] | None:
+def _smallest_draft(task: _Task, source: Original | None) -> tuple[Choice, bytes] | None:
     """The choice on the sample whose draft of the whole picture is smallest."""
     candidates = encoders(task.image, large=False)
     preserved = None if source is None else _with_preserved_chroma(task, candidates[0], source)
@@ -170,7 +170,7 @@ def _smallest_draft(task: _Task, source: Source | None) -> tuple[Choice, bytes] 
     return min(drafts, key=lambda each: len(each[1]), default=None)
 
 
-def _with_preserved_chroma(task: _Task, encoder: Encoder, source: Source) -> tuple[Choice, bytes, int] | None:
+def _with_preserved_chroma(task: _Task, encoder: Encoder, source: Original) -> tuple[Choice, bytes, int] | None:
     """The choice with the chroma of the source, its draft, and the bytes of that with chroma encoded anew."""
     preserving = with_stored_chroma(encoder, source.data, source.orientation)
     if preserving is None:

@@ -15,9 +15,9 @@ from imgproc_local.domain.privacy import KeepLocation
 
 def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:
     """The words and facts in a file's blocks; XMP, which has languages, before IPTC-IIM, texts and EXIF."""
-    remains = strip.remaining(blocks, keep_location)
-    words, datasets, main = remains.xmp, iptc.read(remains.iptc), remains.exif
-    texts = strip.by_name(remains.texts)
+    published = strip.publishable(blocks, keep_location)
+    words, datasets, main = published.xmp, iptc.read(published.iptc), published.exif
+    texts = strip.by_name(published.texts)
 
     def all_of(name: str, dataset: int | None = None, *more: str) -> tuple[EmbeddedText, ...]:
         found = xmp.alternatives(words, name)

@@ -1,4 +1,4 @@
-"""What remains of a picture's metadata in a published file.
+"""What published of a picture's metadata in a published file.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names down to the city, how it was made
@@ -9,7 +9,7 @@ data. What is preserved is chosen by name, so an unknown field is removed; each 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 
 Private data is removed whatever the file's size. The original is served if its cleaned copy is not smaller, so
-`cleaned` gives up preserved fields, the least important first, until the copy is smaller.
+`clean_file` gives up preserved fields, the least important first, until the copy is smaller.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ _MAX_JPEG_XMP_BYTES = 65_502
 _MAX_COMPARISONS = 16
 
 
-class Remaining(Struct, frozen=True):
-    """What remains of a file's blocks, cleaned, and the kinds of what was removed.
+class Published(Struct, frozen=True):
+    """The metadata of a file that may be published, cleaned, and the kinds of what was removed.
 
     `exif` holds the fields of IFD0 by tag, `xmp` the properties by name.
     """
@@ -96,7 +96,7 @@ class Remaining(Struct, frozen=True):
     removed: frozenset[Removed]
 
 
-def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Remaining:
+def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Published:
     """The metadata that may be published; with `gain_map` also the properties that describe one."""
     removed: set[Removed] = set()
 
@@ -114,7 +114,7 @@ def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = F
     properties = xmp.parse(blocks.xmp, blocks.more_xmp)
     elements = xmp_fields.published(properties, clean, keep_location, gain_map=gain_map)
     datasets = [number for number, name in _DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
-    return Remaining(
+    return Published(
         fields,
         {element.tag: element for element in elements},
         iptc.cut(blocks.iptc, datasets, clean),
@@ -124,106 +124,94 @@ def remaining(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = F
     )
 
 
-def kept(
-    blocks: Blocks,
+def blocks_for(
+    published: Published,
     source: Format,
     target: Format,
-    keep_location: KeepLocation,
     *,
     orientation: int = 1,
     gain_map_bytes: int | None = None,
+    style: xmp.PacketStyle = xmp.PacketStyle.PLAIN,
+    below: int = xmp_fields.WEIGHTS,
 ) -> Blocks:
-    """The blocks that an output of format `target` carries; the profile unless it means no more than sRGB.
+    """The blocks that an output of format `target` carries; the profile unless it is sRGB.
 
     Within a format each block is preserved as such. Another format gets one XMP packet into which IPTC, EXIF and texts
     are merged, and EXIF's copyright, artist and caption.
     `orientation` is the EXIF orientation of the stored pixels, `gain_map_bytes` the length of the gain map after them.
+    Fields of a weight of `below` and more are given up for size.
     """
-    remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
-    return _blocks(remains, source, target, orientation, gain_map_bytes)
-
-
-def _blocks(
-    remains: Remaining,
-    source: Format,
-    target: Format,
-    orientation: int,
-    gain_map_bytes: int | None,
-    style: xmp.PacketStyle = xmp.PacketStyle.PLAIN,
-    below: int = xmp_fields.WEIGHTS,
-) -> Blocks:
-    """The blocks of `target`, with only the fields of a weight under `below`."""
 
     def is_weighty(name: str) -> bool:
         weight = xmp_fields.weight(name)
         return weight is not None and weight < below
 
     tags = _EXIF_FIELDS if source is target else {tag: _EXIF_FIELDS[tag] for tag in _EXIF_FIELDS if tag < exif.XP_TITLE}
-    fields = {tag: raw for tag, raw in remains.exif.items() if tag in tags and is_weighty(tags[tag])}
+    fields = {tag: raw for tag, raw in published.exif.items() if tag in tags and is_weighty(tags[tag])}
     limit = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
-    words, datasets, texts = remains.xmp, remains.iptc, remains.texts
+    words, datasets, texts = published.xmp, published.iptc, published.texts
     if source is not target:
-        words, datasets, texts = _merged(remains), None, ()
+        words, datasets, texts = _merged(published), None, ()
     elif below < xmp_fields.WEIGHTS:
         datasets = iptc.cut(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
         texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
     packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), limit, style)
-    return Blocks(exif.write(fields, orientation), packet, datasets, remains.icc, texts)
+    return Blocks(exif.write(fields, orientation), packet, datasets, published.icc, texts)
 
 
-def cleaned(
+def clean_file(
     data: bytes | mmap,
     blocks: Blocks,
+    published: Published,
     form: Format,
     write: Callable[[Blocks, bool], bytes],
-    keep_location: KeepLocation,
     *,
     orientation: int = 1,
     gain_map_bytes: int | None = None,
 ) -> bytes:
-    """The file with the same picture data and only the metadata that may remain; smaller if anything was removed.
+    """The file with the same picture data and only the published metadata; smaller if anything had to be removed.
 
-    `write` makes it of the blocks; its second argument asks for the shortest form. Where the usual form is not smaller
-    and something must be removed, XMP is written shorter. Where that isn't smaller either, preserved fields are removed
-    until it is: from the last of `xmp`'s weights up, in all blocks at once, so that places and persons are given up
-    first, then caption and title, then licences, then alt text, and the creator and the copyright last. That is so only
-    where blocks were stored in ways that can't be written again: fields that share their bytes, a text compressed
+    `write` makes it of blocks; its second argument asks for the shortest form. Where the usual form is not smaller and
+    something must be removed, XMP is written shorter. Where that isn't smaller either, published fields are given up
+    until it is: from the last of `xmp_fields`' weights up, in all blocks at once, so that places and persons are given
+    up first, then caption and title, then licences, then alt text, and the creator and the copyright last. That happens
+    only where blocks were stored in ways that can't be written again: fields that share their bytes, a text compressed
     together with much else.
     """
-    remains = remaining(blocks, keep_location, gain_map=gain_map_bytes is not None)
 
-    def written(style: xmp.PacketStyle, below: int) -> bytes:
-        new = _blocks(remains, form, form, orientation, gain_map_bytes, style, below)
-        return write(new, style is not xmp.PacketStyle.PLAIN)
+    def blocks_of(style: xmp.PacketStyle, below: int) -> Blocks:
+        return blocks_for(
+            published, form, form, orientation=orientation, gain_map_bytes=gain_map_bytes, style=style, below=below
+        )
 
-    clean = written(xmp.PacketStyle.PLAIN, xmp_fields.WEIGHTS)
+    preserved = blocks_of(xmp.PacketStyle.PLAIN, xmp_fields.WEIGHTS)
+    clean = write(preserved, False)
     if len(clean) < len(data):
         return clean
-    preserved = _blocks(remains, form, form, orientation, gain_map_bytes)
-    if not _is_more(blocks, remains, preserved) and not _has_bytes_outside(data, blocks, write):
+    if not _is_more(blocks, published, preserved) and not _has_bytes_outside(data, blocks, write):
         return clean
     weights = range(xmp_fields.WEIGHTS, -1, -1)
     attempts = [(xmp.PacketStyle.BARE, xmp_fields.WEIGHTS), *((xmp.PacketStyle.SHORT, below) for below in weights)]
     for style, below in attempts:
-        shorter = written(style, below)
+        shorter = write(blocks_of(style, below), True)
         if len(shorter) < len(data):
             return shorter
     return clean
 
 
-def _is_more(blocks: Blocks, remains: Remaining, preserved: Blocks) -> bool:
+def _is_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
     """Whether a file's blocks hold more than may remain."""
     main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp, blocks.more_xmp)
-    if set(main) - {*_EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in remains.exif.items()):
+    if set(main) - {*_EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in published.exif.items()):
         return True
     # other IFDs, and what no field points to
     if blocks.exif is not None and len(blocks.exif or b"") > len(preserved.exif or b""):
         return True
-    if xmp_fields.content(words.values()) != xmp_fields.content(remains.xmp.values()):
+    if xmp_fields.content(words.values()) != xmp_fields.content(published.xmp.values()):
         return True
     if not words and blocks.xmp is not None:
         return True
-    return remains.texts != blocks.texts or remains.iptc != blocks.iptc
+    return published.texts != blocks.texts or published.iptc != blocks.iptc
 
 
 def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
@@ -261,13 +249,13 @@ def unique(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
     return tuple(found.values())
 
 
-def _merged(remains: Remaining) -> xmp.Properties:
+def _merged(published: Published) -> xmp.Properties:
     """The XMP properties, missing ones filled from IPTC, then from texts, then from EXIF.
 
     Where IPTC or a text names other creators or rights than XMP does, both are preserved; EXIF's are not added.
     """
-    found = dict(remains.xmp)
-    datasets, main, notes = iptc.read(remains.iptc), remains.exif, by_name(remains.texts)
+    found = dict(published.xmp)
+    datasets, main, notes = iptc.read(published.iptc), published.exif, by_name(published.texts)
     fallback = {
         xmp.DC + "rights": [exif.copyright_text(main.get(exif.COPYRIGHT))],
         xmp.DC + "creator": [exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))],

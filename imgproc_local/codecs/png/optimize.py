@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import structs
 
-from imgproc_local.codecs.container import Blocks, Data
+from imgproc_local.codecs.container import Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
-from imgproc_local.codecs.errors import at_border
 from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip as metadata
-from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
+from imgproc_local.codecs.metadata.icc import colour_space
 from imgproc_local.codecs.png import deflate as png_packing
 from imgproc_local.codecs.png import palette, posterize
-from imgproc_local.codecs.probe import opened
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.source import Source
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
 from imgproc_local.domain.quality import Effort
 
 WORTH_A_LOSS = 0.8
@@ -37,46 +34,26 @@ MAX_PIXELS_IN_MEMORY = 40_000_000
 _SRGB_GAMMA = 45455
 
 
-@at_border("The PNG can't be optimised")
-def optimize(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
-) -> bytes | None:
-    """A smaller PNG, None where nothing smaller came out. An APNG stays an animation, frame by frame as it was.
-
-    `target` is the score that fewer colours must reach. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
-    """
-    check_stop()
-    with opened(path) as data:
-        blocks = container.read_blocks(data)
-        clean = metadata.cleaned(
-            data,
-            blocks,
-            Format.PNG,
-            lambda new, tight: container.with_blocks(data, new, shortest=tight),
-            keep_location,
-            orientation=info.orientation,
-        )
-        indexed = container.colour_type(data) == png_packing.PALETTE
-        if info.frames > 1 or _own_colours(data) or (info.bits_per_sample < 8 and not indexed):
-            _decode_through(path, info, check_stop)
-            best = _deflated_again(clean, info, check_stop)
-        elif indexed:
-            _decode_through(path, info, check_stop)
-            packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
-            kept = metadata.kept(blocks, Format.PNG, Format.PNG, keep_location, orientation=info.orientation)
-            packed = container.with_blocks(_with_density(packed, data, 1), kept)
-            best = min(packed, _deflated_again(clean, info, check_stop), key=len)
-        else:
-            marked = png_packing.is_marked(data)
-            packed, profile = _encoded(path, info, blocks, None if marked else target, effort, check_stop)
-            kept = structs.replace(metadata.kept(blocks, Format.PNG, Format.PNG, keep_location), icc=profile)
-            best = min(clean, container.with_blocks(_with_density(packed, data, info.orientation), kept), key=len)
-        return best if len(best) < len(data) else None
+def candidates(source: Source) -> Iterator[bytes]:
+    """The clean copy, and smaller encodings. An APNG remains an animation, frame by frame as it was."""
+    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    clean = source.clean_copy()
+    yield clean
+    indexed = container.colour_type(data) == png_packing.PALETTE
+    if info.frames > 1 or _own_colours(data) or (info.bits_per_sample < 8 and not indexed):
+        _decode_through(path, info, check_stop)
+        yield _deflated_again(clean, info, check_stop)
+    elif indexed:
+        _decode_through(path, info, check_stop)
+        packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
+        blocks = source.blocks_for(Format.PNG, orientation=info.orientation)
+        yield container.with_blocks(_with_density(packed, data, 1), blocks)
+        yield _deflated_again(clean, info, check_stop)
+    else:
+        target = None if png_packing.is_marked(data) else source.target
+        packed, profile = _encoded(path, info, source.published.icc, target, source.effort, check_stop)
+        blocks = structs.replace(source.blocks_for(Format.PNG), icc=profile)
+        yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
 
 
 def _own_colours(data: Data) -> bool:
@@ -91,13 +68,13 @@ def _own_colours(data: Data) -> bool:
 
 
 def _encoded(
-    path: Path, info: ImageInfo, blocks: Blocks, target: float | None, effort: Effort, check_stop: CheckStop
+    path: Path, info: ImageInfo, profile: bytes | None, target: float | None, effort: Effort, check_stop: CheckStop
 ) -> tuple[bytes, bytes | None]:
     """The smallest form of the picture that looks as asked, and the profile that it needs.
 
     `target` is None for a picture that was rounded before: it keeps its samples, and the mark.
     """
-    image, profile = open_upright(path, info), kept_profile(blocks.icc)
+    image = open_upright(path, info)
     if info.pixels > MAX_PIXELS_IN_MEMORY:
         options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
         return bytes(finish(image, check_stop, "pngsave_buffer", **options)), profile

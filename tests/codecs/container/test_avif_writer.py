@@ -14,8 +14,10 @@ from imgproc_local.codecs import avif
 from imgproc_local.codecs.avif_alpha import MAX_ERROR
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
+from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
 
 TILE = (96, 64)
@@ -31,7 +33,7 @@ def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return avif.convert(path, probe(path, 10**9), never_stop)
+    return to_avif(path, probe(path, 10**9), never_stop)
 
 
 @pytest.mark.usefixtures("small_grids")
@@ -70,11 +72,11 @@ def test_a_grid_has_the_metadata_of_its_source_without_positions(tmp_path: Path)
 @pytest.mark.usefixtures("small_grids")
 def test_optimising_an_optimised_grid_changes_nothing(tmp_path: Path) -> None:
     fine = pictures.write(tmp_path, pictures.saved(pictures.photo(642, 482), "AVIF", quality=98))
-    out = avif.optimize(fine, probe(fine, 10**9), never_stop)
+    out = optimize_file(fine, probe(fine, 10**9), never_stop)
     assert out is not None
     assert out.count(b"av01") > 2, "not a grid"
     path = pictures.write(tmp_path, out)
-    assert avif.optimize(path, probe(path, 10**9), never_stop) is None
+    assert optimize_file(path, probe(path, 10**9), never_stop) is None
 
 
 def test_tiles_are_in_their_places() -> None:

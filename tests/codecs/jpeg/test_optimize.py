@@ -18,6 +18,7 @@ from imgproc_local.codecs.jpeg import encoders
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import search as jpeg_search
 from imgproc_local.codecs.metadata import icc
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
@@ -31,7 +32,7 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return jpeg.optimize(path, probe(path, MANY), never_stop, target)
+    return optimize_file(path, probe(path, MANY), never_stop, target)
 
 
 def score(source: bytes, out: bytes) -> float:
@@ -304,5 +305,5 @@ def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
     with pytest.raises(StageTimedOut):
-        jpeg.optimize(path, probe(path, MANY), check_stop)
+        optimize_file(path, probe(path, MANY), check_stop)
     assert calls < 60

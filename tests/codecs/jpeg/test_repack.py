@@ -17,6 +17,7 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import repack as jpeg_rescan
 from imgproc_local.codecs.jpeg.repack import own_command, rescanned
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.errors import StageTimedOut
 from tests.codecs import pictures
@@ -28,7 +29,7 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return jpeg.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:
@@ -100,7 +101,7 @@ def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
     monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
     lossy = optimized(tmp_path, source)
     assert lossy is not None
-    assert len(out) < len(lossy) < jpeg.WORTH_IT * len(source)
+    assert len(out) < len(lossy) < jpeg.MAX_SIZE_SHARE * len(source)
     assert not same_pixels(lossy, source)
 
 

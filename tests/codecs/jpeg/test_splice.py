@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from imgproc_local.codecs.jpeg import encoders
-from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -150,13 +150,13 @@ def test_scans_without_end_are_refused() -> None:
 def test_a_photograph_keeps_its_colours_as_stored(tmp_path: Path, subsampling: int) -> None:
     source = pictures.saved(pictures.scene(900, 700), "JPEG", quality=90, subsampling=subsampling)
     path = pictures.write(tmp_path, source)
-    out = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    out = optimize_file(path, probe(path, 10**9), never_stop)
     assert out is not None
     same = np.array_equal(planes(out)[..., 1:], planes(source)[..., 1:])
     assert same is (subsampling > 0)
     assert not np.array_equal(planes(out)[..., 0], planes(source)[..., 0])
     path = pictures.write(tmp_path, out)
-    assert jpeg.optimize(path, probe(path, 10**9), never_stop) is None
+    assert optimize_file(path, probe(path, 10**9), never_stop) is None
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
@@ -164,8 +164,8 @@ def test_colours_that_were_kept_make_a_smaller_file_at_the_same_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
 ) -> None:
     path = pictures.write(tmp_path, pictures.full_jpeg(pictures.scene(640, 480), orientation, 85))
-    kept = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    kept = optimize_file(path, probe(path, 10**9), never_stop)
     monkeypatch.setattr(encoders, "_splice", None)
-    anew = jpeg.optimize(path, probe(path, 10**9), never_stop)
+    anew = optimize_file(path, probe(path, 10**9), never_stop)
     assert kept is not None
     assert len(kept) < 0.97 * len(anew or path.read_bytes())

@@ -21,9 +21,9 @@ from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
-from tests.codecs.operations import OPTIMIZE
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -31,7 +31,7 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes, form: str) -> bytes:
     path = pictures.write(folder, data)
-    return OPTIMIZE[form](path, probe(path, MANY), never_stop) or data
+    return optimize_file(path, probe(path, MANY), never_stop) or data
 
 
 def settled(folder: Path, data: bytes, form: str) -> bytes:

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs import avif, gif, webp
 from imgproc_local.codecs.container import MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.captions import reads_as_a_caption
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from tests.codecs import pictures
-from tests.codecs.operations import read_blocks
+from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -62,7 +61,7 @@ def test_png_texts_are_read_with_their_languages(tmp_path: Path) -> None:
 def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path: Path) -> None:
     source = described_png()
     path = pictures.write(tmp_path, source)
-    out = png.optimize(path, probe(path, MANY), never_stop)
+    out = optimize_file(path, probe(path, MANY), never_stop)
     assert out is not None
     assert embedded(tmp_path, out) == embedded(tmp_path, source)
     assert b"Title\0Harbour" in out
@@ -72,7 +71,7 @@ def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path
     assert pictures.opened(out).text["Description"] == CAPTION
 
 
-@pytest.mark.parametrize("convert", [webp.convert, avif.convert])
+@pytest.mark.parametrize("convert", [to_webp, to_avif])
 def test_png_texts_are_converted_to_xmp_in_another_format(tmp_path: Path, convert: object) -> None:
     path = pictures.write(tmp_path, described_png())
     out = convert(path, probe(path, MANY), never_stop)
@@ -89,7 +88,7 @@ def test_characters_that_xml_forbids_are_removed_from_the_packet(tmp_path: Path)
         pictures.saved(pictures.scene(), "PNG"), pictures.chunk(b"tEXt", b"Title\0One\x01 <two> & three")
     )
     path = pictures.write(tmp_path, source)
-    out = webp.convert(path, probe(path, MANY), never_stop)
+    out = to_webp(path, probe(path, MANY), never_stop)
     assert embedded(tmp_path, out).title == (EmbeddedText("One <two> & three"),)
 
 
@@ -116,7 +115,7 @@ def test_a_decompression_bomb_and_a_damaged_text_count_as_absent(tmp_path: Path,
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
     assert embedded(tmp_path, source).title == ()
     path = pictures.write(tmp_path, source)
-    out = png.optimize(path, probe(path, MANY), never_stop)
+    out = optimize_file(path, probe(path, MANY), never_stop)
     assert out is not None
     assert b"Title" not in out
 
@@ -144,12 +143,12 @@ def test_a_comment_that_a_person_wrote_is_preserved_in_a_gif(tmp_path: Path) -> 
     assert embedded(tmp_path, source).description == (EmbeddedText(CAPTION),)
     path = pictures.write(tmp_path, source)
     info = probe(path, MANY)
-    out = gif.optimize(path, info, never_stop)
+    out = optimize_file(path, info, never_stop)
     assert out is not None
     assert pictures.opened(out).info["comment"] == CAPTION.encode()
     assert b"GIMP" not in out
     assert b"PRIVATE" not in out
-    assert embedded(tmp_path, webp.convert(path, info, never_stop)).description == (EmbeddedText(CAPTION),)
+    assert embedded(tmp_path, to_webp(path, info, never_stop)).description == (EmbeddedText(CAPTION),)
 
 
 def test_a_comment_in_several_sub_blocks_is_one_text(tmp_path: Path) -> None:

@@ -11,15 +11,12 @@ import struct
 import zlib
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from imgproc_local.codecs import avif, gif, webp
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata import xmp, xmp_fields
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import KeepLocation
@@ -38,13 +35,6 @@ EXIF_SECRETS = {
 }
 SECRETS = (*EXIF_SECRETS.values(), POSITION.encode(), b"SERIAL-IPTC", b"SERIAL-TEXT", b"SERIAL-COMMENT")
 KINDS = ("jpeg", "png", "apng", "webp", "animated webp", "avif", "animated avif", "gif", "animated gif")
-MODULES: dict[Format, ModuleType] = {
-    Format.JPEG: jpeg,
-    Format.PNG: png,
-    Format.WEBP: webp,
-    Format.AVIF: avif,
-    Format.GIF: gif,
-}
 RDF, META = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "adobe:ns:meta/"
 NAMESPACES = {
     "dc": "http://purl.org/dc/elements/1.1/",
@@ -188,7 +178,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         info = probe(path, MANY)
         before = read_embedded(path, info)
         assert any(secret in everything_in(source, info.format) for secret in SECRETS), seed
-        out = MODULES[info.format].optimize(path, info, never_stop)
+        out = optimize_file(path, info, never_stop)
         assert out is not None, seed
         assert len(out) < len(source)
         assert [secret for secret in SECRETS if secret in everything_in(out, info.format)] == [], seed
@@ -199,7 +189,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert (after.headline, after.keywords, after.city) == (before.headline, before.keywords, before.city), seed
         assert (info_after.frames, info_after.display_size_px) == (info.frames, info.display_size_px)
         # nothing is left to do
-        assert MODULES[info.format].optimize(path, info_after, never_stop) is None, seed
+        assert optimize_file(path, info_after, never_stop) is None, seed
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "animated webp", "avif", "animated avif"])
@@ -224,7 +214,7 @@ def test_fields_that_share_bytes_are_given_up_for_privacy_least_important_first(
         source = source.replace(harmless, exif)
     path = pictures.write(tmp_path, source)
     info = probe(path, MANY)
-    out = MODULES[info.format].optimize(path, info, never_stop)
+    out = optimize_file(path, info, never_stop)
     assert out is not None
     assert pictures.GPS_RATIONAL not in out
     after = read_embedded(pictures.write(tmp_path, out), info)
@@ -241,11 +231,11 @@ def test_a_file_without_private_data_that_can_not_shrink_is_left_unchanged(tmp_p
     )
     source = plain("jpeg")
     clean = pictures.write(tmp_path, source)
-    smallest = jpeg.optimize(clean, probe(clean, MANY), never_stop) or source
+    smallest = optimize_file(clean, probe(clean, MANY), never_stop) or source
     block = pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + words)
     path = pictures.write(tmp_path, smallest[:2] + block + smallest[2:])
     assert read_embedded(path, probe(path, MANY)).city == "C"
-    assert jpeg.optimize(path, probe(path, MANY), never_stop) is None
+    assert optimize_file(path, probe(path, MANY), never_stop) is None
 
 
 @pytest.mark.parametrize("form", list(xmp.PacketStyle))

@@ -7,35 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs import avif, gif, webp
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format
 from imgproc_local.domain.privacy import KeepLocation
 from tests.codecs import pictures
-from tests.codecs.operations import read_blocks
+from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
 TIGHT_JPEG = pictures.full_jpeg(quality=60)
 MAKERS = {
-    "JPEG optimised": (jpeg.optimize, pictures.full_jpeg),
-    "JPEG with untouched pixels": (jpeg.optimize, lambda: TIGHT_JPEG),
-    "JPEG to WebP": (webp.convert, pictures.full_jpeg),
-    "JPEG to AVIF": (avif.convert, pictures.full_jpeg),
-    "PNG optimised": (png.optimize, pictures.full_png),
-    "PNG graphic optimised": (png.optimize, lambda: pictures.full_png(pictures.graphic())),
-    "PNG to WebP": (webp.convert, pictures.full_png),
-    "PNG to AVIF": (avif.convert, pictures.full_png),
-    "WebP optimised": (webp.optimize, pictures.full_webp),
-    "WebP with untouched pixels": (webp.optimize, lambda: pictures.full_webp(quality=70)),
-    "AVIF optimised": (avif.optimize, pictures.full_avif),
-    "GIF optimised": (gif.optimize, pictures.full_gif),
-    "GIF to WebP": (webp.convert, pictures.full_gif),
-    "GIF to AVIF": (avif.convert, pictures.full_gif),
+    "JPEG optimised": (optimize_file, pictures.full_jpeg),
+    "JPEG with untouched pixels": (optimize_file, lambda: TIGHT_JPEG),
+    "JPEG to WebP": (to_webp, pictures.full_jpeg),
+    "JPEG to AVIF": (to_avif, pictures.full_jpeg),
+    "PNG optimised": (optimize_file, pictures.full_png),
+    "PNG graphic optimised": (optimize_file, lambda: pictures.full_png(pictures.graphic())),
+    "PNG to WebP": (to_webp, pictures.full_png),
+    "PNG to AVIF": (to_avif, pictures.full_png),
+    "WebP optimised": (optimize_file, pictures.full_webp),
+    "WebP with untouched pixels": (optimize_file, lambda: pictures.full_webp(quality=70)),
+    "AVIF optimised": (optimize_file, pictures.full_avif),
+    "GIF optimised": (optimize_file, pictures.full_gif),
+    "GIF to WebP": (to_webp, pictures.full_gif),
+    "GIF to AVIF": (to_avif, pictures.full_gif),
 }
 
 
@@ -85,7 +83,7 @@ def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
     path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
     info = probe(path, MANY)
-    for convert in (webp.convert, avif.convert):
+    for convert in (to_webp, to_avif):
         out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
         embedded = read_embedded(out, probe(out, MANY))
         assert embedded.copyright == pictures.COPYRIGHT
@@ -98,7 +96,7 @@ def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
     path = pictures.write(
         tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
     )
-    out = webp.convert(path, probe(path, MANY), never_stop)
+    out = to_webp(path, probe(path, MANY), never_stop)
     words = xmp.parse(read_blocks(out, Format.WEBP).xmp)
     assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
@@ -181,7 +179,7 @@ def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes
     info = probe(path, MANY)
     embedded = read_embedded(path, info)
     assert (embedded.alt_text, embedded.title) == ((), ())
-    assert webp.convert(path, info, never_stop)
+    assert to_webp(path, info, never_stop)
 
 
 def test_deeply_nested_properties_are_cut(tmp_path: Path) -> None:
@@ -192,7 +190,7 @@ def test_deeply_nested_properties_are_cut(tmp_path: Path) -> None:
         .replace(b"<rdf:Seq><rdf:li>Example Ph", b"<rdf:Seq>" + nested + b"<rdf:li>Example Ph")
     )
     path = _jpeg_with_xmp(tmp_path, packet)
-    out = webp.convert(path, probe(path, MANY), never_stop)
+    out = to_webp(path, probe(path, MANY), never_stop)
     assert pictures.ALT_TEXT["en"].encode() in out
 
 
@@ -219,7 +217,7 @@ def test_a_default_caption_of_a_camera_is_removed(tmp_path: Path, phrase: str) -
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=exif))
     info = probe(path, MANY)
     assert read_embedded(path, info).description == ()
-    out = jpeg.optimize(path, info, never_stop)
+    out = optimize_file(path, info, never_stop)
     assert out is not None
     assert phrase.encode() not in out
 
@@ -242,7 +240,7 @@ def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
     assert xmp.write(elements, 100) is None
 
 
-OUTPUTS = {"JPEG": jpeg.optimize, "WEBP": webp.convert, "AVIF": avif.convert}
+OUTPUTS = {"JPEG": optimize_file, "WEBP": to_webp, "AVIF": to_avif}
 
 
 def _made(folder: Path, form: str, *segments: bytes) -> bytes:
@@ -416,4 +414,4 @@ def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) 
     main = exif.read_ifd(read_blocks(source, Format.JPEG).exif or b"")
     assert main == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)
-    assert jpeg.optimize(path, probe(path, MANY), never_stop) is None
+    assert optimize_file(path, probe(path, MANY), never_stop) is None

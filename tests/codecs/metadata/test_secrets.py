@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.decode import sample
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.metadata.strip import remaining
+from imgproc_local.codecs.metadata.strip import publishable
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import KeepLocation, Removed
@@ -37,7 +37,7 @@ from tests.codecs.metadata.planted import (
     secret,
     source,
 )
-from tests.codecs.operations import OPTIMIZE, read_blocks
+from tests.codecs.operations import CONVERT, read_blocks, to_webp
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
@@ -101,7 +101,7 @@ def test_enough_secrets_are_planted_and_the_search_finds_them() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> None:
     path = pictures.write(tmp_path, source(name))
-    out = OPTIMIZE[name](path, probe(path, MANY), never_stop)
+    out = optimize_file(path, probe(path, MANY), never_stop)
     assert out is not None
     assert found_in(searchable(out, name)) == []
     assert pictures.GPS_RATIONAL not in out
@@ -114,7 +114,7 @@ def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "WEBP"])
 def test_no_secret_is_found_in_a_converted_file(tmp_path: Path, name: str, target: str) -> None:
     path = pictures.write(tmp_path, source(name))
-    out = {"WEBP": webp.convert, "AVIF": avif.convert}[target](path, probe(path, MANY), never_stop)
+    out = CONVERT[target](path, probe(path, MANY), never_stop)
     assert found_in(searchable(out, target)) == []
     assert pictures.GPS_RATIONAL not in out
     for preserved in (CREATOR, COPYRIGHT, TITLE, ALT_TEXT, CAPTION, CITY, "from the pier"):
@@ -155,8 +155,8 @@ def test_the_setting_decides_which_place_names_are_preserved(
     path = pictures.write(tmp_path, source("JPEG"))
     info = probe(path, MANY)
     for data, name in (
-        (OPTIMIZE["JPEG"](path, info, never_stop, keep_location=keep_location), "JPEG"),
-        (webp.convert(path, info, never_stop, keep_location=keep_location), "WEBP"),
+        (optimize_file(path, info, never_stop, keep_location=keep_location), "JPEG"),
+        (to_webp(path, info, never_stop, keep_location=keep_location), "WEBP"),
     ):
         assert data is not None
         found = set(found_in(searchable(data, name)))
@@ -174,9 +174,9 @@ def test_the_setting_decides_which_place_names_are_preserved(
 
 def test_the_kinds_of_what_is_removed_are_reported() -> None:
     for name in ("JPEG", "PNG", "AVIF"):
-        removed = remaining(read_blocks(source(name), Format[name]), KeepLocation.CITY).removed
+        removed = publishable(read_blocks(source(name), Format[name]), KeepLocation.CITY).removed
         assert removed == frozenset(Removed), name
     plain = pictures.saved(pictures.scene(64, 48), "JPEG")
-    assert remaining(read_blocks(plain, Format.JPEG), KeepLocation.CITY).removed == frozenset()
-    all_places = remaining(read_blocks(source("JPEG"), Format.JPEG), KeepLocation.ALL).removed
+    assert publishable(read_blocks(plain, Format.JPEG), KeepLocation.CITY).removed == frozenset()
+    all_places = publishable(read_blocks(source("JPEG"), Format.JPEG), KeepLocation.ALL).removed
     assert Removed.LOCATION not in all_places

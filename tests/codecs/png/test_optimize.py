@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.decode import to_srgb
-from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import sample as search
@@ -31,7 +31,7 @@ MANY = 10**9
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return png.optimize(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, MANY), never_stop)
 
 
 def textured(width: int = 480, height: int = 300) -> np.ndarray:
@@ -100,7 +100,7 @@ def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, loose(picture))
     sizes = []
     for target in (95.0, 85.0, 70.0):
-        out = whole(png.optimize(path, probe(path, MANY), never_stop, target))
+        out = whole(optimize_file(path, probe(path, MANY), never_stop, target))
         assert score(Image.fromarray(picture), pictures.opened(out)) >= target
         sizes.append(len(out))
     assert sizes[0] > sizes[1] > sizes[2]
@@ -134,7 +134,7 @@ def test_samples_that_only_repeat_others_go(tmp_path: Path) -> None:
 
     def lossless(data: bytes) -> bytes:
         path = pictures.write(tmp_path, data)
-        return whole(png.optimize(path, probe(path, MANY), never_stop, 100.0))
+        return whole(optimize_file(path, probe(path, MANY), never_stop, 100.0))
 
     needless = {
         "an opaque alpha": ("colour", np.concatenate([scene, np.full_like(grey, 255)], axis=2)),
@@ -151,7 +151,7 @@ def test_samples_that_only_repeat_others_go(tmp_path: Path) -> None:
 def test_few_colours_are_indexed_without_loss_whatever_is_asked(tmp_path: Path) -> None:
     picture = pictures.graphic(300, 200) & 0xE0
     path = pictures.write(tmp_path, loose(picture))
-    out = pictures.opened(whole(png.optimize(path, probe(path, MANY), never_stop, 100.0)))
+    out = pictures.opened(whole(optimize_file(path, probe(path, MANY), never_stop, 100.0)))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB")), picture)
 
@@ -262,5 +262,5 @@ def test_a_cancelled_job_stops_the_encoder(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, loose(pictures.scene(1500, 1500)))
     with pytest.raises(StageCancelled):
-        png.optimize(path, probe(path, MANY), check_stop)
+        optimize_file(path, probe(path, MANY), check_stop)
     assert calls < 60

@@ -13,8 +13,8 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.png import deflate as png_packing
-from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.png import posterize
 from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import sample as search
@@ -41,7 +41,7 @@ def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.nd
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return png.optimize(path, probe(path, MANY), never_stop, target)
+    return optimize_file(path, probe(path, MANY), never_stop, target)
 
 
 def image_of(picture: np.ndarray) -> pyvips.Image:

@@ -25,10 +25,11 @@ from imgproc_local.codecs.quality.search import (
     search,
 )
 from tests.codecs import pictures
+from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
 MANY = 10**9
-CONVERT = {"webp": webp.convert, "avif": avif.convert}
+CONVERT = {"webp": to_webp, "avif": to_avif}
 
 
 def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:

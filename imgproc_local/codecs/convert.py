@@ -1,0 +1,48 @@
+"""Converting: a picture or an animation as WebP or AVIF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs.errors import translate_errors
+from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.source import Source, open_source
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
+
+CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
+
+
+def convert_file(
+    path: Path,
+    info: ImageInfo,
+    new_format: Format,
+    check_stop: Callable[[], None],
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
+) -> bytes:
+    """The picture in `new_format`; an animation keeps its frames, delays and number of plays.
+
+    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, must reach.
+    Raises: BrokenImage; StageFailed, also for a picture that the format can't hold; and what `check_stop` raises.
+    """
+    row = FORMATS[new_format]
+    with translate_errors(f"The picture can't be converted to {row.name}"):
+        if row.max_side_px and max(info.width_px, info.height_px) > row.max_side_px:
+            raise StageFailed(
+                f"{row.name} is written with at most {row.max_side_px:,} pixels on a side, but the picture has"
+                f" {info.width_px:,} × {info.height_px:,}."
+            )
+        if info.frames > 1 and FORMATS[info.format].read_timing is None:
+            raise StageFailed(
+                f"An animated {FORMATS[info.format].name} can't be converted to {row.name}: expected a still picture,"
+                " or an animated GIF, WebP or PNG."
+            )
+        with open_source(path, info, check_stop, target, keep_location, effort) as source:
+            return CONVERTERS[new_format](source)

@@ -1,0 +1,50 @@
+"""Optimising: a smaller file of the same format, frames and appearance. The same steps for every format.
+
+The file's metadata is cleaned, the format's module supplies candidates, and the smallest is the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs.errors import translate_errors
+from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.png import optimize as png
+from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.source import Source, open_source
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
+
+CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
+    Format.JPEG: jpeg.candidates,
+    Format.PNG: png.candidates,
+    Format.GIF: gif.candidates,
+    Format.WEBP: webp.candidates,
+    Format.AVIF: avif.candidates,
+}
+"""Complete files that may replace the source: a clean copy, and encodings that meet the target."""
+
+
+def optimize_file(
+    path: Path,
+    info: ImageInfo,
+    check_stop: Callable[[], None],
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
+) -> bytes | None:
+    """A smaller file of the same format, None if none was found. Optimising a result again returns None.
+
+    `target` is the SSIMULACRA 2.1 score that an encoding with loss must reach.
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    """
+    with (
+        translate_errors(f"The {FORMATS[info.format].name} can't be optimised"),
+        open_source(path, info, check_stop, target, keep_location, effort) as source,
+    ):
+        best = min(CANDIDATES[info.format](source), key=len)
+        return best if len(best) < len(source.data) else None

@@ -1,0 +1,72 @@
+"""A picture file that is being optimised or converted: its bytes, its metadata, and what the result must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from imgproc_local.codecs.container import Blocks, Data
+from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.probe import opened
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.quality import Effort
+
+
+class Source(Struct, frozen=True):
+    """An opened picture file.
+
+    `data` is valid inside the `with` block of `open_source`. `blocks` is the metadata as stored, `published` what of it
+    may be in a result. `target` is the SSIMULACRA 2.1 score that results must reach.
+    """
+
+    path: Path
+    info: ImageInfo
+    data: Data
+    blocks: Blocks
+    published: strip.Published
+    keep_location: KeepLocation
+    target: float
+    effort: Effort
+    check_stop: Callable[[], None]
+
+    def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
+        """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""
+        return strip.blocks_for(self.published, self.info.format, target, orientation=orientation)
+
+    def clean_copy(self) -> bytes:
+        """The file with its picture data unchanged and only the metadata that may be published."""
+        container = FORMATS[self.info.format].container
+
+        def write(blocks: Blocks, shortest: bool) -> bytes:
+            return container.with_blocks(self.data, blocks, shortest=shortest)
+
+        return strip.clean_file(
+            self.data, self.blocks, self.published, self.info.format, write, orientation=self.orientation_tag
+        )
+
+    @property
+    def orientation_tag(self) -> int:
+        """The EXIF orientation of the stored pixels. An AVIF's is a property of its item, which stays as it is."""
+        return 1 if self.info.format is Format.AVIF else self.info.orientation
+
+
+@contextmanager
+def open_source(
+    path: Path,
+    info: ImageInfo,
+    check_stop: Callable[[], None],
+    target: float,
+    keep_location: KeepLocation,
+    effort: Effort,
+) -> Iterator[Source]:
+    """Raises: BrokenImage, StageFailed, and what `check_stop` raises."""
+    check_stop()
+    with opened(path) as data:
+        blocks = FORMATS[info.format].container.read_blocks(data)
+        published = strip.publishable(blocks, keep_location)
+        yield Source(path, info, data, blocks, published, keep_location, target, effort, check_stop)
