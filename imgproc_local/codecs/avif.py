@@ -67,7 +67,7 @@ class EncoderEffort(Struct, frozen=True):
 EFFORTS: dict[Effort, EncoderEffort] = {
     "fast": EncoderEffort(2, {"effort": 0, "bitdepth": 8}, 1.5, 4.0, drafts_suffice=True),
     "balanced": EncoderEffort(3, {"effort": 0, "bitdepth": 8}, 2.2, 6.0),
-    "best": EncoderEffort(4, {"effort": 3}, 0.5, 0.5, drafts_suffice=True),
+    "best": EncoderEffort(4, {"effort": 3, "bitdepth": 8}, 0.5, 0.5, drafts_suffice=True),
 }
 """Effort 4 takes five times as long as 3 for 3 % of the bytes, 5 half as long again for 1 %."""
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.decode import CheckStop, finish
 from imgproc_local.codecs.libvips import pyvips
@@ -107,7 +107,8 @@ def encode_graphic(
 ) -> bytes:
     """A graphic in memory as the smallest of lossless, palette and lossy WebP that meets the target."""
     sample = Sample(image, profile=profile)
-    encoder = lossy_encoder(sample, target, effort, check_stop)
+    # the palette and lossless candidates take CPU time here, which the higher effort would add to
+    encoder = lossy_encoder(sample, target, structs.replace(effort, plain=effort.sharp), check_stop)
     estimated = estimate(sample, encoder, target)
     lossy_bytes = _expected_bytes(estimated, sample, target)
     candidates = list(_lossless_candidates(image, profile, sample, lossy_bytes, target, check_stop))

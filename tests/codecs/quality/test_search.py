@@ -24,6 +24,7 @@ from imgproc_local.codecs.quality.search import (
     encode_to_score,
     search,
 )
+from imgproc_local.domain.quality import Effort
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
@@ -60,6 +61,16 @@ def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path
     out, score = converted(tmp_path, source, "webp")
     assert score >= 84
     assert len(out) < 0.8 * len(source)
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced", "best"])
+@pytest.mark.parametrize("format", ["webp", "avif"])
+def test_a_transparent_picture_can_be_converted_at_every_effort(tmp_path: Path, format: str, effort: Effort) -> None:
+    pixels = np.dstack([pictures.photo(333, 251), pictures.graphic(333, 251, alpha=True)[..., 3]])
+    path = pictures.write(tmp_path, pictures.saved(pixels, "PNG"))
+    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, MANY), never_stop, effort=effort))) as shown:
+        alpha = np.asarray(shown.convert("RGBA"))[..., 3]
+    assert np.abs(alpha.astype(int) - pixels[..., 3]).max() <= 16
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
