@@ -11,7 +11,7 @@ from litestar.types import ControllerRouterHandler
 
 from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
 from imgproc_local.api.auth import RollingWindow, add_rate_headers
-from imgproc_local.api.requests import Uploads, refuse_trailing_slash
+from imgproc_local.api.requests import Uploads
 from imgproc_local.compose import Services
 
 PREFIX = "/api/v1"
@@ -23,7 +23,6 @@ def make_app(
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
     api = Router(
         path=PREFIX,
-        guards=[refuse_trailing_slash],
         route_handlers=[
             languages.languages,
             images.analyze,

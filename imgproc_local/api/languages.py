@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import get
 from imgproc_local.api.wire import LanguagesBody, language_body
 from imgproc_local.domain.languages import LANGUAGES
 
 
-@get("/languages")
+@get("/languages", guards=[refuse_trailing_slash])
 async def languages() -> LanguagesBody:
     return LanguagesBody([language_body(language) for language in LANGUAGES.values()])

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from imgproc_local import __version__
 from imgproc_local.api import wire
+from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import get
 from imgproc_local.domain.plan import ACCEPTED, MAX_LANGUAGES, Operation
 
@@ -325,6 +326,6 @@ def build() -> bytes:
     )
 
 
-@get("/openapi.json")
+@get("/openapi.json", guards=[refuse_trailing_slash])
 async def document() -> Response[bytes]:
     return Response(build(), media_type="application/json")

@@ -17,11 +17,9 @@ from typing import Any
 
 import msgspec
 from litestar import Request, route
-from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
 from litestar.enums import HttpMethod
-from litestar.exceptions import InternalServerException, NotFoundException
-from litestar.handlers import BaseRouteHandler
+from litestar.exceptions import InternalServerException
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
@@ -315,13 +313,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
-# ---- path, headers and query parameters ----
-
-
-def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """A guard: Litestar would answer `/jobs/`, which is another path, as `/jobs`."""
-    if connection.scope.get("raw_path", b"").endswith(b"/"):  # Litestar has removed the slash from `path`
-        raise NotFoundException
+# ---- headers and query parameters ----
 
 
 def read_idempotency_key(headers: Headers) -> str | None:

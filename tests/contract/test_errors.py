@@ -62,6 +62,7 @@ FORM = {"Content-Type": "multipart/form-data; boundary=b"}
         ("DELETE", "/api/v1/credits/balance", {}, 405),
         ("GET", "/api/v1/jobs/none", {}, 404),
         ("GET", "/api/v1/jobs/", {}, 404),
+        ("GET", "/api/v1/languages/", {}, 404),
         ("POST", "/api/v1/images/process/", {}, 404),
         ("GET", "/api/v1/jobs/%ff%fe", {}, 404),
         ("POST", "/api/v1/images/process", {"content": b"", "headers": FORM}, 422),
