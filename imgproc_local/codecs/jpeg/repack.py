@@ -1,8 +1,8 @@
-"""The scans of a foreign JPEG packed anew by mozjpeg, every pixel as it was.
+"""Lossless recompression of a JPEG's scans by mozjpeg, in a child process.
 
-The package that does it ends its whole process on coefficients that no picture has, so a child process runs it, in
-bounded time and memory. Whatever becomes of the child, the picture comes out the same or not at all.
-Run as a program this module is that child: a JPEG on standard input, the new one on standard output.
+The package aborts its process on invalid coefficients, so a child runs it, with limited time and memory. A result is
+used only if every pixel is the same. Run as a program, this module is the child: it reads a JPEG from standard input
+and writes the new one to standard output.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ TIMEOUT_S = 60.0
 """24 megapixels take two seconds."""
 
 MAX_MEMORY_BYTES = 600_000_000
-"""Of addresses. 24 megapixels in full chroma take half."""
+"""The limit of the child's address space. 24 megapixels in full chroma take half of it."""
 
 CHILD_COMMAND = "rescan-jpeg"
 _PACKAGE = "mozjpeg_lossless_optimization"
 
 
 def rescanned(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | None = None) -> bytes | None:
-    """The same pixels and metadata in fewer bytes; None where that can't be had. `data` is one picture.
+    """The same pixels and metadata in fewer bytes, None if that is not possible. `data` is a single JPEG.
 
-    `command` is run in place of the program's own. Raises: what `check_stop` raises.
+    `command` replaces the child's command. Raises: what `check_stop` raises.
     """
     if importlib.util.find_spec(_PACKAGE) is None:
         return None
@@ -39,20 +39,20 @@ def rescanned(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | No
     if packed is None or len(packed) >= len(data):
         return None
     if not _same_pixels(data, packed, check_stop):
-        log.warning("A JPEG whose scans were packed anew was not the same picture; it stays as it was.")
+        log.warning("Recompressing the scans of a JPEG changed its pixels; the result is discarded.")
         return None
     return packed
 
 
 def own_command() -> list[str]:
-    """The child, as a command. Only a frozen program needs the command line for it, which takes longer to start."""
+    """The command that starts the child; a frozen program starts itself, which takes longer."""
     if getattr(sys, "frozen", False):
         return [sys.executable, CHILD_COMMAND]
     return [sys.executable, "-m", __name__]
 
 
 def run_child() -> None:
-    """What the child does: it may end at any time without an answer."""
+    """The child's work. It may end at any time without output."""
     limit_this_process(TIMEOUT_S, MAX_MEMORY_BYTES)
     from mozjpeg_lossless_optimization import COPY_MARKERS, optimize
 

@@ -70,7 +70,7 @@ def _own_colours(data: Data) -> bool:
 def _encoded(
     path: Path, info: ImageInfo, profile: bytes | None, target: float | None, effort: Effort, check_stop: CheckStop
 ) -> tuple[bytes, bytes | None]:
-    """The smallest form of the picture that looks as asked, and the profile that it needs.
+    """The smallest encoding of the picture that meets the target, and the profile that it needs.
 
     `target` is None for a picture that was rounded before: it keeps its samples, and the mark.
     """
