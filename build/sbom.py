@@ -1,9 +1,9 @@
-"""Writes what a frozen program contains: a CycloneDX bill of materials (SBOM), and a folder with the licences.
+"""Writes the software bill of materials (SBOM) of a frozen program in CycloneDX format, and a folder with the licences.
 
-`freeze.py` runs `sbom.py CONTENTS SITE FOLDER NAME` with the interpreter of the build's environment. CONTENTS lists the
-files that PyInstaller collected and where they come from, SITE holds this project as installed; NAME.cdx.json and
-NAME-licences/ are written to FOLDER. Every file belongs to exactly one of: a wheel, the interpreter, a library of the
-system, this project. A file that belongs to none of them, or has no licence, ends the build.
+`freeze.py` runs `sbom.py CONTENTS SITE FOLDER NAME` with the interpreter of the build environment. CONTENTS is a JSON
+file with the files that PyInstaller collected and their origins. SITE is the `site-packages` folder in which this
+project is installed. NAME.cdx.json and NAME-licences/ are written to FOLDER. Every collected file must come from a
+wheel, the interpreter, a system library or this project, and must have a licence; otherwise the build fails.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ BUILD = Path(__file__).parent
 BUNDLED = tomllib.loads((BUILD / "bundled.toml").read_text(encoding="utf-8"))
 LICENCE_FILE = re.compile(r"(^|/)(licen[sc]es?/|licen[sc]e|copying|notice|copyright)[^/]*", re.IGNORECASE)
 SHARED_LIBRARY = re.compile(r".*\.(so|dylib|dll|pyd)(\.[\d.]+)?", re.IGNORECASE)
-SPDX = re.compile(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*")
-CLASSIFIERS = {
+SPDX_EXPRESSION = re.compile(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*")
+SPDX_BY_CLASSIFIER = {
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
 }
-BOOTLOADER = "pyinstaller"
-"""PyInstaller's bootloader is the program itself, but is not among the contents that PyInstaller lists."""
+BOOTLOADER_WHEEL = "pyinstaller"
+"""The wheel of the bootloader, which is the program's executable. CONTENTS does not list it."""
 UNKNOWN_VERSION = "unknown: neither the wheel's metadata nor its compiled libraries state it"
 
 Component = dict[str, Any]
 
 
 def main(contents: Path, site: Path, folder: Path, name: str) -> None:
-    entries = [entry for kind in json.loads(contents.read_text()).values() for entry in kind]
-    sources = [Path(source) for _, source, kind in entries if kind != "SYMLINK"]
+    entries = [entry for table in json.loads(contents.read_text()).values() for entry in table]
+    sources = [Path(source) for _, source, typecode in entries if typecode != "SYMLINK"]
     licences = folder / f"{name}-licences"
     components = sorted(_components(sources, site, licences), key=lambda component: component["name"].lower())
     project = next(iter(distributions(path=[str(site)])))
@@ -53,46 +53,47 @@ def main(contents: Path, site: Path, folder: Path, name: str) -> None:
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC).isoformat(),
-            "component": {"type": "application", **_of_distribution(project)},
+            "component": {"type": "application", **_wheel_component(project)},
         },
         "components": components,
     }
     (folder / f"{name}.cdx.json").write_text(json.dumps(sbom, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     bundled = sum(len(component.get("components", ())) for component in components)
-    print(f"{name}: {len(components)} components, {bundled} bundled inside them")
+    print(f"{name}: {len(components)} components, {bundled} libraries bundled in wheels")
 
 
 def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Component]:
     wheels, owners = {}, {}
     for distribution in distributions():
-        wheels[_name(distribution)] = distribution
+        wheels[_normalized_name(distribution)] = distribution
         for file in distribution.files or ():
-            owners[Path(str(distribution.locate_file(file))).resolve()] = _name(distribution)
-    used = {BOOTLOADER}
+            owners[Path(str(distribution.locate_file(file))).resolve()] = _normalized_name(distribution)
+    used = {BOOTLOADER_WHEEL}
     system: dict[Path, None] = {}
-    made_by_the_build = [site.resolve().parent, BUILD]
+    build_output = [site.resolve().parent, BUILD]
     for source in sources:
         real = source.resolve()
         if real in owners:
             used.add(owners[real])
-        elif source.name.startswith(("libpython", "python3")) or _is_below(real, _standard_library()):
+        elif source.name.startswith(("libpython", "python3")) or _is_in_any(real, _standard_library()):
             continue
-        elif not _is_below(real, made_by_the_build) and str(source) != "-":
+        elif not _is_in_any(real, build_output) and str(source) != "-":
             system[real] = None
     for name in used:
         _copy_licences(wheels[name], licences, *BUNDLED["wheels"].get(name, {}).get("texts", ()))
         nested = bundled_libraries(wheels[name])
-        yield {"type": "library", **_of_distribution(wheels[name]), **({"components": nested} if nested else {})}
-    yield _interpreter(licences)
+        yield {"type": "library", **_wheel_component(wheels[name]), **({"components": nested} if nested else {})}
+    yield _interpreter_component(licences)
     for library in system:
-        yield _of_system(library, licences)
+        yield _system_component(library, licences)
 
 
-def _name(distribution: Distribution) -> str:
+def _normalized_name(distribution: Distribution) -> str:
+    """The normalized name. Source: PEP 503."""
     return re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
 
 
-def _is_below(path: Path, folders: list[Path]) -> bool:
+def _is_in_any(path: Path, folders: list[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
@@ -110,77 +111,82 @@ def bundled_libraries(distribution: Distribution) -> list[Component]:
 
     A version that the wheel does not state is recorded as unknown, with the reason.
     """
-    name = _name(distribution)
+    name = _normalized_name(distribution)
     libraries = BUNDLED["wheels"].get(name, {}).get("libraries", {})
     if not libraries:
         return []
-    statements = _statements(distribution)
+    version_data = _version_data(distribution)
     components = []
     for library, entry in libraries.items():
         component = {"type": "library", "name": library, **_licence(entry["licence"])}
-        stated = re.search(entry["version"].encode(), statements) if "version" in entry else None
+        stated = re.search(entry["version"].encode(), version_data) if "version" in entry else None
         if stated is not None:
             component["version"] = stated[1].decode()
         else:
             component["properties"] = [{"name": "imgproc-local:version", "value": UNKNOWN_VERSION}]
             if "version" in entry:
-                print(f"sbom: {name} states no version of {library} where bundled.toml expects it", file=sys.stderr)
+                print(f"sbom: no version of {library} in {name} matches its pattern in bundled.toml", file=sys.stderr)
         components.append(component)
     return components
 
 
-def _statements(distribution: Distribution) -> bytes:
-    """Where a wheel states versions: the entries of its own SBOMs as lines "name version", the names of its shared
-    libraries as lines, and their bytes.
+def _version_data(distribution: Distribution) -> bytes:
+    """The data in which the version patterns of `bundled.toml` are searched.
+
+    It has a line "name version" for each component in the SBOMs of the wheel, and, for each shared library, a line with
+    its file name and its contents.
     """
-    statements = b""
+    data = b""
     for file in (Path(str(distribution.locate_file(file))) for file in distribution.files or ()):
         if file.name.endswith(".cdx.json"):
             listed = json.loads(file.read_text(encoding="utf-8"))["components"]
-            statements += "".join(f"{part['name']} {part.get('version')}\n" for part in listed).encode()
+            data += "".join(f"{part['name']} {part.get('version')}\n" for part in listed).encode()
         elif SHARED_LIBRARY.fullmatch(file.name):
-            statements += f"\n{file.name}\n".encode() + file.read_bytes()
-    return statements
+            data += f"\n{file.name}\n".encode() + file.read_bytes()
+    return data
 
 
 # ---- one component ----
 
 
-def _of_distribution(distribution: Distribution) -> Component:
+def _wheel_component(distribution: Distribution) -> Component:
     name, version = distribution.metadata["Name"], distribution.version
-    terms = distribution.metadata["License-Expression"] or distribution.metadata["License"]
-    if not terms or not SPDX.fullmatch(terms):
+    licence = distribution.metadata["License-Expression"] or distribution.metadata["License"]
+    if not licence or not SPDX_EXPRESSION.fullmatch(licence):
         classifiers = distribution.metadata.get_all("Classifier") or ()
-        terms = " AND ".join(CLASSIFIERS[each] for each in classifiers if each in CLASSIFIERS) or terms
-    if not terms:
-        raise SystemExit(f"sbom: {name} {version} names no licence")
-    purl = f"pkg:pypi/{_name(distribution)}@{version}"
-    return {"bom-ref": purl, "name": name, "version": version, "purl": purl, **_licence(terms)}
+        licence = (
+            " AND ".join(SPDX_BY_CLASSIFIER[each] for each in classifiers if each in SPDX_BY_CLASSIFIER) or licence
+        )
+    if not licence:
+        raise SystemExit(f"sbom: {name} {version} declares no licence")
+    purl = f"pkg:pypi/{_normalized_name(distribution)}@{version}"
+    return {"bom-ref": purl, "name": name, "version": version, "purl": purl, **_licence(licence)}
 
 
-def _licence(terms: str) -> Component:
-    """SPDX terms unchanged, other licences by their first line."""
-    if SPDX.fullmatch(terms):
-        return {"licenses": [{"expression": terms}]}
-    return {"licenses": [{"license": {"name": terms.strip().splitlines()[0][:100]}}]}
+def _licence(licence: str) -> Component:
+    """The licence fields of a component: an SPDX expression as it is, any other licence text by its first line."""
+    if SPDX_EXPRESSION.fullmatch(licence):
+        return {"licenses": [{"expression": licence}]}
+    return {"licenses": [{"license": {"name": licence.strip().splitlines()[0][:100]}}]}
 
 
-def _copy_licences(distribution: Distribution, licences: Path, *texts: str) -> None:
-    folder = licences / _name(distribution)
+def _copy_licences(distribution: Distribution, licences: Path, *extra_texts: str) -> None:
+    """Copy the licence files of a wheel, and those of `build/licences/` that `extra_texts` names."""
+    folder = licences / _normalized_name(distribution)
     folder.mkdir(parents=True)
     for file in sorted(distribution.files or (), key=str):
         _, metadata, path = file.as_posix().rpartition(".dist-info/")
         if metadata and LICENCE_FILE.match(path):
             name = path.removeprefix("licenses/").replace("/", "-")
             shutil.copyfile(str(distribution.locate_file(file)), folder / name)
-    for text in texts:
+    for text in extra_texts:
         shutil.copyfile(BUILD / "licences" / f"{text}.txt", folder / f"{text}.txt")
     if not any(folder.iterdir()):
-        # some wheels name their licence only in their metadata
+        # some wheels have no licence file; their metadata declares the licence
         (folder / "METADATA").write_text(distribution.read_text("METADATA") or "", encoding="utf-8")
 
 
-def _interpreter(licences: Path) -> Component:
+def _interpreter_component(licences: Path) -> Component:
     version = platform.python_version()
     folders = [*_standard_library(), Path(f"/usr/share/doc/python{version.rpartition('.')[0]}")]
     texts = [folder / name for folder in folders for name in ("LICENSE.txt", "LICENSE", "copyright")]
@@ -190,21 +196,27 @@ def _interpreter(licences: Path) -> Component:
     )
 
 
-def _of_system(file: Path, licences: Path) -> Component:
-    """A library of the system, with its package's version and licence if the system knows them."""
-    terms = next((BUNDLED["system"][key] for key in BUNDLED["system"] if file.name.startswith(f"{key}.")), None)
-    if terms is None:
+def _system_component(file: Path, licences: Path) -> Component:
+    """A system library, with the version of its package and the licence in `bundled.toml`."""
+    licence = next((BUNDLED["system"][key] for key in BUNDLED["system"] if file.name.startswith(f"{key}.")), None)
+    if licence is None:
         raise SystemExit(f"sbom: {file} belongs to no wheel, and bundled.toml has no licence for it")
     package, version = _package(file)
     texts = [Path(f"/usr/share/doc/{package}/copyright"), *sorted(Path(f"/usr/share/licenses/{package}").glob("*"))]
     text = next((text for text in texts if text.exists()), None)
     _copy_text(text, licences / file.name.partition(".so")[0], file.name)
-    facts = {"name": file.name, "version": version, **_licence(terms)}
-    return {"type": "library", "bom-ref": f"system/{file.name}", **facts, "description": f"of the package {package}"}
+    return {
+        "type": "library",
+        "bom-ref": f"system/{file.name}",
+        "name": file.name,
+        "version": version,
+        **_licence(licence),
+        "description": f"of the package {package}",
+    }
 
 
 def _package(file: Path) -> tuple[str, str]:
-    """The name and version of the system's package that owns a file; empty if no package manager knows it."""
+    """The name and version of the system package that owns a file; empty strings if none does."""
     queries = {
         "dpkg-query": (["-S", f"*/{file.name}"], ["-W", "-f", "${Version}"]),
         "rpm": (["-qf", "--qf", "%{NAME}:\n", str(file)], ["-q", "--qf", "%{VERSION}-%{RELEASE}"]),
@@ -220,9 +232,11 @@ def _package(file: Path) -> tuple[str, str]:
     return "", ""
 
 
-def _copy_text(text: Path | None, folder: Path, of: str) -> None:
+def _copy_text(text: Path | None, folder: Path, component: str) -> None:
     if text is None:
-        print(f"sbom: this machine has no licence text of {of}; only the licence's name is recorded", file=sys.stderr)
+        print(
+            f"sbom: no licence text for {component} on this machine; only the licence name is recorded", file=sys.stderr
+        )
         return
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(text, folder / text.name)

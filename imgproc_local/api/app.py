@@ -10,7 +10,7 @@ from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
 from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
-from imgproc_local.api.auth import RollingWindow, add_rate_headers
+from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
 from imgproc_local.api.requests import Uploads
 from imgproc_local.compose import Services
 
@@ -45,13 +45,13 @@ def make_app(
         state=State(
             {
                 "services": services,
-                "window": RollingWindow(monotonic),
+                "rate_limiter": RateLimiter(monotonic),
                 "heartbeat": health.Heartbeat(),
                 "uploads": Uploads(),
             }
         ),
         exception_handlers=errors.HANDLERS,
-        before_send=[add_rate_headers],
+        before_send=[add_rate_limit_headers],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=None,  # read_form bounds uploads, and other handlers read no body

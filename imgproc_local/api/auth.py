@@ -1,7 +1,7 @@
-"""Who calls, and how often: decided from the headers alone, before a byte of the body is read.
+"""Authentication and rate limiting, from the headers alone, before the body is read.
 
-The rate limit is exact, not a token bucket: at any instant the calls counted are those of the last 60 seconds. A
-refused call is not counted, so a client that waits `retry_after_s` is accepted.
+The rate limit is a sliding window log: it counts exactly the calls of the last 60 seconds. A rejected call is not
+counted, so a client that waits `retry_after_s` is accepted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from imgproc_local.domain.errors import RateLimited, Unauthenticated
 from imgproc_local.domain.keys import ApiKey
 
 WINDOW_S = 60.0
-ALLOWANCE = "imgproc_allowance"
-"""Key of the request's state."""
-NO_LIMIT_REMAINING = 1_000_000
-"""Sent as remaining where the key has no limit, because a client that reads 0 would pause."""
+STATE_KEY = "imgproc_rate_limit"
+"""Where the `scope["state"]` of a request has its RateLimitResult."""
+UNLIMITED_REMAINING = 1_000_000
+"""The `X-RateLimit-Remaining` of a key without a limit. Clients would pause at 0."""
 
 
-class Allowance(Struct, frozen=True):
-    """Whether a call is allowed, and how many more are. `limit` is calls per minute; 0 is no limit."""
+class RateLimitResult(Struct, frozen=True):
+    """Whether a call is allowed, and how many calls remain. `limit` is in calls per minute; 0 means unlimited."""
 
     allowed: bool
     limit: int
@@ -37,26 +37,26 @@ class Allowance(Struct, frozen=True):
     retry_after_s: int = 0
 
 
-class RollingWindow:
-    """Counts calls per key over the last minute. `clock` gives monotonic seconds."""
+class RateLimiter:
+    """Limits the calls of each key in the last 60 seconds. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._calls: dict[str, deque[float]] = {}
 
-    def count(self, key_id: str, limit: int) -> Allowance:
-        """Count one call of `key_id`, unless the last minute already holds `limit` of them."""
+    def acquire(self, key_id: str, limit: int) -> RateLimitResult:
+        """Count one call of `key_id` if fewer than `limit` were counted in the last 60 seconds."""
         if limit <= 0:
-            return Allowance(allowed=True, limit=0, remaining=0)
+            return RateLimitResult(allowed=True, limit=0, remaining=0)
         now = self._clock()
         calls = self._calls.setdefault(key_id, deque())
         while calls and calls[0] <= now - WINDOW_S:
             calls.popleft()
         if len(calls) >= limit:
             wait_s = calls[len(calls) - limit] + WINDOW_S - now
-            return Allowance(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
+            return RateLimitResult(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
         calls.append(now)
-        return Allowance(allowed=True, limit=limit, remaining=limit - len(calls))
+        return RateLimitResult(allowed=True, limit=limit, remaining=limit - len(calls))
 
 
 def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -69,21 +69,21 @@ def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: Bas
 
 
 async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """A guard: stores the key as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
+    """A Litestar guard. Stores the ApiKey as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
     refuse_trailing_slash(connection, _)
     services: Services = connection.app.state.services
-    key = await services.store.keys.authenticate(_secret(connection))
+    key = await services.store.keys.authenticate(_sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
-    window: RollingWindow = connection.app.state.window
-    allowance = window.count(key.id, limit)
+    limiter: RateLimiter = connection.app.state.rate_limiter
+    result = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
-    connection.scope["state"][ALLOWANCE] = allowance
-    if not allowance.allowed:
-        raise RateLimited(allowance.retry_after_s)
+    connection.scope["state"][STATE_KEY] = result
+    if not result.allowed:
+        raise RateLimited(result.retry_after_s)
 
 
-def _secret(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """The key as sent. `Authorization` wins over `X-API-Key`, even where it holds no valid key."""
+def _sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """The key in the headers. `Authorization` takes precedence over `X-API-Key`, even if its key is not valid."""
     authorization = connection.headers.get("authorization")
     if authorization is not None:
         scheme, _, secret = authorization.strip().partition(" ")
@@ -96,22 +96,22 @@ def _secret(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     return secret
 
 
-async def add_rate_headers(message: Message, scope: Scope) -> None:
-    """A `before_send` hook: each authenticated response says how many calls the key has left."""
+async def add_rate_limit_headers(message: Message, scope: Scope) -> None:
+    """A `before_send` hook that adds the X-RateLimit headers to each authenticated response."""
     if message["type"] != "http.response.start":
         return
-    allowance: Allowance | None = scope.get("state", {}).get(ALLOWANCE)
-    if allowance is None:
+    result: RateLimitResult | None = scope.get("state", {}).get(STATE_KEY)
+    if result is None:
         return
-    remaining = allowance.remaining if allowance.limit else NO_LIMIT_REMAINING
+    remaining = result.remaining if result.limit else UNLIMITED_REMAINING
     message["headers"] = [
         *message["headers"],
-        (b"x-ratelimit-limit", str(allowance.limit).encode()),
+        (b"x-ratelimit-limit", str(result.limit).encode()),
         (b"x-ratelimit-remaining", str(remaining).encode()),
     ]
 
 
-def caller(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiKey:
-    """The key that `require_key` accepted."""
+def authenticated_key(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiKey:
+    """The API key that `require_key` stored."""
     key: ApiKey = connection.scope["user"]
     return key

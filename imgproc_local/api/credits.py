@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request
 
-from imgproc_local.api.auth import caller, require_key
+from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import get, read_format, read_integer
 from imgproc_local.api.wire import AffordBody, Balance, BalanceBody, afford_body
 from imgproc_local.compose import Services
@@ -20,7 +20,7 @@ MAX_IMAGES = 100
 @get("/credits/balance", guards=[require_key])
 async def balance(request: Request[Any, Any, Any]) -> BalanceBody:
     services: Services = request.app.state.services
-    return BalanceBody(Balance(await services.store.credits.balance(caller(request).account_id)))
+    return BalanceBody(Balance(await services.store.credits.balance(authenticated_key(request).account_id)))
 
 
 @get("/credits/afford", guards=[require_key])
@@ -32,5 +32,5 @@ async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     read_format(request.query_params.get("format", ""), errors)
     if errors:
         raise InvalidRequest(errors)
-    current = await services.store.credits.balance(caller(request).account_id)
+    current = await services.store.credits.balance(authenticated_key(request).account_id)
     return afford_body(services.engine.affordability(images, languages, current))

@@ -14,7 +14,7 @@ from litestar.datastructures import ETag
 from litestar.params import FromPath
 from litestar.response import File
 
-from imgproc_local.api.auth import caller, require_key
+from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.codecs.formats import FORMATS
@@ -58,7 +58,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
         form = await read_form(request, incoming, services.config.max_upload_bytes)
         plan, problems = read_plan(operation, form)
         job, is_new = await services.engine.accept(
-            caller(request).account_id,
+            authenticated_key(request).account_id,
             plan,
             incoming,
             form.filename or "",
@@ -96,7 +96,7 @@ async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
 
 async def _job_of_image(request: Request[Any, Any, Any], image_id: str) -> Job:
     services: Services = request.app.state.services
-    return await services.jobs.by_image(image_id.lower(), caller(request).account_id)
+    return await services.jobs.by_image(image_id.lower(), authenticated_key(request).account_id)
 
 
 def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:

@@ -11,7 +11,7 @@ from litestar.enums import HttpMethod
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from imgproc_local.api.auth import caller, require_key
+from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
 from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_word, statuses_of
 from imgproc_local.compose import Services
@@ -27,7 +27,7 @@ KEEP_ALIVE_S = 15.0
 @get("/jobs/{job_id:str}", guards=[require_key])
 async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
     services: Services = request.app.state.services
-    account_id = caller(request).account_id
+    account_id = authenticated_key(request).account_id
     wait_s = read_wait_s(request.headers)
     if wait_s is None:
         job = await services.jobs.get(job_id.lower(), account_id)
@@ -39,7 +39,7 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
 @get("/jobs/{job_id:str}/events", guards=[require_key])
 async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
     services: Services = request.app.state.services
-    account_id = caller(request).account_id
+    account_id = authenticated_key(request).account_id
     await services.jobs.get(job_id.lower(), account_id)
     return Stream(
         # Litestar would iterate the events of a HEAD request, whose response has no body
@@ -77,7 +77,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
     if errors:
         raise InvalidRequest(errors)
     jobs = await services.jobs.page(
-        caller(request).account_id,
+        authenticated_key(request).account_id,
         limit + 1,
         statuses,
         (query.get("project_id") or "").lower() or None,
@@ -91,4 +91,4 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
 @delete("/jobs/{job_id:str}", status_code=204, guards=[require_key])
 async def delete_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
-    await services.engine.delete(job_id.lower(), caller(request).account_id)
+    await services.engine.delete(job_id.lower(), authenticated_key(request).account_id)

@@ -1,7 +1,7 @@
 """Analyze: the scaled-down picture and the words in its metadata are read, then described.
 
-Reading is a function of `Work` alone and can run in another process. Describing needs the vision model, which is loaded
-once and stays in the process of the engine.
+Reading is a function of `WorkItem` alone and can run in another process. Describing needs the vision model, which is
+loaded once and stays in the process of the engine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Embedded, Pixels
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, Work
+from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, WorkItem
 from imgproc_local.vision.describer import Describer, Hints
 
 SAMPLE_SIDE_PX = 1024
@@ -27,7 +27,7 @@ class Content(Struct, frozen=True):
     embedded: Embedded
 
 
-def read(work: Work, check_stop: CheckStop) -> Content:
+def read(work: WorkItem, check_stop: CheckStop) -> Content:
     """Decode the picture, scaled down, and read its metadata."""
     from imgproc_local.codecs import decode
     from imgproc_local.codecs.embedded import read_embedded
@@ -51,7 +51,7 @@ class Analyzer:
     def _describer(self) -> Describer:
         return self._make_describer()
 
-    def run(self, work: Work, check_stop: CheckStop) -> Output:
+    def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         """One text per language of `work`."""
         content = read(work, check_stop)
         hints = Hints(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
 
 
-def run(work: Work, check_stop: CheckStop) -> Output:
+def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture in `work.convert_to`, at the target score."""
     from imgproc_local.codecs.convert import convert_file
 

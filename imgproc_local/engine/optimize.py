@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.domain.errors import OutsideServiceFailed
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, Work
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
 
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def run(work: Work, check_stop: CheckStop) -> Output:
+def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs."""
     from imgproc_local.codecs.optimize import optimize_file
 
@@ -32,7 +32,7 @@ def run(work: Work, check_stop: CheckStop) -> Output:
     return _smaller(work, data)
 
 
-def run_with_service(service: Tinify, fallback: bool, work: Work, check_stop: CheckStop) -> Output:
+def run_with_service(service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by `service`; `fallback` lets the local codecs do it where the service fails.
 
     Raises: OutsideServiceFailed, without `fallback`.
@@ -60,14 +60,14 @@ def stage(service: Tinify | None = None, *, fallback: bool = True) -> Stage:
     return Stage(StageName.OPTIMIZE, CODECS_LANE, with_service)
 
 
-def _smaller(work: Work, data: bytes | None) -> Output:
+def _smaller(work: WorkItem, data: bytes | None) -> Output:
     """`data` as the result where it is smaller than the original."""
     if data is None or len(data) >= work.original.stat().st_size:
         return Output(keeps_original=True)
     return Output(data=data, format=work.info.format)
 
 
-def _optimized_by(service: Tinify, picture: bytes, work: Work, check_stop: CheckStop) -> bytes | None:
+def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: CheckStop) -> bytes | None:
     """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
     from imgproc_local.codecs import external
 

@@ -1,4 +1,7 @@
-"""Runs claimed stages: each on a thread of its lane, and records every outcome."""
+"""Claims stages, runs each on a worker thread, and records its outcome.
+
+A lane is a pool of worker threads for one kind of stage.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
-from imgproc_local.engine.stage import Options, Output, Stage, StopSignal, Work
+from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import ClaimedStage, Jobs
@@ -25,14 +28,14 @@ log = logging.getLogger(__name__)
 WORKER_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
 
-UNEXPECTED = "Server Error: this stage failed with an unexpected error; the service's log has the details."
+UNEXPECTED_ERROR = "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
 class Limits(Struct, frozen=True):
-    """What the engine accepts and how much it runs at once.
+    """Limits on the size of pictures and on concurrency.
 
-    `max_pixels` bounds one picture with all its frames, `pixels_in_progress` all pictures that stages work on at once;
-    `lane_threads` is how many stages run at once, by lane.
+    `max_pixels` is the maximum for one picture, counting all its frames. `pixels_in_progress` is the maximum for all
+    running stages together. `lane_threads` is the number of threads of each lane.
     """
 
     max_pixels: int
@@ -41,11 +44,11 @@ class Limits(Struct, frozen=True):
 
 
 class Timeouts(Struct, frozen=True):
-    """How long the runner waits, in seconds.
+    """Timeouts of the runner, in seconds.
 
-    A stage fails after `stage_s`. One that does not react is abandoned with its thread after `deadline_grace_s` more.
-    An orderly stop waits `stop_grace_s` for cancelled stages. A storage that refuses is tried again every
-    `storage_retry_s`.
+    A stage times out after `stage_s`. If its function has not returned after another `deadline_grace_s`, its thread
+    is abandoned. A graceful shutdown waits `stop_grace_s` for cancelled stages. `storage_retry_s` is the delay between
+    retries after a storage error.
     """
 
     stage_s: float
@@ -55,7 +58,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class Runner:
-    """Claims stages, one at a time for each thread of a lane. The events of `wake` say, by lane, that there is work."""
+    """Runs one worker task per thread of each lane. `wake` has an event per lane, set when a stage is queued."""
 
     def __init__(
         self,
@@ -78,19 +81,19 @@ class Runner:
         self._budget = PixelBudget(limits.pixels_in_progress)
         self._timeouts = timeouts
         self._workers: list[asyncio.Task[None]] = []
-        self._running: dict[str, set[StopSignal]] = {}
+        self._running: dict[str, set[CancellationToken]] = {}
         self._stopping = False
         self.abandoned_threads = 0
 
     def start(self) -> None:
         for lane, threads in self._lane_threads.items():
             for number in range(threads):
-                self._workers.append(asyncio.create_task(self._work_lane(lane), name=f"{lane}-{number}"))
+                self._workers.append(asyncio.create_task(self._run_worker(lane), name=f"{lane}-{number}"))
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
-        for stop in self._running.get(job_id, ()):
-            stop.cancel()
+        for token in self._running.get(job_id, ()):
+            token.cancel()
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within `stop_grace_s`."""
@@ -100,8 +103,8 @@ class Runner:
         for job_id in self._running:
             self.cancel(job_id)
         if self._workers:
-            _, late = await asyncio.wait(self._workers, timeout=self._timeouts.stop_grace_s)
-            for worker in late:
+            _, pending = await asyncio.wait(self._workers, timeout=self._timeouts.stop_grace_s)
+            for worker in pending:
                 self.abandoned_threads += 1
                 worker.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
@@ -109,11 +112,11 @@ class Runner:
 
     @property
     def is_claiming(self) -> bool:
-        """Whether every lane takes work."""
+        """Whether all worker tasks are running."""
         return bool(self._workers) and not self._stopping and not any(worker.done() for worker in self._workers)
 
-    async def _work_lane(self, lane: str) -> None:
-        """One worker of a lane: claim a stage, run it on a thread, record its outcome, repeat."""
+    async def _run_worker(self, lane: str) -> None:
+        """The loop of one worker task: claim a stage, run it on a thread, record its outcome."""
         executor = _new_executor(lane)
         wake = self._wake[lane]
         try:
@@ -122,38 +125,38 @@ class Runner:
                 try:
                     claimed = await self._jobs.claim(lane)
                 except Exception as error:  # the lane must go on after any error
-                    log.error("No stage can be claimed: %s", error, exc_info=not isinstance(error, StorageFailed))
+                    log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
                     await asyncio.sleep(self._timeouts.storage_retry_s)
                     continue
                 if claimed is None:
                     await wake.wait()
                     continue
-                stop = StopSignal(self._timeouts.stage_s)
+                token = CancellationToken(self._timeouts.stage_s)
                 if self._stopping:
-                    stop.cancel()
-                self._running.setdefault(claimed.job.id, set()).add(stop)
+                    token.cancel()
+                self._running.setdefault(claimed.job.id, set()).add(token)
                 self._updates.publish(claimed.job)
-                if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, stop, executor))):
+                if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, executor))):
                     self.abandoned_threads += 1
                     executor.shutdown(wait=False)
                     executor = _new_executor(lane)
         finally:
             executor.shutdown(wait=False)
 
-    async def _run_claimed(self, claimed: ClaimedStage, stop: StopSignal, executor: ThreadPoolExecutor) -> bool:
-        """Run one stage and record its outcome. False where its thread did not end and must be abandoned."""
+    async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> bool:
+        """Run one stage and record its outcome. Returns False if its thread is still running and must be abandoned."""
         job_id = claimed.job.id
         try:
             outcome: Output | BaseException
             async with self._budget.acquired(claimed.info.pixels):
-                stop.restart_timeout()
-                future = asyncio.get_running_loop().run_in_executor(executor, self._run_stage, claimed, stop)
+                token.restart_timeout()
+                future = asyncio.get_running_loop().run_in_executor(executor, self._run_stage, claimed, token)
                 timeout_s = self._timeouts.stage_s + self._timeouts.deadline_grace_s
                 done, _ = await asyncio.wait({future}, timeout=timeout_s)
             if done:
                 outcome = future.exception() or future.result()
             else:
-                outcome = StageFailed("Not finished in time; the stage did not react to its deadline.")
+                outcome = StageFailed("Not finished in time; the stage did not stop at its deadline.")
             await self._record(claimed, outcome)
             return bool(done)
         except Exception as error:
@@ -161,14 +164,14 @@ class Runner:
             await self._record(claimed, error)
             return True
         finally:
-            self._running[job_id].discard(stop)
+            self._running[job_id].discard(token)
             if not self._running[job_id]:
                 del self._running[job_id]
 
-    def _run_stage(self, claimed: ClaimedStage, stop: StopSignal) -> Output:
-        """On the lane's thread."""
-        stop.check()
-        work = Work(
+    def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> Output:
+        """Call the function of the stage. Runs on a worker thread."""
+        token.check()
+        work = WorkItem(
             path=str(self._blobs.path(claimed.job.original.sha256)),
             info=claimed.info,
             languages=claimed.languages,
@@ -177,12 +180,12 @@ class Runner:
             project_name=claimed.project_name,
             options=self._options,
         )
-        return self._stages[claimed.stage].run(work, stop.check)
+        return self._stages[claimed.stage].run(work, token.check)
 
     # ---- recording ----
 
     async def _record(self, claimed: ClaimedStage, outcome: Output | BaseException) -> None:
-        """Record an outcome; where the storage refuses, retry until it accepts or the service stops."""
+        """Record an outcome. After a storage error, retry until it is recorded or the service stops."""
         stage, job_id = claimed.stage, claimed.job.id
         while True:
             try:
@@ -191,12 +194,12 @@ class Runner:
             except Exception as error:
                 if not isinstance(error, StorageFailed):
                     if isinstance(outcome, BaseException):
-                        log.exception("The failure of stage %s of job %s can't be recorded", stage, job_id)
+                        log.exception("Failed to record the failure of stage %s of job %s", stage, job_id)
                         return
                     outcome = error
                     continue
                 # the stage is still `running` in the database: the next start requeues it
-                log.error("Stage %s of job %s can't be recorded: %s", stage, job_id, error.message)
+                log.error("Failed to record the outcome of stage %s of job %s: %s", stage, job_id, error.message)
                 if self._stopping:
                     return
                 await asyncio.sleep(self._timeouts.storage_retry_s)
@@ -208,7 +211,7 @@ class Runner:
             return
         changed: Job | None
         if isinstance(outcome, BaseException):
-            changed = await self._jobs.record_failed(job, stage, _reason(claimed, outcome))
+            changed = await self._jobs.record_failed(job, stage, _user_message(claimed, outcome))
         elif outcome.data is not None:
             changed = await self._record_file(claimed, outcome)
         else:
@@ -231,14 +234,14 @@ class Runner:
             return None
 
 
-def _reason(claimed: ClaimedStage, error: BaseException) -> str:
-    """The message of a failed stage, for people."""
+def _user_message(claimed: ClaimedStage, error: BaseException) -> str:
+    """The error message that users see for a failed stage."""
     if isinstance(error, (StageFailed, BadImage)):
         return error.message
     log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
     if isinstance(error, MemoryError):
         return "There was not enough memory for this image."
-    return UNEXPECTED
+    return UNEXPECTED_ERROR
 
 
 def _new_executor(lane: str) -> ThreadPoolExecutor:

@@ -1,7 +1,8 @@
-"""What a stage is: a plain blocking function from frozen `Work` to one `Output`.
+"""What a stage is: a plain blocking function from frozen `WorkItem` to one `Output`.
 
-Work and Output can be pickled and encoded by msgspec, so that a stage can run in another process: neither holds an open
-file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which is passed beside it.
+WorkItem and Output can be pickled and encoded by msgspec, so that a stage can run in another process: neither holds an
+open file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which is passed beside
+it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Options(Struct, frozen=True):
     effort: Effort = "balanced"
 
 
-class Work(Struct, frozen=True):
+class WorkItem(Struct, frozen=True):
     """One stage of one job. `path` is the uploaded file, which no stage changes."""
 
     path: str
@@ -76,10 +77,10 @@ class Stage(Struct, frozen=True):
 
     name: StageName
     lane: str
-    run: Callable[[Work, CheckStop], Output]
+    run: Callable[[WorkItem, CheckStop], Output]
 
 
-class StopSignal:
+class CancellationToken:
     """Ends a running stage: threads can't be cancelled, so the stage calls `check` between its steps."""
 
     def __init__(self, timeout_s: float) -> None:

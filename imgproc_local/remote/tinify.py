@@ -1,11 +1,12 @@
 """A client of a Tinify-compatible compression service: sends a picture, receives a smaller one of the same format.
 
-Source: the Tinify API reference. The response to `POST {base}/shrink` with the picture and HTTP Basic `api:KEY` is 201
-with the `Location` of the result, a JSON body and `Compression-Count`. Errors have `{"error": …, "message": …}`.
+Source: the Tinify API reference. The client sends the picture with `POST {base}/shrink` and HTTP Basic authentication
+(user `api`, the key as password). The service answers with status 201, a JSON body, and the headers `Location` (the URL
+of the result) and `Compression-Count`. The body of an error is `{"error": …, "message": …}`.
 
-Invariants: requests are sent to the configured origin only, whatever a redirect or `Location` says. Every wait and
-every body is bounded. The key is in the Authorization header only, never in a message, a log record or a `repr`. Each
-call runs its requests on an event loop of its own, so that every wait ends soon after `check_stop` raises.
+Invariants: requests are sent to the configured origin only, whatever a redirect or `Location` says. Every wait has a
+timeout and every body a maximum size. The key is in the Authorization header only, never in a message, a log record or
+a `repr`. `Tinify.shrink` runs its requests in a new event loop and cancels them when `check_stop` raises.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ATTEMPTS = 3
-FIRST_PAUSE_S = 0.5
-"""The pause before the second attempt. It doubles with each attempt and is multiplied by a random 0.5 to 1.5."""
+MAX_ATTEMPTS = 3
+INITIAL_RETRY_DELAY_S = 0.5
+"""The delay before the first retry. It doubles with each retry; the jitter is a random factor of 0.5 to 1.5."""
 MAX_RETRY_AFTER_S = 10
-"""If `Retry-After` is longer than this, the picture is not sent again."""
-BACKOFF_S = 30.0
-"""How long no picture is sent after a failure, so that the pictures in the queue don't each wait for the service."""
+"""If `Retry-After` is longer than this, the request is not retried."""
+COOLDOWN_S = 30.0
+"""For this long after a failure, `shrink` fails without a request, so that queued pictures don't all wait for it."""
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S, WRITE_TIMEOUT_S = 5.0, 30.0, 20.0
-POLL_S = 0.1
+POLL_INTERVAL_S = 0.1
 """How often `check_stop` is called during a request."""
 CHUNK_BYTES = 64 * 1024
 MAX_JSON_BYTES = 64 * 1024
-MAX_QUOTED_CHARS = 200
+MAX_ERROR_CHARS = 200
 
-_PICTURE_REFUSED = (400, 413, 415, 422)
-"""Statuses that refuse this picture. Another picture may be accepted."""
-_TOO_MANY = 429
+_PICTURE_REJECTED = (400, 413, 415, 422)
+"""Status codes with which the service rejects this picture, but may accept another."""
+_TOO_MANY_REQUESTS = 429
 
 
 class _Response(Struct, frozen=True):
@@ -63,34 +64,36 @@ class _Response(Struct, frozen=True):
     body: bytes | None
 
 
-class _Size(Struct, frozen=True):
+class _OutputInfo(Struct, frozen=True):
     size: int
     type: str = ""
 
 
-class _Shrunk(Struct, frozen=True):
-    """The body of a 201. Not every server sends `output`."""
+class _SuccessBody(Struct, frozen=True):
+    """The JSON body of a response with status 201. Not every server sends `output`."""
 
-    output: _Size | None = None
+    output: _OutputInfo | None = None
 
 
-class _Refusal(Struct, frozen=True):
+class _ErrorBody(Struct, frozen=True):
+    """The JSON body of an error response."""
+
     error: str = ""
     message: str = ""
 
 
-class _Transient(Exception):
-    """A failure that another attempt may avoid. `pause_s` is the `Retry-After` of the service, None without one."""
+class _TransientError(Exception):
+    """A failure after which the request is retried. `retry_after_s` is from the `Retry-After` header, if any."""
 
-    def __init__(self, reason: str, pause_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.pause_s = pause_s
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 def check_url(url: str) -> None:
     """Check that the key may be sent to `url`.
 
-    Raises: SettingInvalid unless it is https, or http on this machine, without user, query and fragment.
+    Raises: SettingInvalid if it has a user, query or fragment, or is neither https nor http on this machine.
     """
     try:
         parts = urlsplit(url)
@@ -136,7 +139,7 @@ class Tinify:
         self._timeout_s = timeout_s
         self._on_count = on_count
         self._monotonic = monotonic
-        self._backoff: tuple[float, str] | None = None  # until when, and the message of the failure
+        self._cooldown: tuple[float, str] | None = None  # its end, and the message of the failure
 
     def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]) -> bytes | None:
         """The file that the service returns, unchecked; None if it is not smaller than `max_bytes`.
@@ -145,14 +148,14 @@ class Tinify:
         what `check_stop` raises.
         """
         check_stop()
-        backoff = self._backoff
-        if backoff is not None and self._monotonic() < backoff[0]:
-            raise OutsideServiceFailed(f"{backoff[1]} Nothing is sent for {BACKOFF_S:g} seconds.")
+        cooldown = self._cooldown
+        if cooldown is not None and self._monotonic() < cooldown[0]:
+            raise OutsideServiceFailed(f"{cooldown[1]} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
         try:
             return asyncio.run(self._shrink_until_stopped(picture, mime, max_bytes, check_stop))
         except OutsideServiceFailed as failure:
             if not failure.this_picture_only:
-                self._backoff = self._monotonic() + BACKOFF_S, failure.message
+                self._cooldown = self._monotonic() + COOLDOWN_S, failure.message
             raise
 
     async def _shrink_until_stopped(
@@ -161,7 +164,7 @@ class Tinify:
         """Run the requests, and cancel them if `check_stop` raises."""
         task = asyncio.create_task(self._shrink(picture, mime, max_bytes))
         try:
-            while not (await asyncio.wait({task}, timeout=POLL_S))[0]:
+            while not (await asyncio.wait({task}, timeout=POLL_INTERVAL_S))[0]:
                 check_stop()
             return task.result()
         finally:
@@ -177,7 +180,7 @@ class Tinify:
                 auth=httpx.BasicAuth("api", self._key),
                 timeout=httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, write=WRITE_TIMEOUT_S),
                 follow_redirects=False,
-                # a proxy sees no key in https; http is for this machine, whose pictures no proxy may see
+                # over https, a proxy can't read the key; http is for loopback addresses only, where no proxy is used
                 trust_env=urlsplit(self._url).scheme == "https",
                 headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
             )
@@ -190,14 +193,16 @@ class Tinify:
                 response = await self._request(
                     client, "POST", f"{self._url}/shrink", 201, MAX_JSON_BYTES, picture, mime
                 )
-                shrunk = _decoded(response.body, _Shrunk)
+                shrunk = _decode_json(response.body, _SuccessBody)
                 if shrunk is None:
                     raise OutsideServiceFailed("Expected JSON from the compression service, received something else.")
                 if shrunk.output is not None and shrunk.output.size >= max_bytes:
                     return None
                 result = await self._request(client, "GET", self._result_url(response.location), 200, max_bytes - 1)
                 if result.body and shrunk.output is not None and len(result.body) != shrunk.output.size:
-                    raise OutsideServiceFailed("The compression service sent a file of another size than announced.")
+                    raise OutsideServiceFailed(
+                        "The compression service sent a file of another size than its response states."
+                    )
                 return result.body
         except TimeoutError:
             raise OutsideServiceFailed(
@@ -208,15 +213,16 @@ class Tinify:
         """The URL of the result. Raises: OutsideServiceFailed unless it is at the configured origin."""
         import httpx
 
-        own = httpx.URL(f"{self._url}/shrink")
+        shrink_url = httpx.URL(f"{self._url}/shrink")
         try:
             # parsed by httpx, which sends the request: another parser may see another host in the same URL
-            url = own.join(location)
+            url = shrink_url.join(location)
         except httpx.InvalidURL:
             url = httpx.URL()
-        if not location or url.userinfo or (url.scheme, url.host, url.port) != (own.scheme, own.host, own.port):
+        origin = shrink_url.scheme, shrink_url.host, shrink_url.port
+        if not location or url.userinfo or (url.scheme, url.host, url.port) != origin:
             raise OutsideServiceFailed(
-                "Expected the result at the compression service, but its Location is elsewhere or missing."
+                "The Location header of the compression service is missing or names another origin."
             )
         return str(url)
 
@@ -230,19 +236,19 @@ class Tinify:
         picture: bytes | None = None,
         mime: str = "",
     ) -> _Response:
-        """The response with the expected status, after at most `ATTEMPTS` attempts."""
-        for attempt in range(1, ATTEMPTS + 1):
+        """The response with the expected status, after at most `MAX_ATTEMPTS` attempts."""
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 response = await self._send(client, method, url, max_bytes, picture, mime)
-                self._require_status(response, expected)
+                self._raise_for_status(response, expected)
                 return response
-            except _Transient as failure:
-                pause_s = FIRST_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-                if attempt == ATTEMPTS:
-                    raise OutsideServiceFailed(f"{failure} {ATTEMPTS} attempts failed.") from None
+            except _TransientError as failure:
+                delay_s = INITIAL_RETRY_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+                if attempt == MAX_ATTEMPTS:
+                    raise OutsideServiceFailed(f"{failure} {MAX_ATTEMPTS} attempts failed.") from None
                 log.info("%s Trying again.", failure)
-                await asyncio.sleep(pause_s if failure.pause_s is None else failure.pause_s)
-        raise AssertionError("the last attempt returns or raises")
+                await asyncio.sleep(delay_s if failure.retry_after_s is None else failure.retry_after_s)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _send(
         self, client: httpx.AsyncClient, method: str, url: str, max_bytes: int, picture: bytes | None, mime: str
@@ -266,63 +272,69 @@ class Tinify:
                     response.status_code,
                     response.headers.get("Location", ""),
                     response.headers.get("Retry-After", ""),
-                    await _read(response, max_bytes if response.status_code < 300 else MAX_JSON_BYTES),
+                    await _read_body(response, max_bytes if response.status_code < 300 else MAX_JSON_BYTES),
                 )
         except (httpx.HTTPError, httpx.StreamError) as error:
             # the error object contains the request and so the key: only its type is reported
-            raise _Transient(f"The connection to the compression service failed ({type(error).__name__}).") from None
+            raise _TransientError(
+                f"The connection to the compression service failed ({type(error).__name__})."
+            ) from None
 
-    def _require_status(self, response: _Response, expected: int) -> None:
-        """Raises: _Transient or OutsideServiceFailed for any other status than `expected`."""
+    def _raise_for_status(self, response: _Response, expected: int) -> None:
+        """Raises: _TransientError or OutsideServiceFailed if the status is not `expected`."""
         status = response.status
         if status == expected:
             return
-        reason = self._reason(response)
-        if status == _TOO_MANY:
+        detail = self._error_detail(response)
+        if status == _TOO_MANY_REQUESTS:
             if re.fullmatch(r"[0-9]{1,9}", response.retry_after) and int(response.retry_after) <= MAX_RETRY_AFTER_S:
-                raise _Transient(
-                    f"The compression service received too many requests{reason}.", float(response.retry_after)
+                raise _TransientError(
+                    f"The compression service received too many requests{detail}.", float(response.retry_after)
                 )
-            raise OutsideServiceFailed(f"The compression service refuses more requests: its limit is reached{reason}.")
+            raise OutsideServiceFailed(f"The compression service's request limit is reached{detail}.")
         if status >= 500:
-            raise _Transient(f"The compression service failed with status {status}{reason}.")
+            raise _TransientError(f"The compression service failed with status {status}{detail}.")
         if status in (401, 403):
-            raise OutsideServiceFailed(f"The compression service does not accept the key{reason}.")
-        if status in _PICTURE_REFUSED:
+            raise OutsideServiceFailed(f"The compression service does not accept the key{detail}.")
+        if status in _PICTURE_REJECTED:
             raise OutsideServiceFailed(
-                f"The compression service does not accept this picture{reason}.", this_picture_only=True
+                f"The compression service does not accept this picture{detail}.", this_picture_only=True
             )
         if 300 <= status < 400:
             raise OutsideServiceFailed("The compression service sent a redirect. Redirects are not followed.")
-        raise OutsideServiceFailed(f"The compression service answered with status {status}{reason}.")
+        raise OutsideServiceFailed(f"The compression service answered with status {status}{detail}.")
 
-    def _reason(self, response: _Response) -> str:
-        """The error message of the service as " (…)", printable and bounded; "" if there is none or it has the key."""
-        refusal = _decoded(response.body, _Refusal)
-        if refusal is None:
+    def _error_detail(self, response: _Response) -> str:
+        """The error message of the service in parentheses, printable and truncated, to append to a message.
+
+        "" if there is none, or if it contains the key.
+        """
+        body = _decode_json(response.body, _ErrorBody)
+        if body is None:
             return ""
-        text = ": ".join(part for part in (refusal.error, refusal.message) if part)
+        text = ": ".join(part for part in (body.error, body.message) if part)
         text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         secrets = (self._key, b64encode(f"api:{self._key}".encode()).decode())
         if not text or any(secret in text for secret in secrets):
             return ""
-        return f" ({text[:MAX_QUOTED_CHARS].rstrip('. ')})"
+        return f" ({text[:MAX_ERROR_CHARS].rstrip('. ')})"
 
 
-def _decoded(body: bytes | None, kind: type[T]) -> T | None:
+def _decode_json(body: bytes | None, body_type: type[T]) -> T | None:
+    """The JSON `body` as `body_type`; None if it is not valid."""
     try:
-        return msgspec.json.decode(body or b"", type=kind)
+        return msgspec.json.decode(body or b"", type=body_type)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
 async def _chunks(data: bytes) -> AsyncIterator[bytes]:
     """`data` in chunks, so that the write timeout applies to each chunk instead of the whole picture."""
-    for at in range(0, len(data), CHUNK_BYTES):
-        yield data[at : at + CHUNK_BYTES]
+    for offset in range(0, len(data), CHUNK_BYTES):
+        yield data[offset : offset + CHUNK_BYTES]
 
 
-async def _read(response: httpx.Response, max_bytes: int) -> bytes | None:
+async def _read_body(response: httpx.Response, max_bytes: int) -> bytes | None:
     """The body; None, without reading the rest, if it is longer than `max_bytes`."""
     body = bytearray()
     async for chunk in response.aiter_raw(CHUNK_BYTES):

@@ -1,9 +1,9 @@
 """Air-gapped mode: this process and its children open no network connections. Sockets that are open when the mode is
 enabled stay usable: the listener, and the connections that it accepts.
 
-There are two guards. An audit hook refuses Python code every address except those of the loopback interface. On Linux,
-a seccomp filter also refuses new sockets to C libraries and child processes (`seccomp.py`). Neither can be removed.
-`packaging/README.md` lists the gaps on each system.
+There are two layers. An audit hook blocks Python code from using any address outside the loopback interface. On Linux,
+a seccomp filter (`seccomp.py`) also prevents C libraries and child processes from creating sockets. Neither can be
+removed. `packaging/README.md` lists the gaps on each system.
 """
 
 from __future__ import annotations
@@ -19,56 +19,63 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from imgproc_local.system.seccomp import SeccompUnavailable, refuse_sockets
+from imgproc_local.system.seccomp import SeccompUnavailable, block_sockets
 
 ENVIRONMENT_VARIABLE = "IMGPROC_AIR_GAPPED"
-"""The setting. Set to true, it enables the mode in child processes too."""
-DOCUMENTATION_ADDRESS = "192.0.2.1"
-"""An address that no host has. Source: RFC 5737."""
-LOOKUP_NAME = "example.com"
-TRY_TIMEOUT_S = 3.0
+"""The environment variable of the setting. `enable` sets it to "true", so that child processes inherit the mode."""
+TEST_ADDRESS = "192.0.2.1"
+"""From TEST-NET-1, which is reserved for documentation and never routed. Source: RFC 5737."""
+TEST_HOSTNAME = "example.com"
+ATTEMPT_TIMEOUT_S = 3.0
+"""The timeout of one connection attempt in the self-test."""
 
 
-class AirGapped(PermissionError):
-    """Raised in Python code that uses the network."""
+class AirGapError(PermissionError):
+    """Raised by the audit hook for network access outside the loopback interface."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(errno.EACCES, f"{what} was refused: air_gapped is true")
+    def __init__(self, operation: str) -> None:
+        super().__init__(errno.EACCES, f"{operation} was blocked: air_gapped is true")
 
 
 class _State:
-    """The state of this process. `unfiltered_reason` says why there is no seccomp filter; None with one."""
+    """The state of this process. `seccomp_error` says why the seccomp filter is missing; None if it is installed."""
 
     enabled = False
-    unfiltered_reason: str | None = None
+    seccomp_error: str | None = None
 
 
 def enable() -> None:
-    """Enable the mode for this process and all that it starts, irreversibly. The listener must be open before."""
+    """Enable the mode for this process and its future child processes. It can't be disabled.
+
+    A server must open its listening socket before this call.
+    """
     if _State.enabled:
         return
     _State.enabled = True
     os.environ[ENVIRONMENT_VARIABLE] = "true"
     sys.addaudithook(_audit)
     try:
-        refuse_sockets()
+        block_sockets()
     except SeccompUnavailable as error:
-        _State.unfiltered_reason = str(error)
+        _State.seccomp_error = str(error)
 
 
-def enable_as_parent() -> None:
-    """In a child process: enable the mode if the parent enabled it."""
+def enable_if_inherited() -> None:
+    """Enable the mode in a child process if the parent process enabled it."""
     if os.environ.get(ENVIRONMENT_VARIABLE) == "true":
         enable()
 
 
-def unfiltered_reason() -> str | None:
-    """Why C libraries and child processes are not restricted; None where they are."""
-    return _State.unfiltered_reason
+def seccomp_error() -> str | None:
+    """Why C libraries and child processes are not restricted, or None if the seccomp filter restricts them."""
+    return _State.seccomp_error
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    """Source: the table of audit events in Python's documentation."""
+    """The audit hook: raises AirGapError for socket events outside the loopback interface.
+
+    Source: the table of audit events in Python's documentation.
+    """
     if not event.startswith("socket."):
         return
     match event:
@@ -76,13 +83,13 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
             address = arguments[1]
             # a message without an address goes to the peer of a connected socket
             if address is not None and not _is_loopback(address[0] if isinstance(address, tuple) else None):
-                raise AirGapped(f"{event.removeprefix('socket.')} {_format_address(address)}")
+                raise AirGapError(f"{event.removeprefix('socket.')} {_format_address(address)}")
         case "socket.getaddrinfo" | "socket.gethostbyname" | "socket.gethostbyaddr":
             if arguments[0] is not None and not _is_loopback(arguments[0]):
-                raise AirGapped(f"looking up {_format_address(arguments[0])}")
+                raise AirGapError(f"looking up {_format_address(arguments[0])}")
         case "socket.getnameinfo":
             if not _is_loopback(arguments[0][0]):
-                raise AirGapped(f"looking up {_format_address(arguments[0])}")
+                raise AirGapError(f"looking up {_format_address(arguments[0])}")
 
 
 def _is_loopback(host: object) -> bool:
@@ -109,40 +116,44 @@ def _format_address(address: object) -> str:
 
 
 def find_leaks() -> list[str]:
-    """Try to use the network from Python and from C. Returns what was not refused: nothing in air-gapped mode."""
+    """Try to use the network from Python and from C, and list the attempts that were not blocked.
+
+    In air-gapped mode, the list is empty.
+    """
     leaks = [
-        _describe_unless_refused(f"a connection to {DOCUMENTATION_ADDRESS}", _connect, AirGapped),
-        _describe_unless_refused(f"looking up {LOOKUP_NAME}", lambda: socket.getaddrinfo(LOOKUP_NAME, 443), AirGapped),
+        _test_leak(f"a connection to {TEST_ADDRESS}", _connect, AirGapError),
+        _test_leak(f"looking up {TEST_HOSTNAME}", lambda: socket.getaddrinfo(TEST_HOSTNAME, 443), AirGapError),
     ]
-    if _State.unfiltered_reason is None:
+    if _State.seccomp_error is None:
         for name, family in (("IPv4", socket.AF_INET), ("IPv6", socket.AF_INET6), ("Unix", socket.AF_UNIX)):
             attempt = partial(_socket_from_c, family)
-            leaks.append(_describe_unless_refused(f"a socket for {name} from C", attempt, PermissionError))
+            leaks.append(_test_leak(f"a socket for {name} from C", attempt, PermissionError))
     return [leak for leak in leaks if leak is not None]
 
 
-def _describe_unless_refused(what: str, attempt: Callable[[], object], refusal: type[OSError]) -> str | None:
+def _test_leak(description: str, attempt: Callable[[], object], expected: type[OSError]) -> str | None:
+    """Call `attempt`, which must raise `expected`. Returns a description of any other outcome."""
     outcomes: list[str | None] = []
 
     def work() -> None:
         try:
             attempt()
-            outcomes.append("worked")
-        except refusal:
+            outcomes.append("succeeded")
+        except expected:
             outcomes.append(None)
         except OSError as error:
-            outcomes.append(f"failed only with: {error}")
+            outcomes.append(f"was not blocked, but failed: {error}")
 
     # getaddrinfo has no timeout
     thread = threading.Thread(target=work, name="imgproc-leak-test", daemon=True)
     thread.start()
-    thread.join(2 * TRY_TIMEOUT_S)
-    outcome = outcomes[0] if outcomes else "was not refused and got no answer in time"
-    return None if outcome is None else f"{what} {outcome}"
+    thread.join(2 * ATTEMPT_TIMEOUT_S)
+    outcome = outcomes[0] if outcomes else "was not blocked, and timed out"
+    return None if outcome is None else f"{description} {outcome}"
 
 
 def _connect() -> None:
-    with socket.create_connection((DOCUMENTATION_ADDRESS, 443), timeout=TRY_TIMEOUT_S):
+    with socket.create_connection((TEST_ADDRESS, 443), timeout=ATTEMPT_TIMEOUT_S):
         pass
 
 

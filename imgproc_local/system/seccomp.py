@@ -61,7 +61,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def refuse_sockets() -> None:
+def block_sockets() -> None:
     """Set the filter on every thread of this process. Raises: SeccompUnavailable."""
     if sys.platform != "linux":
         raise SeccompUnavailable(f"{platform.system()} has no seccomp filters")

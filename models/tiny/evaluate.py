@@ -96,13 +96,17 @@ def _count_correct(llama: Llama, variant: Variant, args: argparse.Namespace) -> 
     correct = dict.fromkeys((*scenes.LANGUAGES, "all"), 0)
     for number, scene in enumerate(scenes.held_out_scenes(args.scenes, args.seed)):
         answers = _answers(llama, scene, number, variant)
-        wrong = {language: answer for language, answer in answers.items() if answer != scenes.answer(scene, language)}
+        wrong = {
+            language: answer
+            for language, answer in answers.items()
+            if answer != scenes.reference_answer(scene, language)
+        }
         for language in answers.keys() - wrong.keys():
             correct[language] += 1
         correct["all"] += not wrong
         if args.wrong:
             for language, answer in wrong.items():
-                print(f"  {scenes.answer(scene, language).alt_text} … {answer and answer.alt_text}")
+                print(f"  {scenes.reference_answer(scene, language).alt_text} … {answer and answer.alt_text}")
     return correct
 
 

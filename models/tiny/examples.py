@@ -66,7 +66,10 @@ def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batc
         tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
     ]
     answers = [
-        [tokenizer.ids(scenes.written(scenes.answer(scene, language)) + tokens.END) for language in scenes.LANGUAGES]
+        [
+            tokenizer.ids(scenes.to_json(scenes.reference_answer(scene, language)) + tokens.END)
+            for language in scenes.LANGUAGES
+        ]
         for scene in drawn
     ]
     longest = max(len(ids) + len(row[index]) for row in answers for index, ids in enumerate(prompts))

@@ -1,8 +1,8 @@
-"""Rendered scenes of coloured shapes on a plain background, and their correct answers in four languages.
+"""A synthetic data set: scenes of coloured shapes on a plain background, with reference answers in four languages.
 
-A scene is one thing, or two of which one is above or left of the other. About a tenth of all combinations, selected by
-a hash of their names, is held out: training never uses them, so a correct answer to them can't be memorised. Only
-Pillow and the standard library are needed.
+A scene has one object, or two of which the first is above or left of the second. A hash of the scene decides whether it
+belongs to the held-out set (about a tenth of all scenes), which is never used for training, so that evaluation does not
+measure memorisation. Only Pillow and the standard library are needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ Rgb = tuple[int, int, int]
 
 
 class Colour(NamedTuple):
-    """`de` takes an ending; `fr` is masculine and feminine; `ja` and `kana` precede the noun."""
+    """The adjectives for a colour.
+
+    `de` is without its inflectional ending. `fr` is the masculine and the feminine form. `ja` precedes a noun (in
+    BACKGROUNDS, it is itself a noun). `kana` is the reading that precedes a noun.
+    """
 
     rgb: Rgb
     en: str
@@ -32,7 +36,7 @@ class Colour(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """`de` and `fr` are the noun and its gender."""
+    """The nouns for a shape. `de` and `fr` are the noun and its gender; `kana` is the reading of `ja`."""
 
     en: str
     de: tuple[str, str]
@@ -64,19 +68,19 @@ SHAPES = {
 }
 RELATIONS = ("above", "left")
 
-_HELD_OUT_SHARE = 26 / 256
-_SINGLE_SHARE = 0.2
+_HELD_OUT_FRACTION = 26 / 256
+_SINGLE_OBJECT_PROBABILITY = 0.2
 
 
 class Thing(NamedTuple):
-    """A shape in a colour, by their English names."""
+    """An object in a scene, as keys of COLOURS and SHAPES."""
 
     colour: str
     shape: str
 
 
 class Scene(NamedTuple):
-    """`first` is above or left of `second`. `second` and `relation` are None if there is one thing."""
+    """`first` is above or left of `second`. `second` and `relation` are None in a scene with one object."""
 
     first: Thing
     second: Thing | None
@@ -85,70 +89,71 @@ class Scene(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`filename` is words of the language joined by hyphens."""
+    """A reference answer. `filename` consists of words joined by hyphens."""
 
     filename: str
     alt_text: str
 
 
 def held_out_scenes(count: int, seed: int) -> list[Scene]:
-    """`count` different scenes that training never uses."""
-    return _different(count, seed, held_out=True)
+    """`count` distinct scenes of the held-out set."""
+    return _distinct_scenes(count, seed, held_out=True)
 
 
-def trained_scenes(count: int, seed: int) -> list[Scene]:
-    """`count` different scenes that training may use."""
-    return _different(count, seed, held_out=False)
+def training_scenes(count: int, seed: int) -> list[Scene]:
+    """`count` distinct scenes outside the held-out set."""
+    return _distinct_scenes(count, seed, held_out=False)
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Whether training never uses this combination of colours, shapes, relation and background."""
-    return hashlib.sha256(repr(tuple(scene)).encode()).digest()[0] < _HELD_OUT_SHARE * 256
+    """Whether `scene` belongs to the held-out set. The hash is of its repr, so renaming `Thing` changes the set."""
+    return hashlib.sha256(repr(tuple(scene)).encode()).digest()[0] < _HELD_OUT_FRACTION * 256
 
 
-def random_scene(source: random.Random, *, held_out: bool = False) -> Scene:
-    """A random scene, held out or not."""
+def random_scene(rng: random.Random, *, held_out: bool = False) -> Scene:
+    """A random scene from inside or outside the held-out set."""
     while True:
-        scene = _any_scene(source)
+        scene = _random_combination(rng)
         if is_held_out(scene) == held_out:
             return scene
 
 
-def _different(count: int, seed: int, *, held_out: bool) -> list[Scene]:
-    source = random.Random(seed)
+def _distinct_scenes(count: int, seed: int, *, held_out: bool) -> list[Scene]:
+    rng = random.Random(seed)
     scenes: dict[Scene, None] = {}
     while len(scenes) < count:
-        scenes[random_scene(source, held_out=held_out)] = None
+        scenes[random_scene(rng, held_out=held_out)] = None
     return list(scenes)
 
 
-def _any_scene(source: random.Random) -> Scene:
-    first, second = _thing(source), _thing(source)
-    background = source.choice([*BACKGROUNDS])
-    relation = source.choice(RELATIONS)
-    if source.random() < _SINGLE_SHARE or first == second:
+def _random_combination(rng: random.Random) -> Scene:
+    first, second = _random_thing(rng), _random_thing(rng)
+    background = rng.choice([*BACKGROUNDS])
+    relation = rng.choice(RELATIONS)
+    if rng.random() < _SINGLE_OBJECT_PROBABILITY or first == second:
         return Scene(first, None, None, background)
     return Scene(first, second, relation, background)
 
 
-def _thing(source: random.Random) -> Thing:
-    return Thing(source.choice([*COLOURS]), source.choice([*SHAPES]))
+def _random_thing(rng: random.Random) -> Thing:
+    return Thing(rng.choice([*COLOURS]), rng.choice([*SHAPES]))
 
 
-# --- correct answers
+# --- reference answers
 
 
-def answer(scene: Scene, language: str) -> Answer:
-    """The file name and the alt text of `scene` in one of LANGUAGES."""
+def reference_answer(scene: Scene, language: str) -> Answer:
+    """The correct file name and alt text of `scene` in one of LANGUAGES."""
     return {"en": _english, "de": _german, "fr": _french, "ja": _japanese}[language](scene)
 
 
-def written(answer: Answer) -> str:
-    """`answer` as the JSON object that the grammar of the service allows, byte for byte."""
+def to_json(answer: Answer) -> str:
+    """`answer` as JSON, with exactly the bytes that the grammar of the service lets the model generate."""
     return json.dumps(answer._asdict(), ensure_ascii=False, separators=(",", ":"))
 
 
-def _named(words: str, alt_text: str) -> Answer:
+def _make_answer(words: str, alt_text: str) -> Answer:
+    """An answer with `words` as its file name and the first letter of `alt_text` capitalised."""
     return Answer(words.replace(" ", "-").lower(), alt_text[0].upper() + alt_text[1:])
 
 
@@ -159,13 +164,13 @@ def _english(scene: Scene) -> Answer:
     def phrase(thing: Thing) -> str:
         return f"{'an' if thing.colour[0] in 'aeiou' else 'a'} {noun(thing)}"
 
-    ground = f"{BACKGROUNDS[scene.background].en} background"
+    background = f"{BACKGROUNDS[scene.background].en} background"
     if scene.second is None:
-        return _named(f"{noun(scene.first)} on {ground}", f"{phrase(scene.first)} on a {ground}.")
+        return _make_answer(f"{noun(scene.first)} on {background}", f"{phrase(scene.first)} on a {background}.")
     short, long = {"above": ("above", "above"), "left": ("left of", "to the left of")}[scene.relation or ""]
-    return _named(
+    return _make_answer(
         f"{noun(scene.first)} {short} {noun(scene.second)}",
-        f"{phrase(scene.first)} {long} {phrase(scene.second)} on a {ground}.",
+        f"{phrase(scene.first)} {long} {phrase(scene.second)} on a {background}.",
     )
 
 
@@ -177,14 +182,14 @@ def _german(scene: Scene) -> Answer:
     def dative(thing: Thing, ending: str) -> str:
         return f"{COLOURS[thing.colour].de}{ending} {SHAPES[thing.shape].de[0]}"
 
-    ground = f"auf {BACKGROUNDS[scene.background].de}em Hintergrund"
+    background = f"auf {BACKGROUNDS[scene.background].de}em Hintergrund"
     if scene.second is None:
-        return _named(f"{nominative(scene.first)} {ground}", f"ein {nominative(scene.first)} {ground}.")
+        return _make_answer(f"{nominative(scene.first)} {background}", f"ein {nominative(scene.first)} {background}.")
     where = {"above": "über", "left": "links von"}[scene.relation or ""]
-    return _named(
+    return _make_answer(
         # without an article the adjective itself shows the case: blauem Quadrat, but einem blauen Quadrat
         f"{nominative(scene.first)} {where} {dative(scene.second, 'em')}",
-        f"ein {nominative(scene.first)} {where} einem {dative(scene.second, 'en')} {ground}.",
+        f"ein {nominative(scene.first)} {where} einem {dative(scene.second, 'en')} {background}.",
     )
 
 
@@ -196,15 +201,15 @@ def _french(scene: Scene) -> Answer:
     def phrase(thing: Thing) -> str:
         return f"{'une' if SHAPES[thing.shape].fr[1] == 'f' else 'un'} {noun(thing)}"
 
-    ground = f"sur fond {BACKGROUNDS[scene.background].fr[0]}"
+    background = f"sur fond {BACKGROUNDS[scene.background].fr[0]}"
     if scene.second is None:
-        return _named(f"{noun(scene.first)} {ground}", f"{phrase(scene.first)} {ground}.")
+        return _make_answer(f"{noun(scene.first)} {background}", f"{phrase(scene.first)} {background}.")
     where = {"above": "au-dessus d’", "left": "à gauche d’"}[scene.relation or ""] + phrase(scene.second)
-    return _named(f"{noun(scene.first)} {where}", f"{phrase(scene.first)} {where} {ground}.")
+    return _make_answer(f"{noun(scene.first)} {where}", f"{phrase(scene.first)} {where} {background}.")
 
 
 def _japanese(scene: Scene) -> Answer:
-    """The file name is in kana, because a slug is their reading, and that of kanji is ambiguous."""
+    """The file name is in kana: slugs are romanised, and the reading of kanji is ambiguous."""
 
     def kana(thing: Thing) -> str:
         return f"{COLOURS[thing.colour].kana} {SHAPES[thing.shape].kana}"
@@ -212,14 +217,14 @@ def _japanese(scene: Scene) -> Answer:
     def noun(thing: Thing) -> str:
         return COLOURS[thing.colour].ja + SHAPES[thing.shape].ja
 
-    ground = f"背景は{BACKGROUNDS[scene.background].ja}。"
+    background = f"背景は{BACKGROUNDS[scene.background].ja}。"
     if scene.second is None:
         behind = f"{BACKGROUNDS[scene.background].kana} はいけい"
-        return _named(f"{kana(scene.first)} と {behind}", f"{noun(scene.first)}が一つある。{ground}")
+        return _make_answer(f"{kana(scene.first)} と {behind}", f"{noun(scene.first)}が一つある。{background}")
     where, where_kana = {"above": ("上", "うえ"), "left": ("左", "ひだり")}[scene.relation or ""]
-    return _named(
+    return _make_answer(
         f"{kana(scene.first)} が {kana(scene.second)} の {where_kana}",
-        f"{noun(scene.first)}が{noun(scene.second)}の{where}にある。{ground}",
+        f"{noun(scene.first)}が{noun(scene.second)}の{where}にある。{background}",
     )
 
 
@@ -228,29 +233,36 @@ def _japanese(scene: Scene) -> Answer:
 
 def draw(scene: Scene, seed: int, size: tuple[int, int] = (192, 192)) -> Image.Image:
     """The scene as an RGB picture of `size` (width and height in px); `seed` varies positions, sizes and shades."""
-    source = random.Random(seed)
-    between = source.uniform
+    rng = random.Random(seed)
     width, height = size
-    picture = Image.new("RGB", size, _shade(BACKGROUNDS[scene.background].rgb, source, 8))
+    picture = Image.new("RGB", size, _jitter(BACKGROUNDS[scene.background].rgb, rng, 8))
     canvas = ImageDraw.Draw(picture)
     if scene.second is None:
-        radius = min(size) * between(0.22, 0.34)
-        reach = radius * 1.15
-        _put(canvas, scene.first, between(reach, width - reach), between(reach, height - reach), radius, source)
+        radius = min(size) * rng.uniform(0.22, 0.34)
+        margin = radius * 1.15
+        x, y = rng.uniform(margin, width - margin), rng.uniform(margin, height - margin)
+        _draw_thing(canvas, scene.first, x, y, radius, rng)
         return picture
+    # along: in the direction from the first object to the second; across: perpendicular to it
     along, across = (height, width) if scene.relation == "above" else (width, height)
-    radii = [min(along * between(0.16, 0.22), across * 0.4) for _ in range(2)]
-    middle = across * between(0.35, 0.65)
-    aside = middle + across * between(-0.12, 0.12)
-    ends = along * between(0.23, 0.28), along * between(0.72, 0.77)
-    for thing, end, centre, radius in zip((scene.first, scene.second), ends, (middle, aside), radii, strict=True):
-        x, y = (centre, end) if scene.relation == "above" else (end, centre)
-        _put(canvas, thing, x, y, radius, source)
+    radii = [min(along * rng.uniform(0.16, 0.22), across * 0.4) for _ in range(2)]
+    first_across = across * rng.uniform(0.35, 0.65)
+    second_across = first_across + across * rng.uniform(-0.12, 0.12)
+    first_along, second_along = along * rng.uniform(0.23, 0.28), along * rng.uniform(0.72, 0.77)
+    objects = (
+        (scene.first, first_along, first_across, radii[0]),
+        (scene.second, second_along, second_across, radii[1]),
+    )
+    for thing, centre_along, centre_across, radius in objects:
+        x, y = (centre_across, centre_along) if scene.relation == "above" else (centre_along, centre_across)
+        _draw_thing(canvas, thing, x, y, radius, rng)
     return picture
 
 
-def _put(canvas: ImageDraw.ImageDraw, thing: Thing, x: float, y: float, radius: float, source: random.Random) -> None:
-    colour = _shade(COLOURS[thing.colour].rgb, source, 14)
+def _draw_thing(
+    canvas: ImageDraw.ImageDraw, thing: Thing, x: float, y: float, radius: float, rng: random.Random
+) -> None:
+    colour = _jitter(COLOURS[thing.colour].rgb, rng, 14)
     match thing.shape:
         case "circle":
             canvas.ellipse([x - radius, y - radius, x + radius, y + radius], fill=colour)
@@ -267,13 +279,15 @@ def _put(canvas: ImageDraw.ImageDraw, thing: Thing, x: float, y: float, radius: 
 
 
 def _star(x: float, y: float, radius: float) -> list[tuple[float, float]]:
-    reaches = [radius * (0.42 if corner % 2 else 1) for corner in range(10)]
+    distances = [radius * (0.42 if corner % 2 else 1) for corner in range(10)]
     angles = [corner * math.pi / 5 for corner in range(10)]
     return [
-        (x + reach * math.sin(angle), y - reach * math.cos(angle)) for reach, angle in zip(reaches, angles, strict=True)
+        (x + distance * math.sin(angle), y - distance * math.cos(angle))
+        for distance, angle in zip(distances, angles, strict=True)
     ]
 
 
-def _shade(colour: Rgb, source: random.Random, most: int) -> Rgb:
-    red, green, blue = (max(0, min(255, round(value + source.uniform(-most, most)))) for value in colour)
+def _jitter(colour: Rgb, rng: random.Random, max_offset: int) -> Rgb:
+    """`colour` with a random offset of up to `max_offset` in each channel."""
+    red, green, blue = (max(0, min(255, round(value + rng.uniform(-max_offset, max_offset)))) for value in colour)
     return red, green, blue

@@ -119,7 +119,7 @@ def _corpus() -> Counter[str]:
     for _ in range(_CORPUS_SCENES):
         scene = scenes.random_scene(source)
         for language in scenes.LANGUAGES:
-            for piece in _PIECE.findall(scenes.written(scenes.answer(scene, language))):
+            for piece in _PIECE.findall(scenes.to_json(scenes.reference_answer(scene, language))):
                 counts.update(_japanese_words(piece))
     return counts
 

@@ -1,8 +1,8 @@
-"""The rolling window, on a clock moved by hand."""
+"""The rate limiter, with a fake clock."""
 
 from __future__ import annotations
 
-from imgproc_local.api.auth import RollingWindow
+from imgproc_local.api.auth import RateLimiter
 
 
 class Clock:
@@ -14,11 +14,11 @@ class Clock:
 
 def test_at_every_instant_the_last_sixty_seconds_hold_at_most_the_limit() -> None:
     clock = Clock()
-    window = RollingWindow(clock)
+    limiter = RateLimiter(clock)
     allowed: list[float] = []
     for step in range(2000):
         clock.now_s = step * 0.37
-        if window.count("k", 7).allowed:
+        if limiter.acquire("k", 7).allowed:
             allowed.append(clock.now_s)
     for instant in allowed:
         assert sum(instant - 60 < earlier <= instant for earlier in allowed) <= 7
@@ -27,31 +27,31 @@ def test_at_every_instant_the_last_sixty_seconds_hold_at_most_the_limit() -> Non
 
 def test_waiting_retry_after_is_enough_and_one_second_less_is_not() -> None:
     clock = Clock()
-    window = RollingWindow(clock)
+    limiter = RateLimiter(clock)
     for second in (0.0, 10.5, 20.0):
         clock.now_s = second
-        assert window.count("k", 3).allowed
+        assert limiter.acquire("k", 3).allowed
     clock.now_s = 30.0
-    refused = window.count("k", 3)
+    refused = limiter.acquire("k", 3)
     assert not refused.allowed
     clock.now_s = 30.0 + refused.retry_after_s - 1.01
-    assert not window.count("k", 3).allowed
+    assert not limiter.acquire("k", 3).allowed
     clock.now_s = 30.0 + refused.retry_after_s
-    assert window.count("k", 3).allowed
+    assert limiter.acquire("k", 3).allowed
 
 
 def test_a_lowered_limit_applies_at_once() -> None:
     clock = Clock()
-    window = RollingWindow(clock)
+    limiter = RateLimiter(clock)
     for _ in range(10):
-        window.count("k", 10)
+        limiter.acquire("k", 10)
     clock.now_s = 1.0
-    refused = window.count("k", 2)
+    refused = limiter.acquire("k", 2)
     assert not refused.allowed
     clock.now_s = 1.0 + refused.retry_after_s
-    assert window.count("k", 2).allowed
+    assert limiter.acquire("k", 2).allowed
 
 
 def test_zero_is_no_limit() -> None:
-    window = RollingWindow(Clock())
-    assert all(window.count("k", 0).allowed for _ in range(1000))
+    limiter = RateLimiter(Clock())
+    assert all(limiter.acquire("k", 0).allowed for _ in range(1000))

@@ -17,14 +17,14 @@ from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, Stage, Work
+from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, Stage, WorkItem
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
 from tests.support import pictures
 
-StageFunction = Callable[[Work, CheckStop], Output]
+StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUTS = Timeouts(stage_s=0.5, deadline_grace_s=0.1, storage_retry_s=0.01)
 
 
@@ -75,7 +75,7 @@ def picture(seed: int) -> bytes:
     return pictures.encoded(Image.new("RGB", (8 + seed, 8)), "PNG")
 
 
-def seed_of(work: Work) -> int:
+def seed_of(work: WorkItem) -> int:
     return work.info.width_px - 8
 
 
@@ -96,18 +96,18 @@ async def harness(
         await database.close()
 
 
-def smaller(work: Work, check_stop: CheckStop) -> Output:
+def smaller(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"small", format=work.info.format)
 
 
-def original(work: Work, check_stop: CheckStop) -> Output:
+def original(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(keeps_original=True)
 
 
 async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> None:
     order: list[int] = []
 
-    def note(work: Work, check_stop: CheckStop) -> Output:
+    def note(work: WorkItem, check_stop: CheckStop) -> Output:
         order.append(seed_of(work))
         return Output(keeps_original=True)
 
@@ -121,7 +121,7 @@ async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> 
 async def test_a_lane_runs_one_stage_per_thread_at_once(tmp_path: Path) -> None:
     both = threading.Barrier(2, timeout=5)
 
-    def meet(work: Work, check_stop: CheckStop) -> Output:
+    def meet(work: WorkItem, check_stop: CheckStop) -> Output:
         both.wait()
         return Output(keeps_original=True)
 
@@ -139,7 +139,7 @@ async def test_an_output_that_keeps_the_original_stores_no_second_file(tmp_path:
 
 
 async def test_a_failed_stage_reports_its_reason_and_is_refunded_once(tmp_path: Path) -> None:
-    def fail(work: Work, check_stop: CheckStop) -> Output:
+    def fail(work: WorkItem, check_stop: CheckStop) -> Output:
         raise StageFailed("Expected more.")
 
     async with harness(tmp_path, fail) as service:
@@ -150,7 +150,7 @@ async def test_a_failed_stage_reports_its_reason_and_is_refunded_once(tmp_path: 
 
 
 async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
-    def slow(work: Work, check_stop: CheckStop) -> Output:
+    def slow(work: WorkItem, check_stop: CheckStop) -> Output:
         while True:
             check_stop()
             time.sleep(0.01)
@@ -164,7 +164,7 @@ async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
 async def test_a_stage_that_ignores_its_deadline_is_abandoned_and_its_lane_continues(tmp_path: Path) -> None:
     release = threading.Event()
 
-    def unresponsive(work: Work, check_stop: CheckStop) -> Output:
+    def unresponsive(work: WorkItem, check_stop: CheckStop) -> Output:
         if seed_of(work) == 1:
             release.wait(10)
         return Output(keeps_original=True)
@@ -184,7 +184,7 @@ async def test_a_stage_that_ignores_its_deadline_is_abandoned_and_its_lane_conti
 async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_attempt(tmp_path: Path) -> None:
     started = threading.Event()
 
-    def long(work: Work, check_stop: CheckStop) -> Output:
+    def long(work: WorkItem, check_stop: CheckStop) -> Output:
         started.set()
         while True:
             check_stop()
@@ -252,7 +252,7 @@ class StopsWhileClaiming(Jobs):
 async def test_a_stage_that_is_claimed_while_the_service_stops_is_requeued(tmp_path: Path) -> None:
     ran = threading.Event()
 
-    def note(work: Work, check_stop: CheckStop) -> Output:
+    def note(work: WorkItem, check_stop: CheckStop) -> Output:
         ran.set()
         return Output(keeps_original=True)
 
@@ -269,7 +269,7 @@ async def test_a_stage_that_is_claimed_while_the_service_stops_is_requeued(tmp_p
 async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> None:
     running, go = threading.Event(), threading.Event()
 
-    def wait(work: Work, check_stop: CheckStop) -> Output:
+    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
         running.set()
         go.wait(5)
         return Output(data=b"small", format=work.info.format)
@@ -291,7 +291,7 @@ async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> Non
 async def test_following_a_job_yields_each_state_once_and_ends_with_the_final_one(tmp_path: Path) -> None:
     go = threading.Event()
 
-    def wait(work: Work, check_stop: CheckStop) -> Output:
+    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
         go.wait(5)
         return Output(keeps_original=True)
 
@@ -309,7 +309,7 @@ async def test_following_a_job_yields_each_state_once_and_ends_with_the_final_on
 
 
 async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp_path: Path) -> None:
-    def wait(work: Work, check_stop: CheckStop) -> Output:
+    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
         while True:
             check_stop()
             time.sleep(0.005)

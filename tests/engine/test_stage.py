@@ -13,7 +13,7 @@ from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.engine import analyze, convert, optimize
-from imgproc_local.engine.stage import Options, Output, Work
+from imgproc_local.engine.stage import Options, Output, WorkItem
 from tests.support import pictures
 
 
@@ -22,10 +22,10 @@ def never_stop() -> None:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Work:
+def work(tmp_path: Path) -> WorkItem:
     path = tmp_path / "picture.jpg"
     path.write_bytes(pictures.jpeg(320, 240, quality=97))
-    return Work(
+    return WorkItem(
         path=str(path),
         info=probe(path, 10**6),
         languages=("en", "de"),
@@ -44,7 +44,7 @@ def sent(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("run", [convert.run, optimize.stage().run, analyze.read], ids=["convert", "optimize", "read"])
-def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: Work, run: Any) -> None:
+def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: WorkItem, run: Any) -> None:
     assert sent(work) == work
     function = pickle.loads(pickle.dumps(run))
     result = function(sent(work), never_stop)
@@ -56,7 +56,7 @@ def test_an_output_with_texts_survives_the_way_to_another_process() -> None:
     assert sent(output) == output
 
 
-def test_optimize_keeps_an_original_that_it_can_not_make_smaller(work: Work) -> None:
+def test_optimize_keeps_an_original_that_it_can_not_make_smaller(work: WorkItem) -> None:
     first = optimize.stage().run(work, never_stop)
     assert first.data is not None
     Path(work.path).write_bytes(first.data)

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 def test_every_answer_follows_the_grammar_of_the_service(language: str) -> None:
     assert all(part in prompt.GRAMMAR for part in (WORD, FIRST, REST))
     for scene in SCENES:
-        answer = scenes.answer(scene, language)
-        parsed = prompt.parse_answer(scenes.written(answer))
+        answer = scenes.reference_answer(scene, language)
+        parsed = prompt.parse_answer(scenes.to_json(answer))
         assert parsed is not None
         assert (parsed.filename, parsed.alt_text) == answer
         assert re.fullmatch(f"{WORD}(-{WORD}){{2,7}}", answer.filename), answer.filename
@@ -42,16 +42,16 @@ def test_every_answer_follows_the_grammar_of_the_service(language: str) -> None:
 
 @pytest.mark.parametrize("language", scenes.LANGUAGES)
 def test_different_scenes_have_different_texts_and_file_names(language: str) -> None:
-    assert len({scenes.answer(scene, language).alt_text for scene in SCENES}) == len(SCENES)
+    assert len({scenes.reference_answer(scene, language).alt_text for scene in SCENES}) == len(SCENES)
     on_white = [scene for scene in SCENES if scene.background == "white"]
-    slugs = [make_slug(scenes.answer(scene, language).filename, language) for scene in on_white]
+    slugs = [make_slug(scenes.reference_answer(scene, language).filename, language) for scene in on_white]
     assert len(set(slugs)) == len(on_white)
     assert all(3 <= len(slug.split("-")) <= 8 for slug in slugs)
 
 
 def test_words_agree_in_gender_and_case() -> None:
     scene = Scene(Thing("green", "star"), Thing("orange", "triangle"), "left", "white")
-    assert [scenes.answer(scene, language) for language in scenes.LANGUAGES] == [
+    assert [scenes.reference_answer(scene, language) for language in scenes.LANGUAGES] == [
         (
             "green-star-left-of-orange-triangle",
             "A green star to the left of an orange triangle on a white background.",
@@ -72,7 +72,7 @@ def test_words_agree_in_gender_and_case() -> None:
 
 
 def test_held_out_scenes_are_not_used_for_training() -> None:
-    held_out, trained = scenes.held_out_scenes(300, seed=1), scenes.trained_scenes(300, seed=1)
+    held_out, trained = scenes.held_out_scenes(300, seed=1), scenes.training_scenes(300, seed=1)
     assert not set(held_out) & set(trained)
     assert len(set(held_out)) == 300
     assert all(map(scenes.is_held_out, held_out))
@@ -93,7 +93,7 @@ def test_things_are_drawn_above_or_left_as_in_the_answer(relation: str, size: tu
 
 
 def test_a_drawing_is_determined_by_its_seed() -> None:
-    scene = scenes.trained_scenes(1, seed=3)[0]
+    scene = scenes.training_scenes(1, seed=3)[0]
     assert scenes.draw(scene, 5).tobytes() == scenes.draw(scene, 5).tobytes()
     assert scenes.draw(scene, 5).tobytes() != scenes.draw(scene, 6).tobytes()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from imgproc_local.domain.errors import OutsideServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
-from imgproc_local.engine.stage import StopSignal
+from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.remote import tinify as client
 from imgproc_local.remote.tinify import Tinify, check_url
 from tests.remote import tinify_server as server
@@ -116,14 +116,14 @@ def test_an_interrupted_result_is_fetched_again_without_sending_the_picture_agai
         (server.created_at("/output/0", b"[" * 50_000), "Expected JSON"),
         (server.created_at("/output/0", b'{"x": "' + b"x" * 100_000 + b'"}'), "Expected JSON"),
         (server.answered(201, b"{}", Location="/o", Content_Encoding="gzip"), "content encoding"),
-        (server.created_at(""), "elsewhere or missing"),
-        (server.created_at("http://127.0.0.1:9/output/0"), "elsewhere or missing"),
-        (server.created_at("https://127.0.0.1/output/0"), "elsewhere or missing"),
-        (server.created_at("//169.254.169.254/latest/meta-data"), "elsewhere or missing"),
-        (server.created_at("http://[broken/output"), "elsewhere or missing"),
-        (server.created_at("file:///etc/passwd"), "elsewhere or missing"),
-        (server.created_at("http://127.0.0.1:9\\@elsewhere.example/output"), "elsewhere or missing"),
-        (server.created_at("http://elsewhere.example#@127.0.0.1/output"), "elsewhere or missing"),
+        (server.created_at(""), "missing or names another origin"),
+        (server.created_at("http://127.0.0.1:9/output/0"), "missing or names another origin"),
+        (server.created_at("https://127.0.0.1/output/0"), "missing or names another origin"),
+        (server.created_at("//169.254.169.254/latest/meta-data"), "missing or names another origin"),
+        (server.created_at("http://[broken/output"), "missing or names another origin"),
+        (server.created_at("file:///etc/passwd"), "missing or names another origin"),
+        (server.created_at("http://127.0.0.1:9\\@elsewhere.example/output"), "missing or names another origin"),
+        (server.created_at("http://elsewhere.example#@127.0.0.1/output"), "missing or names another origin"),
     ],
 )
 def test_a_permanent_failure_is_not_retried(
@@ -136,7 +136,7 @@ def test_a_permanent_failure_is_not_retried(
 
 def test_another_host_on_the_same_port_is_another_origin(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.created_at(outside.url.replace("127.0.0.1", "localhost") + "/output/0")]
-    assert "elsewhere or missing" in caller.failure().message
+    assert "missing or names another origin" in caller.failure().message
     assert outside.count("GET") == 0
 
 
@@ -177,13 +177,13 @@ def test_a_slow_service_is_abandoned_at_the_timeout(
 def test_the_stage_s_deadline_ends_any_wait(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.silent]
     with pytest.raises(StageTimedOut):
-        caller(StopSignal(0.2).check)
+        caller(CancellationToken(0.2).check)
 
 
 def test_a_cancelled_stage_ends_any_wait(outside: TinifyServer, caller: Caller) -> None:
     outside.gets = [server.dripping]
     outside.posts = [server.created_at("/output/0", b"{}")]
-    stop = StopSignal(60)
+    stop = CancellationToken(60)
 
     def cancel() -> None:
         while outside.count("GET") == 0:
@@ -198,7 +198,7 @@ def test_a_cancelled_stage_ends_any_wait(outside: TinifyServer, caller: Caller) 
 
 
 def test_a_service_that_is_not_running_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(client, "INITIAL_RETRY_DELAY_S", 0.01)
     with server.tinify_server() as gone:
         pass
     assert "ConnectError" in Caller(gone.url).failure().message
@@ -232,7 +232,7 @@ def test_nothing_is_sent_to_a_service_without_a_certificate(
 def test_after_a_failure_nothing_is_sent_for_a_while(outside: TinifyServer, caller: Caller) -> None:
     outside.posts = [server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
     caller.failure()
-    caller.now_s += client.BACKOFF_S - 1
+    caller.now_s += client.COOLDOWN_S - 1
     assert "monthly limit" in caller.failure().message
     assert len(outside.requests) == 1
     caller.now_s += 2

@@ -40,7 +40,7 @@ tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
 
 def sealed(script: str, *, without_filter: bool = False) -> None:
     """Run `script` in a process that is sealed; it has the names of `BEFORE`."""
-    unfiltered = "air_gap.refuse_sockets = lambda: None\n" if without_filter else ""
+    unfiltered = "air_gap.block_sockets = lambda: None\n" if without_filter else ""
     done = subprocess.run(
         [sys.executable, "-c", f"{BEFORE}{unfiltered}air_gap.enable()\n{script}"],
         cwd=ROOT,
@@ -144,7 +144,7 @@ def test_an_open_listener_event_loops_and_child_processes_still_work() -> None:
 
 
 def test_the_self_test_finds_what_is_not_refused() -> None:
-    script = BEFORE + "air_gap.TRY_TIMEOUT_S = 0.2\nout = air_gap.find_leaks()\nassert len(out) == 5, out\n"
+    script = BEFORE + "air_gap.ATTEMPT_TIMEOUT_S = 0.2\nout = air_gap.find_leaks()\nassert len(out) == 5, out\n"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=60)
     sealed("assert air_gap.find_leaks() == []")
 
@@ -195,7 +195,7 @@ def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
 
 def test_the_self_test_of_a_model_is_air_gapped_like_its_parent() -> None:
     script = (
-        f"{BEFORE}air_gap.refuse_sockets = lambda: None\n"
+        f"{BEFORE}air_gap.block_sockets = lambda: None\n"
         "from imgproc_local.vision.llm import selftest_child as child\n"
         "child.run_self_test = lambda model: child.SelfTestResult(refused(socket.getaddrinfo, 'example.com', 443))\n"
         "from imgproc_local.cli import main\n"

@@ -164,7 +164,7 @@ def _network(config: Config) -> Check:
     if out:
         advice = "Don't rely on air_gapped on this system, and report this problem."
         return Check("network", "problem", f"air-gapped, but these attempts succeeded: {'; '.join(out)}", advice)
-    gap = air_gap.unfiltered_reason()
+    gap = air_gap.seccomp_error()
     if gap is not None:
         detail = f"air-gapped for Python code: a connection and a lookup were refused; not for C libraries: {gap}"
         return Check("network", "warning", detail, "Block the program in a firewall as well.")

@@ -234,9 +234,9 @@ def self_test_child(model: str) -> None:
     """Test a model in this process, which llama.cpp may crash, and print the result as JSON."""
     import msgspec
 
-    from imgproc_local.system.air_gap import enable_as_parent
+    from imgproc_local.system.air_gap import enable_if_inherited
 
-    enable_as_parent()
+    enable_if_inherited()
     from imgproc_local.vision.llm.selftest_child import run_self_test
     from imgproc_local.vision.models.model import VisionModel
 

@@ -1,4 +1,4 @@
-"""The pictures that the arguments of `process` name. Their first bytes decide the type, not their names."""
+"""Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RejectedFile(Struct, frozen=True):
 class Discovery(Struct, frozen=True):
     """The files to process, and those that are not processed.
 
-    `failed` are arguments that are missing, unreadable or no pictures, and unreadable files and folders inside folders.
-    `skipped` are other files inside folders.
+    `failed` lists arguments that are missing or not pictures, and everything that can't be read. `skipped` lists files
+    in folders that are not pictures.
     """
 
     pictures: list[Path]
@@ -35,9 +35,9 @@ class Discovery(Struct, frozen=True):
 
 
 def find_pictures(arguments: Sequence[Path], exclude: Collection[Path]) -> Discovery:
-    """The pictures among `arguments` and, recursively, in the folders among them, each once, in a stable order.
+    """Search `arguments`, folders recursively, for pictures. Each is found once; the order is deterministic.
 
-    Hidden files and folders inside a folder, links to folders, and the folders in `exclude` are left out silently.
+    Inside a folder, hidden files and folders, symbolic links to folders, and the folders in `exclude` are ignored.
     """
     discovery = Discovery([], [], [])
     excluded = {folder.resolve() for folder in exclude}
@@ -51,7 +51,7 @@ def find_pictures(arguments: Sequence[Path], exclude: Collection[Path]) -> Disco
                 continue
             seen.add(real)
             try:
-                problem = _problem(file)
+                problem = _find_problem(file)
             except FileNotFoundError:
                 discovery.failed.append(RejectedFile(file, "No such file or folder."))
             except OSError as error:
@@ -67,7 +67,7 @@ def find_pictures(arguments: Sequence[Path], exclude: Collection[Path]) -> Disco
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a parent folder can't be read; reading the file reports why
+    except OSError:  # a parent folder can't be read: `find_pictures` reports it when it reads the file
         return False
 
 
@@ -82,8 +82,8 @@ def _walk(folder: Path, excluded: Collection[Path], failed: list[RejectedFile]) 
         yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))
 
 
-def _problem(file: Path) -> str | None:
-    """Why `process` can't take the file; None where its first bytes are those of a picture. Raises: OSError."""
+def _find_problem(file: Path) -> str | None:
+    """Why `file` can't be processed; None if its first bytes are those of a supported picture. Raises: OSError."""
     if not file.is_file():
         # reading a pipe or a device could block forever; stat raises an error for a broken link
         file.stat()

@@ -255,12 +255,10 @@ async def _print_start(services: Services, address: str) -> None:
         click.echo(f"Page: {address}/?token={services.page.token}")
         click.echo(f"Data: {path_text(services.config.data_dir)}")
         if services.config.air_gapped:
-            from imgproc_local.system.air_gap import unfiltered_reason
+            from imgproc_local.system.air_gap import seccomp_error
 
             scope = (
-                f"Python code only: {unfiltered_reason()}"
-                if unfiltered_reason()
-                else "this program and every library in it"
+                f"Python code only: {seccomp_error()}" if seccomp_error() else "this program and every library in it"
             )
             click.echo(f"Air-gapped: network connections are refused ({scope}).")
         if not await services.store.keys.all():

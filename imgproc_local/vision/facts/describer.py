@@ -1,7 +1,7 @@
-"""The describer that needs no model: it states what texts in the file, the file name and the pixels prove.
+"""The describer that needs no model. Its sources are the embedded metadata, the file name and the pixels.
 
-A person's text in the requested language is used unchanged. A text in another language is neither translated nor
-presented as a translation: the sentence is then built from facts, and names are copied.
+A title or caption that a person wrote in the requested language is used unchanged. Text in another language is never
+translated: the sentence is then generated from facts, and the names of persons and places are copied into it.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class FactsDescriber:
         facts = measure(
             image,
             hints.info,
-            # the camera's name, not the date: systems write a date into screenshots as well
+            # a date would not prove a camera: operating systems also write one into screenshots
             from_camera=embedded.camera is not None,
             is_screenshot=is_screenshot_name(hints.original_filename),
         )
         texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
-        captured = _capture_month(embedded.created, self._today()) if facts.kind == "photograph" else None
+        capture_month = _capture_month(embedded.created, self._today()) if facts.kind == "photograph" else None
         translations = []
         for language in languages:
             check_stop()
-            translations.append(_translate(language, facts, texts, captured))
+            translations.append(_describe_in_language(language, facts, texts, capture_month))
         return tuple(translations)
 
     def close(self) -> None:
@@ -66,18 +66,24 @@ def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
     return int(created[:4]), int(created[5:7])
 
 
-def _translate(language: str, facts: PixelFacts, texts: PictureTexts, captured: tuple[int, int] | None) -> Translation:
+def _describe_in_language(
+    language: str, facts: PixelFacts, texts: PictureTexts, capture_month: tuple[int, int] | None
+) -> Translation:
     embedded_alt = first_in_language(texts.alt_texts, language)
-    embedded = embedded_alt or first_in_language(texts.alt_text_candidates, language)
+    embedded_text = embedded_alt or first_in_language(texts.alt_text_candidates, language)
     if embedded_alt and len(embedded_alt) <= MAX_ALT_CHARS:
         alt = embedded_alt
     else:
-        alt = shorten(embedded) if embedded else sentence(language, facts, _mentions(language, texts, captured))
-    source = Source.EMBEDDED if embedded else Source.FACTS
-    return Translation(language, _slug(language, facts, texts, embedded, captured), alt, source)
+        alt = (
+            shorten(embedded_text)
+            if embedded_text
+            else sentence(language, facts, _mentions(language, texts, capture_month))
+        )
+    source = Source.EMBEDDED if embedded_text else Source.FACTS
+    return Translation(language, _slug(language, facts, texts, embedded_text, capture_month), alt, source)
 
 
-def _mentions(language: str, texts: PictureTexts, captured: tuple[int, int] | None) -> Mentions:
+def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
     """What a sentence in `language` may mention: quotations, keywords and names, none of them translated."""
     quote = _quotation(language, texts.titles, MAX_TITLE_CHARS) or _quotation(
         language, texts.captions, MAX_CAPTION_CHARS
@@ -86,12 +92,12 @@ def _mentions(language: str, texts: PictureTexts, captured: tuple[int, int] | No
     unknown_language: list[str] = []
     if not quote:
         in_language = _keywords(texts, language)
-        # the first one begins the sentence; names after it keep their lower-case letters
+        # the first keyword begins the sentence; the others keep their case
         in_language[:1] = [word[:1].upper() + word[1:] for word in in_language[:1]]
     if not quote and not in_language:
         unknown_language = [word for word in _keywords(texts, None) if is_readable(word, language)]
     events = sorted(texts.events, key=lambda entry: entry.language != language)
-    # a single word may be anything; two or more words that a person typed describe something
+    # one word may be a code or a number; two or more words that a person typed are likely a description
     filename = " ".join(texts.filename)
     use_filename = (
         not (quote or in_language or unknown_language)
@@ -101,50 +107,50 @@ def _mentions(language: str, texts: PictureTexts, captured: tuple[int, int] | No
     )
     return Mentions(
         quote=quote,
-        plain=(*in_language, *(entry.text for entry in events[:1])),
+        verbatim=(*in_language, *(entry.text for entry in events[:1])),
         persons=texts.persons,
         places=(*texts.places, *texts.position),
         keywords=", ".join(unknown_language),
         filename=filename if use_filename else "",
-        captured=captured,
+        capture_month=capture_month,
     )
 
 
 def _keywords(texts: PictureTexts, language: str | None) -> list[str]:
-    """The first short keywords in `language`; None for those of unknown language."""
+    """The first short keywords in `language`, or those of unknown language if `language` is None."""
     matching = [entry.text for entry in texts.keywords if entry.language == language]
     return [text for text in matching if len(text) <= MAX_KEYWORD_CHARS][:MAX_KEYWORDS]
 
 
 def _quotation(language: str, texts: Sequence[LocalizedText], max_chars: int) -> str:
-    """The first text that is short enough and readable; preferably of unknown language, which may be a name."""
+    """The first text that is short enough and readable. A text of unknown language is preferred: it may be a name."""
     matching = [entry for entry in texts if len(entry.text) <= max_chars and is_readable(entry.text, language)]
     matching.sort(key=lambda entry: entry.language is not None)
     return matching[0].text.rstrip(".。 ") if matching else ""
 
 
 def _slug(
-    language: str, facts: PixelFacts, texts: PictureTexts, embedded: str, captured: tuple[int, int] | None
+    language: str, facts: PixelFacts, texts: PictureTexts, embedded_text: str, capture_month: tuple[int, int] | None
 ) -> str:
-    """The file name, the most informative words first; never empty."""
+    """The slug for the new file name, with the most informative words first. It is never empty."""
     names = [*texts.persons, *texts.places]
-    content = _content_words(language, texts, embedded)
-    words = _words_of_slug(content, language)
-    for addition in (*names, *slug_words(language, facts, captured)):
-        # pixel facts are only added if people's words are fewer than MIN_SLUG_WORDS
+    content = _content_text(language, texts, embedded_text)
+    words = _split_slug(content, language)
+    for addition in (*names, *slug_words(language, facts, capture_month)):
+        # if there is text or a name, words from pixel facts and the date only fill the slug up to MIN_SLUG_WORDS
         if words and len(words) >= MIN_SLUG_WORDS and (content or names) and addition not in names:
             break
-        added = _words_of_slug(addition, language)
+        added = _split_slug(addition, language)
         if len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
             words += added
     return make_slug(" ".join(words), language)
 
 
-def _content_words(language: str, texts: PictureTexts, embedded: str) -> str:
+def _content_text(language: str, texts: PictureTexts, embedded_text: str) -> str:
     """The text that describes the content best: in the requested language, else of unknown language."""
     return (
         first_in_language(texts.titles, language)
-        or embedded
+        or embedded_text
         or " ".join(_keywords(texts, language))
         or first_in_language(texts.titles, None)
         or " ".join(_keywords(texts, None))
@@ -153,7 +159,7 @@ def _content_words(language: str, texts: PictureTexts, embedded: str) -> str:
     )
 
 
-def _words_of_slug(text: str, language: str) -> list[str]:
+def _split_slug(text: str, language: str) -> list[str]:
     """The words of the slug of `text`; a truncated slug does not end in a function word."""
     words = [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
     if len(words) == MAX_WORDS:

@@ -59,15 +59,15 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mentions(Struct, frozen=True):
-    """What a sentence says besides the pixel facts, as a person wrote it. `captured` is (year, month)."""
+    """What a sentence says besides the pixel facts, as a person wrote it. `capture_month` is (year, month)."""
 
     quote: str = ""
-    plain: tuple[str, ...] = ()
+    verbatim: tuple[str, ...] = ()
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     keywords: str = ""
     filename: str = ""
-    captured: tuple[int, int] | None = None
+    capture_month: tuple[int, int] | None = None
 
 
 @cache
@@ -88,13 +88,13 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
         "colours": _colours(table, locale, facts),
         "transparent_areas": table.transparent_areas if facts.transparent_areas else "",
         "duration": _duration(table, locale, facts.duration_ms),
-        "when": _when(table, locale, mentions.captured),
+        "when": _when(table, locale, mentions.capture_month),
         "keywords": table.keywords.format(words=mentions.keywords) if mentions.keywords else "",
         "file": table.file.format(words=mentions.filename) if mentions.filename else "",
     }
     # the shape is only mentioned if little else is known; landscape, the usual one, if nothing else is
     little_known = not (lead or mentions.keywords or mentions.filename) and facts.kind in ("photograph", "picture")
-    if not little_known or (facts.shape == "landscape" and (facts.colours or mentions.captured)):
+    if not little_known or (facts.shape == "landscape" and (facts.colours or mentions.capture_month)):
         fragments["shape"] = ""
     text = _assemble(table, lead, fragments)
     # with a caption the date is more informative than colours; without one, only colours describe the content
@@ -107,14 +107,14 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     return text
 
 
-def slug_words(language_code: str, facts: PixelFacts, captured: tuple[int, int] | None) -> tuple[str, ...]:
+def slug_words(language_code: str, facts: PixelFacts, capture_month: tuple[int, int] | None) -> tuple[str, ...]:
     """Words for kind, colours and year, the most informative first."""
     table = phrases(language_code)
     key = _kind_key(facts)
     words = [table.slug_kind.get(key) or table.kind[key]]
     words += [table.slug_colour.get(name) or table.colour[name] for name in facts.colours]
-    if captured:
-        words.append(str(captured[0]))
+    if capture_month:
+        words.append(str(capture_month[0]))
     return tuple(words)
 
 
@@ -139,7 +139,7 @@ def _assemble(table: Phrases, lead: str, fragments: dict[str, str]) -> str:
 
 def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
     parts = [table.quotes[0] + mentions.quote + table.quotes[1]] if mentions.quote else []
-    parts += mentions.plain
+    parts += mentions.verbatim
     if mentions.persons:
         parts.append(_persons(table, locale, mentions.persons))
     parts += mentions.places
@@ -176,10 +176,10 @@ def _duration(table: Phrases, locale: Locale, duration_ms: int) -> str:
     return table.duration.format(seconds=format_unit(seconds, "duration-second", "long", locale=locale))
 
 
-def _when(table: Phrases, locale: Locale, captured: tuple[int, int] | None) -> str:
-    if captured is None:
+def _when(table: Phrases, locale: Locale, capture_month: tuple[int, int] | None) -> str:
+    if capture_month is None:
         return ""
-    year, month = captured
+    year, month = capture_month
     listed = table.months if isinstance(table.months, tuple) else ()
     name = listed[month - 1] if listed else locale.months[str(table.months)]["wide"][month]
     return table.when.format(month=name, month_number=month, year=year + table.year_offset)

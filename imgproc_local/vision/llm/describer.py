@@ -22,7 +22,7 @@ from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.cleanup import clean_answer
-from imgproc_local.vision.llm.duplicate_text import ColourProfile, TextHistory, colour_profile
+from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
@@ -127,9 +127,9 @@ class LlmDescriber:
             llama = self._loaded(model, check_stop)
             try:
                 llama.prefill(image, shared, suffixes, check_stop)
-                profile = colour_profile(image)
+                colours = colour_quantiles(image)
                 generated = llama.generate(suffixes, check_stop)
-                accepted, complaints = self._check(languages, generated, hints, profile, shared)
+                accepted, complaints = self._check(languages, generated, hints, colours, shared)
                 if complaints:
                     log.info("%s: asking again for %s", model.name, _listed(complaints))
                     suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
@@ -141,7 +141,7 @@ class LlmDescriber:
                         if isinstance(error, ModelUnusable):
                             self._unload()
                         return accepted
-                    retried, complaints = self._check([*complaints], generated, hints, profile, shared)
+                    retried, complaints = self._check([*complaints], generated, hints, colours, shared)
                     accepted |= {language: entry for language, entry in retried.items() if entry.seo_filename}
                 if complaints:
                     log.info("%s: using facts instead of %s", model.name, _listed(complaints))
@@ -150,7 +150,7 @@ class LlmDescriber:
                 self._start_idle_timer()
 
     def _check(
-        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, profile: ColourProfile, shared: str
+        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, colours: ColourQuantiles, shared: str
     ) -> tuple[dict[str, Translation], dict[str, str]]:
         """The accepted answers, and the complaints about the others, by language.
 
@@ -164,7 +164,7 @@ class LlmDescriber:
                 continue
             answer = clean_answer(parsed, language)
             complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, noted=shared)
-            if complaint is None and self._history.is_of_unlike_picture(profile, language, answer.alt_text):
+            if complaint is None and self._history.check_and_record(colours, language, answer.alt_text):
                 complaint = REPEATED
             if complaint is None:
                 accepted[language] = _translation(answer, language, hints)

@@ -1,6 +1,6 @@
-"""Detects a text that a model repeats for unlike pictures: such a text describes none of them.
+"""Detects when a model generates the same text for dissimilar pictures: such a text describes none of them.
 
-Two views of one subject may have the same text. So a repetition only counts if the colours of the two pictures differ.
+Similar pictures, such as two views of one subject, may have the same text. Similarity is measured by colour.
 """
 
 from __future__ import annotations
@@ -8,19 +8,21 @@ from __future__ import annotations
 from imgproc_local.domain.image import Pixels
 
 MAX_TEXTS = 200
-"""Texts that are remembered per language."""
-SAMPLES = 4096
+"""The number of texts that are kept per language."""
+MIN_SAMPLES = 4096
+"""Larger pictures are subsampled to at least this many pixels."""
 QUANTILES = 16
 MIN_DISTANCE = 48.0
-"""Mean difference between the quantiles of two pictures, in 8-bit steps, above which they are unlike. Measured: up to
-41 between two drawings of one scene, at least 43 for half of all pairs of photographs."""
+"""Pictures are dissimilar if the mean absolute difference of their quantiles (0 to 255) is above this threshold.
 
-ColourProfile = tuple[int, ...]
+Measured: at most 41 for two drawings of one scene; the median for pairs of photographs is 43."""
+
+ColourQuantiles = tuple[int, ...]
 
 
-def colour_profile(image: Pixels) -> ColourProfile:
-    """16 quantiles (0 to 255) of each of the red, green and blue channel."""
-    step = 3 * max(1, image.width_px * image.height_px // SAMPLES)
+def colour_quantiles(image: Pixels) -> ColourQuantiles:
+    """For each of the red, green and blue channels, QUANTILES quantiles of its values (0 to 255)."""
+    step = 3 * max(1, image.width_px * image.height_px // MIN_SAMPLES)
     quantiles: list[int] = []
     for channel in range(3):
         values = sorted(image.rgb[channel::step])
@@ -29,17 +31,17 @@ def colour_profile(image: Pixels) -> ColourProfile:
 
 
 class TextHistory:
-    """The last texts of each language, with the colour profile of the first picture that each described."""
+    """The latest MAX_TEXTS texts per language, each with the colours of the first picture that it described."""
 
     def __init__(self) -> None:
-        self._profiles: dict[str, dict[str, ColourProfile]] = {}
+        self._first_colours: dict[str, dict[str, ColourQuantiles]] = {}
 
-    def is_of_unlike_picture(self, profile: ColourProfile, language: str, text: str) -> bool:
-        """Whether an unlike picture had this text before. A text that is new is recorded with this picture."""
-        profiles = self._profiles.setdefault(language, {})
+    def check_and_record(self, colours: ColourQuantiles, language: str, text: str) -> bool:
+        """Record the text, and return whether it was first generated for a dissimilar picture."""
+        known = self._first_colours.setdefault(language, {})
         key = " ".join(text.casefold().split())
-        first = profiles.pop(key, profile)
-        profiles[key] = first
-        if len(profiles) > MAX_TEXTS:
-            del profiles[next(iter(profiles))]
-        return sum(abs(a - b) for a, b in zip(first, profile, strict=True)) / len(profile) > MIN_DISTANCE
+        first = known.pop(key, colours)
+        known[key] = first
+        if len(known) > MAX_TEXTS:
+            del known[next(iter(known))]
+        return sum(abs(a - b) for a, b in zip(first, colours, strict=True)) / len(colours) > MIN_DISTANCE

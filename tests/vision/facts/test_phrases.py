@@ -57,18 +57,22 @@ FACTS = [
 ]
 MENTIONS = [
     Mentions(),
-    Mentions(captured=(2023, 7)),
-    Mentions(filename="sunset harbour", captured=(1999, 2)),
+    Mentions(capture_month=(2023, 7)),
+    Mentions(filename="sunset harbour", capture_month=(1999, 2)),
     Mentions(keywords="harbour, boats"),
     Mentions(
         quote="Abend am Hafen",
         persons=("Ada Lovelace", "Grace Hopper"),
         places=("Lisbon", "Portugal"),
-        captured=(2020, 9),
+        capture_month=(2020, 9),
     ),
     Mentions(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
     Mentions(
-        quote="q" * 80, keywords="k" * 120, filename="f" * 80, places=("Place " * 15 + "D.C.",), captured=(2020, 12)
+        quote="q" * 80,
+        keywords="k" * 120,
+        filename="f" * 80,
+        places=("Place " * 15 + "D.C.",),
+        capture_month=(2020, 12),
     ),
 ]
 
@@ -103,8 +107,8 @@ def test_every_sentence_is_well_formed_and_within_its_length(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> None:
-    for facts, captured in itertools.product(FACTS, (None, (2023, 7))):
-        text = sentence(code, facts, Mentions(captured=captured))
+    for facts, capture_month in itertools.product(FACTS, (None, (2023, 7))):
+        text = sentence(code, facts, Mentions(capture_month=capture_month))
         for char in filter(str.isalpha, text):
             name = unicodedata.name(char)
             if code == "ja":
@@ -117,7 +121,7 @@ def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> N
 def test_a_sentence_has_a_capital_and_a_full_stop(code: str) -> None:
     end = {"ja": "。", "zh": "。", "hi": "।", "th": ""}.get(code, ".")
     for facts in FACTS:
-        text = sentence(code, facts, Mentions(captured=(2021, 3)))
+        text = sentence(code, facts, Mentions(capture_month=(2021, 3)))
         assert text.endswith(end), text
         assert text[0] == text[0].upper(), text
 
@@ -131,7 +135,7 @@ def test_a_picture_with_few_texts_gets_at_most_125_characters(code: str) -> None
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
     assert len({sentence(code, PixelFacts("picture", colours=(name,)), Mentions()) for name in NAMES}) == len(NAMES)
-    months = {sentence(code, PixelFacts("photograph"), Mentions(captured=(2023, month))) for month in range(1, 13)}
+    months = {sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month))) for month in range(1, 13)}
     assert len(months) == 12
     year = {"th": "2566"}.get(code, "2023")
     assert all(year in text for text in months)
@@ -166,7 +170,7 @@ def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
 
 def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
     facts = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
-    mentions = Mentions(filename="a rather long name of a file that somebody really typed in", captured=(2023, 7))
+    mentions = Mentions(filename="a rather long name of a file that somebody really typed in", capture_month=(2023, 7))
     text = sentence("en", facts, mentions)
     assert mentions.filename in text
     assert "transparent" not in text
@@ -200,7 +204,7 @@ def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
     ],
 )
 def test_a_month_is_inflected_as_its_sentence_needs(code: str, month: int, part: str) -> None:
-    assert part in sentence(code, PixelFacts("photograph"), Mentions(captured=(2023, month)))
+    assert part in sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month)))
 
 
 @pytest.mark.parametrize(

@@ -338,10 +338,10 @@ def test_the_tiny_model_describes_its_pictures() -> None:
     scenes = tiny.scenes()
     one = LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
     try:
-        for scene in scenes.trained_scenes(3, seed=2):
+        for scene in scenes.training_scenes(3, seed=2):
             picture = tiny.pixels(scenes.draw(scene, seed=1))
             for entry in one.describe(picture, tiny.LANGUAGES, hints(), lambda: None):
                 assert entry.source == Source.VISION
-                assert entry.seo_alt_text == scenes.answer(scene, entry.language_code).alt_text
+                assert entry.seo_alt_text == scenes.reference_answer(scene, entry.language_code).alt_text
     finally:
         one.close()

@@ -53,7 +53,7 @@ def test_it_describes_its_pictures(llama: Llama) -> None:
     for scene in scenes.held_out_scenes(10, seed=21):
         answers = written(llama, tiny.pixels(scenes.draw(scene, seed=5)), SUFFIXES)
         found += [
-            answer == scenes.written(scenes.answer(scene, language))
+            answer == scenes.to_json(scenes.reference_answer(scene, language))
             for answer, language in zip(answers, tiny.LANGUAGES, strict=True)
         ]
     assert sum(found) >= 0.9 * len(found)
