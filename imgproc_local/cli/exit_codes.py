@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, the error that refuses a command, and leaving with threads still running."""
+"""How a command ends: its exit codes, the error that refuses a command, and the exit while threads still run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Refused(click.ClickException):
     exit_code = EXIT_REFUSED
 
 
-def leave(ctx: click.Context, exit_code: int, abandoned_threads: int) -> None:
+def exit_command(ctx: click.Context, exit_code: int, abandoned_threads: int) -> None:
     """End the command with `exit_code`, without waiting for threads that did not stop when asked."""
     if abandoned_threads:
         discard_unwritable_output()

@@ -25,13 +25,16 @@ def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str 
 
 
 def _suggestion(code: str) -> str:
-    """A sentence that names the language probably meant, found by its name or by a code with a region; or ""."""
+    """A sentence that suggests the closest language; "" if there is none.
+
+    `code` may be a misspelt code or language name, or a code with a region such as en-US.
+    """
     names = {
         name.lower(): language.code for language in LANGUAGES.values() for name in (language.name, language.native_name)
     }
     names |= {known: known for known in LANGUAGES}
-    near = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None
-    if near is None:
-        close = difflib.get_close_matches(code, names, n=1)
-        near = names[close[0]] if close else None
-    return f" Did you mean {near} ({LANGUAGES[near].name})?" if near else ""
+    suggested = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None
+    if suggested is None:
+        matches = difflib.get_close_matches(code, names, n=1)
+        suggested = names[matches[0]] if matches else None
+    return f" Did you mean {suggested} ({LANGUAGES[suggested].name})?" if suggested else ""

@@ -262,7 +262,7 @@ def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options
 
 
 @translate_errors("The picture can't be read")
-def sample(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> Pixels:
+def thumbnail(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> Pixels:
     """The picture, or an animation's first frame, in sRGB over white, scaled down to `max_side_px` on the longer side.
 
     Smaller pictures are not scaled. Raises: BrokenImage, StageFailed, and what `check_stop` raises.

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
-from imgproc_local.codecs.decode import CheckStop, sample
+from imgproc_local.codecs.decode import CheckStop, thumbnail
 from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.libvips import pyvips
@@ -27,7 +27,7 @@ from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 from imgproc_local.domain.privacy import KeepLocation
 
-SAMPLE_SIDE_PX = 256
+THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0
 """The largest mean difference, in steps of 255, of original and result scaled down. Compression stays far below it,
 other pictures are far above.
@@ -84,7 +84,7 @@ def adopt(
     """
     check_stop()
     stored = structs.replace(info, orientation=1)
-    original = sample(path, stored, SAMPLE_SIDE_PX, check_stop)
+    original = thumbnail(path, stored, THUMBNAIL_SIDE_PX, check_stop)
     container = FORMATS[info.format].container
     with opened(path) as data:
         blocks, size_bytes = container.read_blocks(data), len(data)
@@ -100,7 +100,7 @@ def adopt(
             errors = []
             for profile in profiles:
                 file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
-                errors.append(_error(original, sample(file, stored, SAMPLE_SIDE_PX, check_stop)))
+                errors.append(_error(original, thumbnail(file, stored, THUMBNAIL_SIDE_PX, check_stop)))
         except BadImage as error:
             raise OutsideServiceFailed(
                 "The compression service sent a file that is not a complete picture of the same format."

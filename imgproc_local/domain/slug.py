@@ -148,7 +148,7 @@ def _hebrew(text: str) -> str:
 def _arabic(text: str) -> str:
     bare = "".join(char for char in text if not "\u064b" <= char <= "\u0652" and char != "ـ")
     bare = re.sub(r"\bال(?=\w\w)", "al", bare)
-    # between consonants the half vowels are long vowels
+    # between consonants, the semivowels waw and yeh stand for the long vowels u and i
     bare = re.sub(r"(?<=[^\W\dاوي])و(?=[^\Wاوي]|\b)", "u", bare)
     return re.sub(r"(?<=[^\W\dاوي])ي(?=[^\Wاوي]|\b)", "i", bare)
 
@@ -159,11 +159,15 @@ _DEVANAGARI_CONSONANTS = _romanisation(
 )
 _DEVANAGARI_NUKTA = _romanisation("कखगजडढफ", "q kh g z d dh f")
 _DEVANAGARI_VOWELS = _romanisation("अआइईउऊऋएऐओऔऑ", "a a i i u u ri e ai o au o")
-_DEVANAGARI_SIGNS = _romanisation("ािीुूृेैोौॉ", "a i i u u ri e ai o au o")
+_DEVANAGARI_VOWEL_SIGNS = _romanisation("ािीुूृेैोौॉ", "a i i u u ri e ai o au o")
 
 
 def _devanagari(text: str) -> str:
-    """Hunterian without length marks; the unwritten a is silent at a word's end and between VC and CV."""
+    """Hunterian without length marks.
+
+    Schwa deletion: the inherent vowel a is dropped at the end of a word, and where VC precedes and CV follows it (V is
+    a vowel, C a consonant).
+    """
     out: list[str] = []
     decomposed = unicodedata.normalize("NFD", text)
     for index, char in enumerate(decomposed):
@@ -172,18 +176,20 @@ def _devanagari(text: str) -> str:
             nukta = following.startswith("\u093c")
             out.append(_DEVANAGARI_NUKTA.get(char, "") if nukta else _DEVANAGARI_CONSONANTS[char])
             sign = following[1:2] if nukta else following[:1]
-            if sign not in _DEVANAGARI_SIGNS and sign != "\u094d":
-                out.append("\x00")  # the unwritten a
-        elif char in _DEVANAGARI_VOWELS or char in _DEVANAGARI_SIGNS:
-            out.append(_DEVANAGARI_VOWELS.get(char) or _DEVANAGARI_SIGNS[char])
+            if sign not in _DEVANAGARI_VOWEL_SIGNS and sign != "\u094d":
+                out.append("\x00")  # the inherent vowel
+        elif char in _DEVANAGARI_VOWELS or char in _DEVANAGARI_VOWEL_SIGNS:
+            out.append(_DEVANAGARI_VOWELS.get(char) or _DEVANAGARI_VOWEL_SIGNS[char])
         elif char in "\u0902\u0901":
             out.append("n")
         elif char not in "\u093c\u094d\u0903":
             out.append(char)
-    word = "".join(out)
-    word = re.sub(r"(?<=[^\s\x00])\x00(?=\s|$)", "", word)
-    word = re.sub(r"(?<=[aeiou\x00])([bcdfghjklmnpqrstvyz]{1,3})\x00(?=(?:[bcdfgjklmnpqrstvyz]h?)[aeiou])", r"\1", word)
-    return word.replace("\x00", "a")
+    latin = "".join(out)
+    latin = re.sub(r"(?<=[^\s\x00])\x00(?=\s|$)", "", latin)
+    latin = re.sub(
+        r"(?<=[aeiou\x00])([bcdfghjklmnpqrstvyz]{1,3})\x00(?=(?:[bcdfgjklmnpqrstvyz]h?)[aeiou])", r"\1", latin
+    )
+    return latin.replace("\x00", "a")
 
 
 _KANA_ROWS = {
@@ -191,7 +197,7 @@ _KANA_ROWS = {
     "m": "まみむめも", "y": "や_ゆ_よ", "r": "らりるれろ", "w": "わゐ_ゑ_", "g": "がぎぐげご", "z": "ざ_ずぜぞ",
     "d": "だ__でど", "b": "ばびぶべぼ", "p": "ぱぴぷぺぽ",
 }  # fmt: skip
-_KANA_APART = {
+_KANA_IRREGULAR = {
     "し": "shi", "ち": "chi", "つ": "tsu", "ふ": "fu", "じ": "ji", "ぢ": "ji", "づ": "zu", "を": "o", "ん": "n",
     "ゔ": "vu", "ゔぁ": "va", "ゔぃ": "vi", "ゔぇ": "ve", "ゔぉ": "vo",
     "ふぁ": "fa", "ふぃ": "fi", "ふぇ": "fe", "ふぉ": "fo",
@@ -201,7 +207,7 @@ _KANA_APART = {
 
 
 def _kana_table() -> dict[str, str]:
-    table = dict(_KANA_APART)
+    table = dict(_KANA_IRREGULAR)
     for consonant, row in _KANA_ROWS.items():
         table |= {letter: consonant + vowel for vowel, letter in zip("aiueo", row, strict=True) if letter != "_"}
     # contracted sounds: きゃ is kya, しゃ is sha
@@ -217,7 +223,10 @@ _KANA_PATTERN = re.compile("|".join(sorted(_KANA, key=len, reverse=True)))
 
 
 def _kana(text: str) -> str:
-    """Hepburn without length marks. A run of Japanese with kanji in it is left out: how it is read is not written."""
+    """Hepburn without length marks.
+
+    A run of kana and kanji is omitted if it contains kanji, whose pronunciation can't be derived from the text.
+    """
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"[\u3040-\u30ff\u3400-\u9fff々〆]*[\u3400-\u9fff々〆][\u3040-\u30ff\u3400-\u9fff々〆]*", " ", text)
     text = "".join(chr(ord(char) - 0x60) if "ァ" <= char <= "ヴ" else char for char in text)
@@ -240,7 +249,7 @@ _LIAISON = _romanisation(range(28), "- g kk ks n nj n d r lg lm lb ls lt lp r m 
 
 
 def _hangul(text: str) -> str:
-    """Revised Romanisation of Korean, with liaison, nasals before n and m, and ll."""
+    """Revised Romanisation of Korean, with liaison, nasalisation before n, m and r, and nr and lr as ll."""
     out: list[str] = []
     for index, char in enumerate(text):
         if not "가" <= char <= "힣":
@@ -273,7 +282,7 @@ _U_UMLAUT |= {"女": "nv", "略": "lve", "掠": "lve", "虐": "nve"}
 
 
 def _pinyin(text: str) -> str:
-    """One word per syllable, as Chinese web addresses have it."""
+    """One word per syllable, as is usual in Chinese URLs."""
     return "".join(
         f" {_U_UMLAUT.get(char) or anyascii(char)} " if "\u3400" <= char <= "\u9fff" else char for char in text
     )

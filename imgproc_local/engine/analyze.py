@@ -1,4 +1,4 @@
-"""Analyze: the scaled-down picture and the words in its metadata are read, then described.
+"""The analyze stage: reads a thumbnail and the metadata of the picture, and has the describer write the alt texts.
 
 Reading is a function of `WorkItem` alone and can run in another process. Describing needs the vision model, which is
 loaded once and stays in the process of the engine.
@@ -16,29 +16,29 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, WorkItem
 from imgproc_local.vision.describer import Describer, Hints
 
-SAMPLE_SIDE_PX = 1024
-"""Longest side of the picture that describers are given. Source: the size that vision models were measured with."""
+THUMBNAIL_SIDE_PX = 1024
+"""Maximum side of the thumbnail for the describer. Source: the size at which the vision models were evaluated."""
 
 
-class Content(Struct, frozen=True):
-    """What a describer is given of a picture: its pixels, and the words of its metadata."""
+class DescriberInput(Struct, frozen=True):
+    """What the describer receives: the thumbnail, and the texts embedded in the metadata."""
 
     pixels: Pixels
     embedded: Embedded
 
 
-def read(work: WorkItem, check_stop: CheckStop) -> Content:
-    """Decode the picture, scaled down, and read its metadata."""
+def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
+    """Decode a thumbnail of the picture, and read its metadata."""
     from imgproc_local.codecs import decode
     from imgproc_local.codecs.embedded import read_embedded
 
-    pixels = decode.sample(work.original, work.info, SAMPLE_SIDE_PX, check_stop)
+    pixels = decode.thumbnail(work.original, work.info, THUMBNAIL_SIDE_PX, check_stop)
     check_stop()
-    return Content(pixels, read_embedded(work.original, work.info, work.options.keep_location))
+    return DescriberInput(pixels, read_embedded(work.original, work.info, work.options.keep_location))
 
 
 class Analyzer:
-    """Holds the describer, which is made when the first picture is analyzed, on the vision lane's one thread."""
+    """Runs the analyze stage. The describer is created for the first picture, on the vision lane's single thread."""
 
     def __init__(self, make_describer: Callable[[], Describer]) -> None:
         self._make_describer = make_describer
@@ -53,15 +53,15 @@ class Analyzer:
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         """One text per language of `work`."""
-        content = read(work, check_stop)
+        received = read(work, check_stop)
         hints = Hints(
             info=work.info,
-            embedded=content.embedded,
+            embedded=received.embedded,
             original_filename=work.original_filename,
             project_name=work.project_name,
             may_use_gps=work.options.may_use_gps,
         )
-        return Output(texts=self._describer.describe(content.pixels, work.languages, hints, check_stop))
+        return Output(texts=self._describer.describe(received.pixels, work.languages, hints, check_stop))
 
     def close(self) -> None:
         """Release what the describer holds, such as a loaded model. Call it after the engine has stopped."""

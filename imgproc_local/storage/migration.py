@@ -1,8 +1,8 @@
-"""Migrates a database to the schema of this program: on a copy first, then in one transaction.
+"""Migrates a database to the schema of this program, in one transaction, after a backup and a dry run.
 
-The copy is a backup of the unchanged database in one file beside it. The migrations run on it first and are rolled
-back, which shows that they work with this data. It stays until the next migration, for a return to the older program.
-Invariant: after a failure, the database is unchanged.
+The backup is a copy of the database, in one file beside it. In the dry run, the migrations run on the backup and are
+rolled back. The backup is kept until the next migration, so that a user can return to the older program. Invariant:
+after a failure, the database is unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from imgproc_local.domain.errors import StorageFailed
 log = logging.getLogger(__name__)
 
 Migration = tuple[int, str]
-"""The `user_version` that a script leads to, and the script."""
+"""A schema version (`user_version`), and the SQL script that migrates a database to it."""
 
 
 def known_migrations() -> list[Migration]:
-    """Every migration, from the empty file on."""
+    """All migrations in order. The first creates the schema in an empty database."""
     folder = resources.files(__package__).joinpath("migrations")
     scripts = [(int(entry.name[:4]), entry) for entry in folder.iterdir() if entry.name.endswith(".sql")]
     return [(number, entry.read_text(encoding="utf-8")) for number, entry in sorted(scripts, key=lambda item: item[0])]
@@ -40,7 +40,7 @@ def newest_schema() -> int:
 
 
 def needs_migration(path: Path) -> bool:
-    """Whether there is a database at `path` of an older schema. Raises: sqlite3.Error."""
+    """Whether the database at `path` exists and has an older schema. Raises: sqlite3.Error."""
     if not path.exists():
         return False
     with closing(_open_read_only(path)) as connection:
@@ -51,11 +51,11 @@ async def migrate(connection: aiosqlite.Connection, path: Path) -> None:
     """Migrate the database at `path`, on `connection`, to the newest schema.
 
     Raises:
-        StorageFailed: a newer program wrote it, there is no room for the copy, or a migration fails on this data.
+        StorageFailed: a newer program wrote it, the disk has no space for the backup, or a migration fails.
         sqlite3.Error: any other error of SQLite.
     """
     known = known_migrations()
-    copy = None
+    backup = None
     await connection.execute_fetchall("BEGIN IMMEDIATE")
     try:
         rows = list(await connection.execute_fetchall("PRAGMA user_version"))
@@ -68,8 +68,8 @@ async def migrate(connection: aiosqlite.Connection, path: Path) -> None:
         pending = [migration for migration in known if migration[0] > version]
         if version and pending:
             # the open transaction keeps every other process from writing meanwhile
-            copy = await asyncio.to_thread(_copy_and_try, path, version, pending)
-            log.warning("Migrating the database from schema %d to %d; backup: %s", version, newest, copy.name)
+            backup = await asyncio.to_thread(_back_up_and_dry_run, path, version, pending)
+            log.warning("Migrating the database from schema %d to %d; backup: %s", version, newest, backup.name)
         # not by executescript(), which would commit: user_version must change with the schema
         for statement in _statements(pending):
             await connection.execute_fetchall(statement)
@@ -77,37 +77,37 @@ async def migrate(connection: aiosqlite.Connection, path: Path) -> None:
     except BaseException:
         await connection.execute_fetchall("ROLLBACK")
         raise
-    if copy is not None:
-        await asyncio.to_thread(_delete_older_copies, path, copy)
+    if backup is not None:
+        await asyncio.to_thread(_delete_older_backups, path, backup)
 
 
-def _copy_and_try(path: Path, version: int, pending: Sequence[Migration]) -> Path:
-    """Copy the database and run the migrations on the copy, rolled back. Returns the copy. Raises: StorageFailed."""
-    copy = path.with_name(f"{path.name}.schema-{version}")
-    part = copy.with_name(f"{copy.name}.part")
+def _back_up_and_dry_run(path: Path, version: int, pending: Sequence[Migration]) -> Path:
+    """Back up the database, dry-run the migrations on the backup, and return its path. Raises: StorageFailed."""
+    backup = path.with_name(f"{path.name}.schema-{version}")
+    part = backup.with_name(f"{backup.name}.part")
     try:
-        _copy(path, part)
+        _back_up(path, part)
         with closing(sqlite3.connect(part, isolation_level=None)) as connection:
-            _try(connection, pending)
-        part.replace(copy)
+            _dry_run(connection, pending)
+        part.replace(backup)
     except OSError as error:
-        raise StorageFailed(_no_copy_message(path, error.strerror or str(error))) from error
+        raise StorageFailed(_backup_failed_message(path, error.strerror or str(error))) from error
     finally:
         for leftover in (part, part.with_name(f"{part.name}-journal")):
             leftover.unlink(missing_ok=True)
-    return copy
+    return backup
 
 
-def _delete_older_copies(path: Path, newest: Path) -> None:
-    for copy in path.parent.glob(f"{path.name}.schema-*"):
-        if copy != newest:
+def _delete_older_backups(path: Path, newest: Path) -> None:
+    for backup in path.parent.glob(f"{path.name}.schema-*"):
+        if backup != newest:
             try:
-                copy.unlink()
+                backup.unlink()
             except OSError as error:
-                log.warning("The older backup %s can't be deleted (%s).", copy.name, error.strerror)
+                log.warning("The older backup %s can't be deleted (%s).", backup.name, error.strerror)
 
 
-def _copy(path: Path, part: Path) -> None:
+def _back_up(path: Path, part: Path) -> None:
     """Copy the database into one file, which only its owner can read. It is on the disk when this returns."""
     part.unlink(missing_ok=True)
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -117,12 +117,12 @@ def _copy(path: Path, part: Path) -> None:
             target.execute("PRAGMA journal_mode = DELETE")
         os.fsync(descriptor)
     except sqlite3.Error as error:
-        raise StorageFailed(_no_copy_message(path, str(error))) from error
+        raise StorageFailed(_backup_failed_message(path, str(error))) from error
     finally:
         os.close(descriptor)
 
 
-def _try(connection: sqlite3.Connection, pending: Sequence[Migration]) -> None:
+def _dry_run(connection: sqlite3.Connection, pending: Sequence[Migration]) -> None:
     """Run the migrations and roll them back. Raises: StorageFailed, where one fails or damages the database."""
     try:
         connection.execute("PRAGMA foreign_keys = ON")
@@ -140,11 +140,11 @@ def _try(connection: sqlite3.Connection, pending: Sequence[Migration]) -> None:
     if problems:
         raise StorageFailed(
             f"The database can't be migrated to schema {pending[-1][0]} ({problems[0]}). The migration was tried on a"
-            " copy; the data folder is unchanged. Use the version of the program that wrote it, and report this error."
+            " copy; the database is unchanged. Use the version of the program that wrote it, and report this error."
         )
 
 
-def _no_copy_message(path: Path, reason: str) -> str:
+def _backup_failed_message(path: Path, reason: str) -> str:
     needed_mb = path.stat().st_size // 1_000_000 + 1
     return (
         "The database was written by an older version of the program and is copied before it is migrated; the copy"
@@ -159,11 +159,11 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
 def _statements(migrations: Sequence[Migration]) -> list[str]:
     statements: list[str] = []
     for number, script in migrations:
-        pending = ""
+        statement = ""
         for line in script.splitlines(keepends=True):
-            pending += line
-            if sqlite3.complete_statement(pending):
-                statements.append(pending.strip())
-                pending = ""
+            statement += line
+            if sqlite3.complete_statement(statement):
+                statements.append(statement.strip())
+                statement = ""
         statements.append(f"PRAGMA user_version = {number}")
     return statements

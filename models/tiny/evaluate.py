@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from imgproc_local.codecs.decode import sample
+from imgproc_local.codecs.decode import thumbnail
 from imgproc_local.codecs.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText
-from imgproc_local.engine.analyze import SAMPLE_SIDE_PX
+from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
 from imgproc_local.vision.models.model import RunOptions, VisionModel
@@ -116,7 +116,7 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
-        pixels = sample(path, probe(path, max_pixels=10_000_000), SAMPLE_SIDE_PX, lambda: None)
+        pixels = thumbnail(path, probe(path, max_pixels=10_000_000), THUMBNAIL_SIDE_PX, lambda: None)
     shared = shared_prompt(collect_texts(variant.embedded, name, None), "")
     suffixes = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
     llama.prefill(pixels, shared, suffixes, lambda: None)

@@ -10,7 +10,7 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.decode import sample, to_srgb
+from imgproc_local.codecs.decode import thumbnail, to_srgb
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
@@ -149,7 +149,7 @@ def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
     expected = browsers_rgb(pyvips.Image.jpegload_buffer(data)).numpy()
     path = pictures.write(tmp_path, data)
     if operation == "sample":
-        pixels = sample(path, probe(path, MANY), 4096, never_stop)
+        pixels = thumbnail(path, probe(path, MANY), 4096, never_stop)
         shown = np.frombuffer(pixels.rgb, np.uint8).reshape(expected.shape)
         assert np.array_equal(shown, expected)
     else:

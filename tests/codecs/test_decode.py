@@ -22,7 +22,7 @@ MANY = 10**9
 
 def sampled(folder: Path, data: bytes, side: int = 4096) -> Pixels:
     path = pictures.write(folder, data)
-    return decode.sample(path, probe(path, MANY), side, never_stop)
+    return decode.thumbnail(path, probe(path, MANY), side, never_stop)
 
 
 def as_array(pixels: Pixels) -> np.ndarray:
@@ -124,7 +124,7 @@ def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, form: str) -> 
     info = probe(path, MANY)
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BrokenImage) as broken:
-        decode.sample(path, info, 256, never_stop)
+        decode.thumbnail(path, info, 256, never_stop)
     assert str(tmp_path) not in broken.value.message
 
 
@@ -140,14 +140,14 @@ def test_an_error_of_check_stop_is_raised(tmp_path: Path, stop: Exception) -> No
 
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(1500, 1500), "PNG"))
     with pytest.raises(type(stop)) as stopped:
-        decode.sample(path, probe(path, MANY), 1024, check_stop)
+        decode.thumbnail(path, probe(path, MANY), 1024, check_stop)
     assert stopped.value is stop
     assert calls < 40
 
 
 def test_brackets_in_a_file_name_are_not_options_of_libvips(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, pictures.full_jpeg(), "boat[n=-1].jpg")
-    assert decode.sample(path, probe(path, MANY), 64, never_stop).width_px == 64
+    assert decode.thumbnail(path, probe(path, MANY), 64, never_stop).width_px == 64
 
 
 def test_a_stopped_encoder_does_not_read_on(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_pa
         except ServiceError:
             continue
         for call in (
-            lambda path=path, info=info: decode.sample(path, info, 64, never_stop),
+            lambda path=path, info=info: decode.thumbnail(path, info, 64, never_stop),
             lambda path=path, info=info: read_embedded(path, info),
             lambda path=path, info=info: optimize_file(path, info, never_stop),
             lambda path=path, info=info: to_webp(path, info, never_stop),

@@ -1,4 +1,4 @@
-"""Files that no picture program made in good faith, written byte by byte."""
+"""Malformed and malicious image files, most of them written byte by byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 
 
 def hostile_files() -> dict[str, bytes]:
-    """Each file by its name. None of them may be answered with a result, except those in `READABLE`."""
+    """The files by name. The service must refuse each of them, except those in `READABLE`."""
     jpeg, png, gif, webp = pictures.jpeg(), pictures.png(), pictures.gif(), pictures.webp()
     avif = pictures.avif()
     packed_zeros = b"name\0\0" + zlib.compress(bytes(96 * MIB), 9)
@@ -88,11 +88,11 @@ READABLE = frozenset(
         "scan-flood.jpg",
     )
 )
-"""Their pixels are in order; a reader that never unpacks the rest, or not more than it needs, may go on."""
+"""Files with valid pixels. A decoder may accept them if it ignores the other data or limits how much it unpacks."""
 
 
 def exif_bomb(size_bytes: int, entries: int) -> bytes:
-    """A TIFF structure whose entries, those that readers want among them, all hold the same bytes as numbers."""
+    """Exif data in which all IFD entries, including those that readers use, refer to the same large array."""
     start = 8 + 2 + 12 * entries + 4
     fields = b"".join(
         struct.pack("<HHII", 0x0100 + number, 3, (size_bytes - start) // 2, start) for number in range(entries)
@@ -102,12 +102,12 @@ def exif_bomb(size_bytes: int, entries: int) -> bytes:
 
 
 def raw_profile_flood(chunks: int) -> bytes:
-    """PNG text chunks that each swell to nearly 8 MiB of blanks where a profile should be."""
+    """PNG text chunks for an Exif profile, each of which decompresses to nearly 8 MiB of spaces."""
     return _chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(b" " * (8 * MIB - 4), 9)) * chunks
 
 
 def _webp_with(webp: bytes, chunks: bytes) -> bytes:
-    """The picture with these chunks behind it."""
+    """The picture with `chunks` appended, and its RIFF size updated."""
     return b"RIFF" + struct.pack("<I", len(webp) - 8 + len(chunks)) + webp[8:] + chunks
 
 
@@ -116,30 +116,33 @@ def _box(kind: bytes, content: bytes) -> bytes:
 
 
 def _nested_boxes(avif: bytes, depth: int) -> bytes:
-    """The picture with movie boxes behind it, each inside the one before."""
+    """The picture with moov boxes appended, each nested in the one before."""
     return avif + b"".join(struct.pack(">I4s", 8 * (depth - level), b"moov") for level in range(depth))
 
 
-def _avif_with(avif: bytes, holders: tuple[bytes, ...], box: bytes) -> bytes:
-    """The picture with this box in place of its own of the same kind, which lies in these others."""
+def _avif_with(avif: bytes, parents: tuple[bytes, ...], box: bytes) -> bytes:
+    """The picture with its box of the same type replaced by `box`, and the sizes of the `parents` boxes updated."""
     at = avif.index(box[4:8]) - 4
     (size,) = struct.unpack(">I", avif[at : at + 4])
     out = bytearray(avif[:at] + box + avif[at + size :])
-    for kind in holders:
+    for kind in parents:
         start = avif.index(kind) - 4
-        (held,) = struct.unpack(">I", avif[start : start + 4])
-        out[start : start + 4] = struct.pack(">I", held + len(box) - size)
+        (parent_size,) = struct.unpack(">I", avif[start : start + 4])
+        out[start : start + 4] = struct.pack(">I", parent_size + len(box) - size)
     return bytes(out)
 
 
 def _many_properties(items: int) -> bytes:
-    """A table in which every item has the same property again and again. Source: ISO/IEC 23008-12, 9.3."""
+    """An ipma box that associates every item 255 times with the same property. Source: ISO/IEC 23008-12, 9.3."""
     entries = (struct.pack(">HB", 1, 255) + b"\x01" * 255) * items
     return _box(b"ipma", bytes(4) + struct.pack(">I", items) + entries)
 
 
 def _many_extents(items: int) -> bytes:
-    """A table of items in pieces that take no byte to list. Source: ISO/IEC 14496-12, 8.11.3."""
+    """An iloc box of items with 65,535 extents each; with fields of 0 bytes, an extent takes no space in it.
+
+    Source: ISO/IEC 14496-12, 8.11.3.
+    """
     entries = b"".join(struct.pack(">HHH", 1 + number, 0, 65_535) for number in range(items))
     return _box(b"iloc", bytes(4) + struct.pack(">BBH", 0, 0, items) + entries)
 
@@ -178,14 +181,14 @@ def _jpeg_of_size(jpeg: bytes, width: int, height: int) -> bytes:
 
 
 def _webp_of_size(width: int, height: int) -> bytes:
-    """A lossless stream's header and nothing behind it. Source: WebP Lossless Bitstream Specification, 3."""
+    """The header of a lossless stream, and no pixel data. Source: WebP Lossless Bitstream Specification, 3."""
     header = b"\x2f" + struct.pack("<I", (width - 1) | (height - 1) << 14) + bytes(32)
     body = b"WEBPVP8L" + struct.pack("<I", len(header)) + header + b"\0" * (len(header) % 2)
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
 def _many_frames(width: int, height: int, frames: int) -> bytes:
-    """One small GIF frame, promised many times on a large canvas."""
+    """A GIF with a large canvas, in which one small frame is repeated many times."""
     still = pictures.encoded(Image.new("P", (8, 8)), "GIF")
     frame = still[still.index(b",", 13) : -1]
     return still[:6] + struct.pack("<HH", width, height) + still[10 : still.index(b",", 13)] + frame * frames + b";"

@@ -27,7 +27,7 @@ def test_built_program_passes_without_a_network_and_loses_no_job() -> None:
     assert "SIGKILL while jobs run: no job is lost" in done.stdout
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the substitutes for the program are shell scripts")
+@pytest.mark.skipif(sys.platform == "win32", reason="the broken programs of this test are shell scripts")
 @pytest.mark.parametrize(
     ("program", "message"),
     [
@@ -45,17 +45,17 @@ def test_program_that_does_not_work_fails_the_smoke_test(tmp_path: Path, program
     assert message in done.stderr
 
 
-def test_headers_are_read_and_damage_is_detected() -> None:
-    reader = script("smoke_pictures.py")
+def test_smoke_pictures_reads_headers_and_detects_damaged_pictures() -> None:
+    smoke_pictures = script("smoke_pictures.py")
     complete = {"png": pictures.png(60, 40), "jpeg": pictures.jpeg(60, 40)}
     for kind, picture in complete.items():
-        assert reader.read_header(picture) == (kind, 60, 40)
-        reader.check_complete(picture)
+        assert smoke_pictures.read_header(picture) == (kind, 60, 40)
+        smoke_pictures.check_complete(picture)
         with pytest.raises(ValueError, match="expected"):
-            reader.check_complete(picture[:-7] + b"damaged")
+            smoke_pictures.check_complete(picture[:-7] + b"damaged")
     middle = len(complete["png"]) // 2
     flipped = complete["png"][:middle] + bytes([complete["png"][middle] ^ 1]) + complete["png"][middle + 1 :]
     with pytest.raises(ValueError, match="checksum"):
-        reader.check_complete(flipped)
+        smoke_pictures.check_complete(flipped)
     with pytest.raises(ValueError, match="expected a JPEG, PNG, GIF, WebP or AVIF"):
-        reader.read_header(b"<svg/>")
+        smoke_pictures.read_header(b"<svg/>")

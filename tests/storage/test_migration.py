@@ -117,7 +117,7 @@ async def test_a_failing_migration_is_reported_and_changes_nothing(
     before = dump(old)
     newer(*scripts)
     for _ in range(2):
-        with pytest.raises(StorageFailed, match="the data folder is unchanged") as refused:
+        with pytest.raises(StorageFailed, match="the database is unchanged") as refused:
             await open_database(old)
         assert reason in refused.value.message
     assert dump(old) == before
@@ -136,7 +136,7 @@ async def test_a_backup_without_disk_space_is_reported_and_changes_nothing(
         part.write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(migration, "_copy", full)
+    monkeypatch.setattr(migration, "_back_up", full)
     with pytest.raises(StorageFailed, match=r"No space left.*needs 1 MB.*Nothing was changed"):
         await open_database(old)
     assert dump(old) == before
@@ -150,7 +150,7 @@ async def test_a_migration_that_works_on_the_copy_and_then_fails_changes_nothing
     older_backup = old.with_name(f"{DATABASE_FILE}.schema-0")
     older_backup.write_bytes(b"an older backup")
     newer(SECOND, "INSERT INTO nowhere VALUES (1);")
-    monkeypatch.setattr(migration, "_try", lambda connection, pending: None)
+    monkeypatch.setattr(migration, "_dry_run", lambda connection, pending: None)
     with pytest.raises(StorageFailed):
         await open_database(old)
     assert dump(old) == before

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from imgproc_local.vision.models.install import ImportOptions, import_model
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_FILE, Manifest
+from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.support.gguf_files import write_pair
@@ -36,7 +36,7 @@ def check_folder(models: ModelStore, installed: Sequence[str]) -> None:
     for name in installed:
         models.model(name)
         stored = {path.name for path in (models.folder / name).iterdir()}
-        assert stored >= {MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE}
+        assert stored >= {MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE}
         assert not [file for file in stored if file.endswith(".part") or file.startswith("source-")]
     if models.folder.exists():
         assert {path.name for path in models.folder.iterdir()} <= {*installed, LOCK_FILE, SELECTION_FILE, ".partial"}

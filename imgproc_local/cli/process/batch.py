@@ -55,7 +55,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Batch:
-    """Processes pictures for one account. `stopped` is the reason why it ended early, None where it did not."""
+    """Processes pictures for one account. `stop_reason` is the reason why it ended early, None where it did not."""
 
     def __init__(
         self, services: Services, account_id: str, plan: Plan, results: Results, progress: StageProgress
@@ -67,7 +67,7 @@ class Batch:
         self._progress = progress
         self._job_deleted = asyncio.Event()
         self._stopping = False
-        self.stopped: str | None = None
+        self.stop_reason: str | None = None
 
     async def run(self, pictures: Sequence[Path]) -> list[Outcome]:
         """One outcome per picture that was started, in the order given. Ctrl+C stops the run and deletes its jobs."""
@@ -90,7 +90,7 @@ class Batch:
         """Start no more pictures, and end all waits at once."""
         if not self._stopping:
             self._stopping = True
-            self.stopped = reason
+            self.stop_reason = reason
             self._job_deleted.set()
             self._services.engine.end_waits()
 
@@ -107,7 +107,7 @@ class Batch:
         except OSError as error:
             return self._refuse(picture, f"It can't be read: {error.strerror}.")
         if job is None:
-            return Outcome(picture, errors=((None, self.stopped or INTERRUPTED),), interrupted=True)
+            return Outcome(picture, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
         storage_problem = None
         try:
             job = await self._wait_until_final(job)
@@ -181,7 +181,7 @@ class Batch:
         if storage_problem is not None:
             return Outcome(picture, job, errors=(*errors, (None, storage_problem)))
         if not job.status.final:
-            return Outcome(picture, job, errors=((None, self.stopped or INTERRUPTED),), interrupted=True)
+            return Outcome(picture, job, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
         try:
             return await asyncio.to_thread(self._write, picture, job, tuple(errors))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""`process`: files and folders through the engine of the API, in this process, with the results in a folder."""
+"""The command `process`: runs the engine of the API without a server, and writes the results to a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, leave
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, exit_command
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """As `language_codes`, at most as many as one request to the API may have."""
+    """The callback `language_codes`, with the same maximum number of languages as a request to the API."""
     from imgproc_local.domain.plan import MAX_LANGUAGES
 
     codes = language_codes(ctx, parameter, value)
@@ -37,7 +37,7 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 
 @click.command("process")
 @click.argument(
-    "arguments", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path)
+    "paths", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path)
 )
 @click.option(
     "--languages",
@@ -66,7 +66,7 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 @click.option(
     "--effort",
     type=click.Choice(get_args(Effort), case_sensitive=False),
-    help="Spend less or more CPU time on smaller files of the same quality. Without it, the setting effort decides.",
+    help="Trade CPU time for file size at the same quality. The default is the setting effort.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
@@ -80,7 +80,7 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 @click.pass_context
 def command(
     ctx: click.Context,
-    arguments: tuple[Path, ...],
+    paths: tuple[Path, ...],
     languages: tuple[str, ...],
     convert_to: str,
     out: Path,
@@ -96,29 +96,29 @@ def command(
     the converted one. Both get the SEO file name; the alt texts are printed. Existing files are never overwritten: if a
     name is taken, -2, -3 … is added. The pictures themselves are not changed.
 
-    The work costs credits of the account "default". Nothing of the pictures remains in the data folder, and no job
-    remains queued, also after Ctrl+C.
+    The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
+    contains neither the pictures nor their jobs.
 
     Exit code: 0 all done, 1 some files failed, 2 refused or no file can be processed, 130 interrupted.
     """
     from imgproc_local.cli.process.discovery import find_pictures
 
     config = load_config(ctx, data_dir, effort=effort)
-    discovery = find_pictures(arguments, exclude=(out, config.data_dir))
+    discovery = find_pictures(paths, exclude=(out, config.data_dir))
     if not discovery.pictures and not discovery.failed:
-        _refuse_empty(arguments, len(discovery.skipped))
+        _refuse_empty(paths, len(discovery.skipped))
     run = _Run(config, discovery, languages, convert_to, out, project)
     try:
         asyncio.run(run.process())
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
-        leave(ctx, EXIT_INTERRUPTED, abandoned_threads=0)
+        exit_command(ctx, EXIT_INTERRUPTED, abandoned_threads=0)
     _report(run, as_json)
-    leave(ctx, run.exit_code, run.abandoned_threads)
+    exit_command(ctx, run.exit_code, run.abandoned_threads)
 
 
 class _Run:
-    """One call of the command: its arguments and, after `process`, its results."""
+    """One invocation of the command: its arguments and, after `process`, its results."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _Run:
         self.out = out
         self.plan = _plan(languages, convert_to, project)
         self.outcomes: list[Outcome] = []
-        self.stopped: str | None = None
+        self.stop_reason: str | None = None
         self.abandoned_threads = 0
 
     async def process(self) -> None:
@@ -163,7 +163,7 @@ class _Run:
         await _require_credits(services, account_id, len(self.discovery.pictures), self.plan)
         await _report_leftover_jobs(services)
         results = Results(self.out)
-        _open_folder(results, self.out)
+        _create_folder(results, self.out)
         progress = StageProgress(len(self.discovery.pictures), sys.stderr)
         batch = Batch(services, account_id, self.plan, results, progress)
         with log_above(progress.line):
@@ -171,10 +171,10 @@ class _Run:
                 self.outcomes = await batch.run(self.discovery.pictures)
             finally:
                 progress.clear()
-        self.stopped = batch.stopped
+        self.stop_reason = batch.stop_reason
 
     @property
-    def interrupted(self) -> bool:
+    def is_unfinished(self) -> bool:
         return any(outcome.interrupted for outcome in self.outcomes) or len(self.outcomes) < len(
             self.discovery.pictures
         )
@@ -185,7 +185,7 @@ class _Run:
 
         if not self.discovery.pictures:
             return EXIT_REFUSED
-        if self.stopped == INTERRUPTED and self.interrupted:
+        if self.stop_reason == INTERRUPTED and self.is_unfinished:
             return EXIT_INTERRUPTED
         return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
 
@@ -197,8 +197,8 @@ def _plan(languages: tuple[str, ...], convert_to: str, project: str | None) -> P
     return Plan(Operation.PROCESS, languages, Format(convert_to), project_name=project or DEFAULT_PROJECT_NAME)
 
 
-def _refuse_empty(folders: tuple[Path, ...], skipped: int) -> None:
-    where = ", ".join(printable(path_text(folder)) for folder in folders)
+def _refuse_empty(paths: tuple[Path, ...], skipped: int) -> None:
+    where = ", ".join(printable(path_text(path)) for path in paths)
     others = f", only {skipped:,} other file{'s' if skipped != 1 else ''}" if skipped else ""
     raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
 
@@ -209,9 +209,9 @@ async def _require_credits(services: Services, account_id: str, pictures: int, p
     from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
     balance = await services.store.credits.balance(account_id)
-    needed = services.engine.affordability(pictures, len(plan.languages), balance)
-    if not needed.can_afford:
-        raise InsufficientCredits(needed.required, balance, DEFAULT_ACCOUNT)
+    affordability = services.engine.affordability(pictures, len(plan.languages), balance)
+    if not affordability.can_afford:
+        raise InsufficientCredits(affordability.required, balance, DEFAULT_ACCOUNT)
 
 
 async def _report_leftover_jobs(services: Services) -> None:
@@ -221,9 +221,9 @@ async def _report_leftover_jobs(services: Services) -> None:
         click.echo(f"Unfinished jobs in the data folder: {waiting:,}. They are processed too.", err=True)
 
 
-def _open_folder(results: Results, out: Path) -> None:
+def _create_folder(results: Results, out: Path) -> None:
     try:
-        results.open_folder()
+        results.create_folder()
     except OSError as error:
         raise Refused(
             f"The output folder {printable(path_text(out))} can't be written ({error.strerror})."
@@ -257,7 +257,7 @@ def _report(run: _Run, as_json: bool) -> None:
             click.echo(line)
     for line in problems(run.outcomes, discovery.failed, discovery.skipped):
         click.echo(line, err=True)
-    if run.stopped is not None and run.interrupted:
+    if run.stop_reason is not None and run.is_unfinished:
         done = sum(outcome.done for outcome in run.outcomes)
         rest = "; no other picture remains queued" if run.exit_code == EXIT_INTERRUPTED else ""
-        click.echo(f"{run.stopped} {done:,} of {len(discovery.pictures):,} pictures are done{rest}.", err=True)
+        click.echo(f"{run.stop_reason} {done:,} of {len(discovery.pictures):,} pictures are done{rest}.", err=True)

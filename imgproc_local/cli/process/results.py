@@ -32,7 +32,7 @@ class Results:
         self._names: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
-    def open_folder(self) -> None:
+    def create_folder(self) -> None:
         """Create the folder if needed, and check that it can be written. Raises: OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self._folder):

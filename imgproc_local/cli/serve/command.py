@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.exit_codes import leave
+from imgproc_local.cli.exit_codes import exit_command
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_unsealed, seal_if_air_gapped
 from imgproc_local.cli.output import discard_unwritable_output, path_text
 from imgproc_local.cli.serve.log_file import lifecycle, log_to_file
@@ -71,7 +71,7 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
             report_refused_start(folder, reason, in_browser=in_browser)
         raise
     discard_unwritable_output()
-    leave(ctx, 0, abandoned_threads)
+    exit_command(ctx, 0, abandoned_threads)
 
 
 def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> int:

@@ -86,7 +86,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
         "kind": _kind(table, facts),
         "shape": table.shape.get(facts.shape, ""),
         "colours": _colours(table, locale, facts),
-        "transparent_areas": table.transparent_areas if facts.transparent_areas else "",
+        "transparent_areas": table.transparent_areas if facts.has_transparent_areas else "",
         "duration": _duration(table, locale, facts.duration_ms),
         "when": _when(table, locale, mentions.capture_month),
         "keywords": table.keywords.format(words=mentions.keywords) if mentions.keywords else "",

@@ -19,9 +19,10 @@ GREY_TOLERANCE = 10
 it."""
 
 MIN_MAIN_SHARE = 0.30
+"""Minimum share of the picture's area for a colour to be named alone."""
 MIN_SECOND_SHARE = 0.15
 MIN_PAIR_SHARE = 0.45
-"""Minimum shares of the picture's area: of a colour that is named alone, of the second of two, of two together."""
+"""Two colours are named if the second covers at least `MIN_SECOND_SHARE`, and both together `MIN_PAIR_SHARE`."""
 
 MIN_FLAT_SHARE = 0.60
 MAX_SOFT_SHARE = 0.55
@@ -31,8 +32,9 @@ product photographs on a plain background fail the second."""
 SOFT_DIFFERENCE = 8
 """The largest difference, in 8-bit steps, that counts as slight."""
 
-PANORAMA_RATIO = 2.0
-OBLONG_RATIO = 1.15
+MIN_PANORAMA_RATIO = 2.0
+MIN_LONG_SIDE_RATIO = 1.15
+"""Minimum ratio of the longer to the shorter side of a landscape or portrait picture."""
 SQUARE_TOLERANCE = 0.02
 
 MIN_HUE_SHARE = 0.06
@@ -44,7 +46,8 @@ class PixelFacts(Struct, frozen=True):
     """The measurements of one picture.
 
     `kind` is photograph, graphic, screenshot, animation, or picture if the kind is unknown. `colours` has at most two
-    names of `facts.colours`. `shape` is portrait, landscape, square, panorama, or "" between these.
+    names of `facts.colours`. `shape` is portrait, landscape, square, panorama, or "" if the picture is
+    nearly square.
     """
 
     kind: str
@@ -52,13 +55,13 @@ class PixelFacts(Struct, frozen=True):
     colours: tuple[str, ...] = ()
     many_colours: bool = False
     shape: str = ""
-    transparent_areas: bool = False
+    has_transparent_areas: bool = False
     fully_transparent: bool = False
     duration_ms: int = 0
 
 
 def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:
-    """The facts of `image`. Metadata decides `from_camera`, the file name `is_screenshot`."""
+    """Measure `image`. `from_camera` is taken from the metadata, and `is_screenshot` from the file name."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < 0.005:
@@ -85,7 +88,7 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
         colours=colours,
         many_colours=many,
         shape=_shape(*info.display_size_px),
-        transparent_areas=opacity < 0.98,
+        has_transparent_areas=opacity < 0.98,
         duration_ms=info.duration_ms if animated else 0,
     )
 
@@ -100,7 +103,7 @@ def _is_graphic(picture: Image.Image, opacity: float) -> bool:
     red, green, blue = ImageChops.lighter(right, below).split()
     differences = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
     total = sum(differences)
-    # transparent areas are flattened onto white: they are flat, but no part of the drawing
+    # transparent areas became uniform white, which counts as flat but is not part of the drawing
     flat = (differences[0] / total - (1 - opacity)) / opacity
     soft = sum(differences[1 : SOFT_DIFFERENCE + 1]) / total / opacity
     return flat >= MIN_FLAT_SHARE and soft <= MAX_SOFT_SHARE * (1 - flat)
@@ -151,12 +154,12 @@ def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...],
 
 def _shape(width_px: int, height_px: int) -> str:
     """Source: ISO 12231 for landscape and portrait; a panorama is at least twice as wide as high."""
-    if width_px >= PANORAMA_RATIO * height_px:
+    if width_px >= MIN_PANORAMA_RATIO * height_px:
         return "panorama"
     if abs(width_px - height_px) <= SQUARE_TOLERANCE * max(width_px, height_px):
         return "square"
-    if width_px >= OBLONG_RATIO * height_px:
+    if width_px >= MIN_LONG_SIDE_RATIO * height_px:
         return "landscape"
-    if height_px >= OBLONG_RATIO * width_px:
+    if height_px >= MIN_LONG_SIDE_RATIO * width_px:
         return "portrait"
     return ""

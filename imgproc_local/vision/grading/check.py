@@ -121,7 +121,7 @@ def _parse(answer: str, language: str, shared: str) -> tuple[str, str]:
     if parsed is None:
         return "", "it broke off"
     cleaned = clean_answer(parsed, language)
-    return cleaned.alt_text, alt_text_problem(cleaned, language, noted=shared) or ""
+    return cleaned.alt_text, alt_text_problem(cleaned, language, prompt=shared) or ""
 
 
 def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:

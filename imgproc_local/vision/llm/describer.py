@@ -1,9 +1,9 @@
-"""The describer that uses a vision model: the model writes, its answers are checked, facts replace rejected answers.
+"""The describer that uses a vision model. Its answers are checked; `FactsDescriber` replaces those that fail.
 
 If a person embedded an alt text in a requested language, that text is used and the model is not asked for that
-language. The model is loaded with the first picture and unloaded after some idle time. A rejected answer is asked for
-once more, with the complaint; all languages in one batch. Invariant: every translation states its source, and an answer
-that the lint rejects is never published as the model's.
+language. The model is loaded with the first picture and unloaded after some idle time. Answers that fail the checks are
+generated once more, in one batch, with the complaint in the prompt. Invariant: every translation states its source, and
+a text that fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ log = logging.getLogger(__name__)
 RETRY_SEED = 1
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters (romaji)"
-"""For Japanese: only the model knows how its kanji are read."""
 REPEATED = "quite another picture got the same text"
+"""Complaints: why an answer is rejected, in the words of the prompt that asks for it again. `NOT_LATIN` is for Japanese
+file names: the pronunciation of kanji depends on the context, so only the model can romanise them."""
 LOCK_POLL_S = 0.1
 CLOSE_WAIT_S = 2.0
-"""Wait for a picture in progress that is being stopped; that takes a tenth of a second."""
+"""How long `close` waits for a picture that is being described. Once asked to stop, the model needs about 0.1 s."""
 
 CheckStop = Callable[[], None]
 
@@ -47,9 +48,9 @@ CheckStop = Callable[[], None]
 class LlmDescriber:
     """A `Describer`.
 
-    `find_model` returns the model to use, before each picture; None describes without a model. `self_test` tests a
+    `find_model` returns the model to use, before each picture; None if there is no model. `self_test` tests a
     model in a child process before it is loaded. `idle_s` is the time without a picture after which the model is
-    unloaded; 0 is never.
+    unloaded; 0 keeps it loaded.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class LlmDescriber:
             self._logged_problem = error.message
         translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
         remaining = [language for language in languages if language not in translations]
-        # the facts take milliseconds: even after the deadline they are added to what the model wrote
-        check_facts = (lambda: None) if by_model else check_stop
-        for facts in self._facts.describe(image, remaining, hints, check_facts):
-            language = facts.language_code
-            unnamed = by_model.get(language)
-            translations[language] = replace(unnamed, seo_filename=facts.seo_filename) if unnamed else facts
+        # if the model wrote something, the deadline no longer applies: the facts describer only takes milliseconds
+        facts_check_stop = (lambda: None) if by_model else check_stop
+        for from_facts in self._facts.describe(image, remaining, hints, facts_check_stop):
+            language = from_facts.language_code
+            without_name = by_model.get(language)
+            translations[language] = (
+                replace(without_name, seo_filename=from_facts.seo_filename) if without_name else from_facts
+            )
         return tuple(translations[language] for language in languages)
 
     def close(self) -> None:
@@ -124,7 +127,7 @@ class LlmDescriber:
         shared = shared_prompt(texts, hints.project_name)
         suffixes = [language_prompt(language) for language in languages]
         with self._model_lock(check_stop):
-            llama = self._loaded(model, check_stop)
+            llama = self._ensure_loaded(model, check_stop)
             try:
                 llama.prefill(image, shared, suffixes, check_stop)
                 colours = colour_quantiles(image)
@@ -136,7 +139,7 @@ class LlmDescriber:
                     try:
                         generated = llama.generate(suffixes, check_stop, RETRY_SEED)
                     except (StageTimedOut, ModelUnusable) as error:
-                        # the accepted answers are published nevertheless
+                        # the accepted answers are returned nevertheless
                         log.warning("%s: using facts instead of %s: %s", model.name, _listed(complaints), error.message)
                         if isinstance(error, ModelUnusable):
                             self._unload()
@@ -163,7 +166,7 @@ class LlmDescriber:
                 complaints[language] = CUT_OFF
                 continue
             answer = clean_answer(parsed, language)
-            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, noted=shared)
+            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, prompt=shared)
             if complaint is None and self._history.check_and_record(colours, language, answer.alt_text):
                 complaint = REPEATED
             if complaint is None:
@@ -174,7 +177,7 @@ class LlmDescriber:
                 complaints[language] = complaint
         return accepted, complaints
 
-    def _loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
+    def _ensure_loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
         if self._timer is not None:
             self._timer.cancel()
         if self._llama is not None and self._llama.model != model:
@@ -187,7 +190,7 @@ class LlmDescriber:
 
     @contextmanager
     def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
-        """Hold the lock inside the block. Raises: what `check_stop` raises while another picture holds it."""
+        """Hold the lock in a `with` block. While waiting for the lock, `check_stop` is called, which may raise."""
         while not self._lock.acquire(timeout=LOCK_POLL_S):
             check_stop()
         try:

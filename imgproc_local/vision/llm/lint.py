@@ -43,16 +43,16 @@ _FILE_NAME = re.compile(
 )
 
 
-def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", noted: str = "") -> str | None:
+def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", prompt: str = "") -> str | None:
     """Why the alt text of a cleaned `answer` must not be published; None if it may.
 
-    Names that the owner's notes in `noted` contain may be in any script and spelling.
+    `prompt` is the shared prompt. Names in its notes by the owner may be in any script and spelling.
     """
     text = answer.alt_text
     if len(text) > MAX_ALT_CHARS:
         return f"it was longer than {MAX_ALT_CHARS} characters"
     unquoted = without_quotations(text, "•")
-    names = frozenset(word.casefold() for word in words_of(noted.removeprefix(INSTRUCTIONS)) if word != word.lower())
+    names = frozenset(word.casefold() for word in words_of(prompt.removeprefix(INSTRUCTIONS)) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
     name = LANGUAGES[language].name
     if _has_unprintable(text):

@@ -22,7 +22,7 @@ from imgproc_local.vision.models.files import (
 )
 from imgproc_local.vision.models.hub import Hub, file_size
 from imgproc_local.vision.models.install import SelfTest, identify_pair, manifest_of, test_and_publish
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_FILE, Manifest, ModelFile
+from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, ModelFile
 from imgproc_local.vision.models.sources import StagedFile
 from imgproc_local.vision.models.store import ModelStore
 
@@ -42,7 +42,7 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
                 test_and_publish(models, staged, manifest, paths, self_test)
             except BaseException:
                 # the next attempt uses the files that were downloaded
-                for path, file in zip(paths, (TEXT_FILE, MMPROJ_FILE), strict=True):
+                for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
                     with contextlib.suppress(OSError):
                         (staged / file).rename(path)
                 raise
@@ -50,25 +50,25 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
 
 
 def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manifest:
-    """Download a model into the new or empty `folder`, which `import_model` of another machine installs.
+    """Download a model into `folder`, new or empty, from which `import_model` can install it on another machine.
 
     Raises: as `pull_model`.
     """
-    carried = ModelStore(folder)
+    target = ModelStore(folder)
     with translate_disk_errors(folder):
         foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")] if folder.exists() else []
     if foreign:
         raise ModelUnusable(f"{folder} is not empty (it holds {foreign[0]}); name a new folder.")
-    with carried.locked():
-        paths, manifest = _download(name, entry, carried.partial_folder, progress)
+    with target.locked():
+        paths, manifest = _download(name, entry, target.partial_folder, progress)
         with translate_disk_errors(folder):
-            for path, file in zip(paths, (TEXT_FILE, MMPROJ_FILE), strict=True):
+            for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
                 path.rename(folder / file)
-            # it may also hold an older unfinished download
-            shutil.rmtree(carried.partial_folder)
+            # not rmdir(): the folder may also contain an earlier, unfinished download
+            shutil.rmtree(target.partial_folder)
             write_json(folder / MANIFEST_FILE, manifest)
             fsync_folder(folder)
-    carried.remove_lock_file()
+    target.remove_lock_file()
     return manifest
 
 
@@ -85,14 +85,15 @@ def _download(name: str, entry: Entry, folder: Path, progress: Progress) -> tupl
     for remote in (text, mmproj):
         path = folder / remote.sha256
         hub.download(entry, remote, path, progress)
-        found = hash_file(path, f"verifying {remote.listed.file}", progress)
+        found = hash_file(path, f"verifying {remote.catalogue_file.file}", progress)
         if found != remote.sha256:
             path.unlink()
             raise ModelUnusable(
-                f"{remote.listed.file} was damaged on its way: its SHA-256 is {found}; the hub reports {remote.sha256}."
+                f"{remote.catalogue_file.file} was corrupted during the download: its SHA-256 is {found};"
+                f" the hub reports {remote.sha256}."
                 " Nothing was installed; pull the model again."
             )
-        files.append(StagedFile(path, ModelFile(remote.listed.file, remote.size_bytes, found)))
+        files.append(StagedFile(path, ModelFile(remote.catalogue_file.file, remote.size_bytes, found)))
     first, second = identify_pair(files)
     manifest = manifest_of(name, entry, first.file, second.file, text.commit)
     return (first.path, second.path), manifest

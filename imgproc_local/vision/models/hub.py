@@ -36,7 +36,7 @@ WITHOUT_NETWORK = (
 class RemoteFile(Struct, frozen=True):
     """A file on the hub: its catalogue entry, the SHA-256 and size it must have, and its commit."""
 
-    listed: CatalogueFile
+    catalogue_file: CatalogueFile
     sha256: str
     size_bytes: int
     commit: str
@@ -48,31 +48,33 @@ class Hub:
     def __init__(self) -> None:
         self._library = _load_library()
 
-    def find(self, entry: Entry, listed: CatalogueFile, revision: str) -> RemoteFile:
+    def find(self, entry: Entry, catalogue_file: CatalogueFile, revision: str) -> RemoteFile:
         """What the hub says of a file at a revision. Raises: ModelUnusable."""
-        with _translate_hub_errors(entry, listed.file):
-            metadata = self._library.get_hf_file_metadata(self._url(entry, listed, revision), endpoint=_endpoint())
+        with _translate_hub_errors(entry, catalogue_file.file):
+            metadata = self._library.get_hf_file_metadata(
+                self._url(entry, catalogue_file, revision), endpoint=_endpoint()
+            )
         sha256 = metadata.etag or ""
         if metadata.commit_hash is None or metadata.size is None or SHA256.fullmatch(sha256) is None:
             raise ModelUnusable(
-                f"{_host()} does not report the commit, size and SHA-256 of {listed.file}, as a hub does."
+                f"{_host()} does not report the commit, size and SHA-256 of {catalogue_file.file}, as a hub does."
                 " Check HF_ENDPOINT."
             )
-        if listed.sha256 and listed.sha256 != sha256:
+        if catalogue_file.sha256 and catalogue_file.sha256 != sha256:
             raise ModelUnusable(
-                f"{listed.file} of {entry.repository} is not the file that the catalogue names:"
-                f" its SHA-256 is {sha256}; expected was {listed.sha256}. Nothing was downloaded."
+                f"{catalogue_file.file} of {entry.repository} is not the file that the catalogue names:"
+                f" its SHA-256 is {sha256}; expected was {catalogue_file.sha256}. Nothing was downloaded."
             )
-        return RemoteFile(listed, sha256, metadata.size, metadata.commit_hash)
+        return RemoteFile(catalogue_file, sha256, metadata.size, metadata.commit_hash)
 
     def download(self, entry: Entry, remote: RemoteFile, path: Path, progress: Progress) -> None:
         """Append the missing bytes of the file to `path`. Raises: ModelUnusable, StorageFailed."""
         from huggingface_hub.file_download import http_get
 
-        url = self._url(entry, remote.listed, remote.commit)
+        url = self._url(entry, remote.catalogue_file, remote.commit)
         with translate_disk_errors(path.parent):
             file = path.open("ab")
-        with file, _translate_hub_errors(entry, remote.listed.file):
+        with file, _translate_hub_errors(entry, remote.catalogue_file.file):
             sink = _Sink(file, remote, path.parent, progress)
             if sink.size_bytes > remote.size_bytes:
                 sink.truncate(0)
@@ -93,8 +95,10 @@ class Hub:
                     time.sleep(RETRY_PAUSE_S)
             sink.flush()
 
-    def _url(self, entry: Entry, listed: CatalogueFile, revision: str) -> str:
-        url: str = self._library.hf_hub_url(entry.repository, listed.file, revision=revision, endpoint=_endpoint())
+    def _url(self, entry: Entry, catalogue_file: CatalogueFile, revision: str) -> str:
+        url: str = self._library.hf_hub_url(
+            entry.repository, catalogue_file.file, revision=revision, endpoint=_endpoint()
+        )
         return url
 
 
@@ -110,11 +114,11 @@ class _Sink:
 
     def write(self, chunk: bytes) -> int:
         if self.size_bytes + len(chunk) > self._remote.size_bytes:
-            raise ModelUnusable(f"{_host()} sends more bytes of {self._remote.listed.file} than it reported.")
+            raise ModelUnusable(f"{_host()} sends more bytes of {self._remote.catalogue_file.file} than it reported.")
         with translate_disk_errors(self._folder):
             self._file.write(chunk)
         self.size_bytes += len(chunk)
-        self._progress(f"downloading {self._remote.listed.file}", self.size_bytes, self._remote.size_bytes)
+        self._progress(f"downloading {self._remote.catalogue_file.file}", self.size_bytes, self._remote.size_bytes)
         return len(chunk)
 
     def tell(self) -> int:

@@ -16,7 +16,7 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry, check_name
 from imgproc_local.vision.models.files import Progress, translate_disk_errors, write_json
 from imgproc_local.vision.models.gguf import check_pair, read_header
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_FILE, Manifest, ModelFile
+from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, ModelFile
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.sources import StagedFile, Staging
 from imgproc_local.vision.models.store import ModelStore
@@ -71,12 +71,12 @@ def test_and_publish(
     """
     text, mmproj = paths
     with translate_disk_errors(models.folder):
-        text.rename(staged / TEXT_FILE)
+        text.rename(staged / TEXT_MODEL_FILE)
         mmproj.rename(staged / MMPROJ_FILE)
         write_json(staged / MANIFEST_FILE, manifest)
     self_test(
         VisionModel(
-            manifest.name, staged / TEXT_FILE, staged / MMPROJ_FILE, manifest.chat, run_options=models.run_options
+            manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, run_options=models.run_options
         )
     )
     models.publish(staged, manifest.name)

@@ -6,11 +6,11 @@ from msgspec import Struct, field
 
 from imgproc_local.vision.models.model import ChatFormat
 
-MANIFEST_FILE, TEXT_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
+MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
 
 
 class ModelFile(Struct, frozen=True):
-    """One GGUF file. `file` is its original name; in the model's folder it is `TEXT_FILE` or `MMPROJ_FILE`."""
+    """One GGUF file. `file` is its original name; in the model's folder it is `TEXT_MODEL_FILE` or `MMPROJ_FILE`."""
 
     file: str
     size_bytes: int
@@ -38,4 +38,4 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     def files(self) -> tuple[tuple[str, ModelFile], ...]:
         """Pairs of a file's name in the model's folder and its description."""
-        return (TEXT_FILE, self.text), (MMPROJ_FILE, self.mmproj)
+        return (TEXT_MODEL_FILE, self.text), (MMPROJ_FILE, self.mmproj)

@@ -33,7 +33,7 @@ from imgproc_local.vision.models.files import (
     translate_disk_errors,
     write_json,
 )
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_FILE, Manifest
+from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
 from imgproc_local.vision.models.model import DEFAULT_RUN_OPTIONS, RunOptions, VisionModel
 
 GRADES_FILE, SELECTION_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
@@ -113,7 +113,9 @@ class ModelStore:
                     " Remove the model and install it again."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
-        return VisionModel(name, folder / TEXT_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.run_options)
+        return VisionModel(
+            name, folder / TEXT_MODEL_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.run_options
+        )
 
     def selected(self) -> str:
         """The name in `SELECTION_FILE`: a model, `NO_MODEL`, or "" if nothing was selected yet."""

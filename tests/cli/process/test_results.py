@@ -34,7 +34,7 @@ def out(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
         monkeypatch.setattr(Path, "hardlink_to", refuse)
     folder = tmp_path / "out"
-    Results(folder).open_folder()
+    Results(folder).create_folder()
     return folder
 
 

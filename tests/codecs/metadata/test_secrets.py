@@ -14,7 +14,7 @@ import pytest
 
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.decode import sample
+from imgproc_local.codecs.decode import thumbnail
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata.strip import publishable
 from imgproc_local.codecs.optimize import optimize_file
@@ -87,7 +87,7 @@ def texts_of(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocati
     info = probe(path, MANY)
     embedded = read_embedded(path, info, keep_location)
     hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
-    pixels = sample(path, info, 256, never_stop)
+    pixels = thumbnail(path, info, 256, never_stop)
     translations = FactsDescriber().describe(pixels, ("en", "de", "fr", "zh"), hints, never_stop)
     return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in translations)
 

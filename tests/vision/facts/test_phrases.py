@@ -43,7 +43,7 @@ FACTS = [
     PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait"),
     PixelFacts("photograph", colours=("pink",), shape="landscape"),
     PixelFacts("photograph", black_and_white=True, shape="square"),
-    PixelFacts("graphic", colours=("white", "dark_blue"), transparent_areas=True),
+    PixelFacts("graphic", colours=("white", "dark_blue"), has_transparent_areas=True),
     PixelFacts("screenshot", colours=("light_grey",)),
     PixelFacts("picture", many_colours=True, shape="landscape"),
     PixelFacts("picture", colours=("olive", "light_blue"), shape="panorama"),
@@ -169,7 +169,7 @@ def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
 
 
 def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
-    facts = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", transparent_areas=True)
+    facts = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", has_transparent_areas=True)
     mentions = Mentions(filename="a rather long name of a file that somebody really typed in", capture_month=(2023, 7))
     text = sentence("en", facts, mentions)
     assert mentions.filename in text

@@ -156,7 +156,7 @@ def test_the_white_under_transparent_areas_is_not_counted() -> None:
     picture = Image.new("RGB", (200, 200), "white")
     picture.paste((200, 20, 30), (0, 0, 200, 60))
     facts = measured(picture, alpha=0.3)
-    assert facts.transparent_areas
+    assert facts.has_transparent_areas
     assert facts.colours == ("red",)
     assert "white" in measured(picture).colours
 

@@ -18,10 +18,10 @@ from imgproc_local.vision.text.language import scripts_of
 GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
 
 
-def verdict(text: str, language: str, original_filename: str = "", noted: str = "") -> str | None:
+def verdict(text: str, language: str, original_filename: str = "", prompt: str = "") -> str | None:
     """The problem of the cleaned `text`."""
     answer = clean_answer(Answer("some-file-name", text), language)
-    return alt_text_problem(answer, language, original_filename=original_filename, noted=noted)
+    return alt_text_problem(answer, language, original_filename=original_filename, prompt=prompt)
 
 
 # --- accepted texts
@@ -64,13 +64,13 @@ def test_names_quotations_and_unusual_texts_are_accepted(language: str, text: st
 def test_names_in_the_owners_notes_may_be_in_any_script() -> None:
     text = "Владимир Петров feeds pigeons in Красноярск."
     assert verdict(text, "en") == "it was not in English"
-    assert verdict(text, "en", noted="Persons: Владимир Петров\nPlace: Красноярск") is None
+    assert verdict(text, "en", prompt="Persons: Владимир Петров\nPlace: Красноярск") is None
 
 
 def test_english_notes_do_not_excuse_an_english_answer() -> None:
     text = "A red kite above a field of stubble."
-    assert verdict(text, "ru", noted="Keywords: red, kite, field, stubble") == "it was not in Russian"
-    assert verdict(text, "de", noted="Title: A red kite above a field of stubble") == "it was not in German"
+    assert verdict(text, "ru", prompt="Keywords: red, kite, field, stubble") == "it was not in Russian"
+    assert verdict(text, "de", prompt="Title: A red kite above a field of stubble") == "it was not in German"
 
 
 # --- language

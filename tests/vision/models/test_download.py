@@ -133,7 +133,7 @@ def test_a_file_that_changed_on_the_hub_is_downloaded_from_its_beginning(hub: Hu
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (TEXT[:-1] + b"\x01", "T.gguf was damaged on its way"),
+        (TEXT[:-1] + b"\x01", "T.gguf was corrupted during the download"),
         (TEXT[:-1], "did not send T.gguf as it reported"),
         (TEXT + b"more", "sends more bytes of T.gguf than it reported"),
     ],

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_FILE
+from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_MODEL_FILE
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import text_model, write_pair
@@ -68,11 +68,11 @@ def test_an_unknown_name_is_refused_with_the_installed_ones(models: ModelStore, 
 
 def test_a_truncated_model_is_not_used(models: ModelStore) -> None:
     install(models)
-    with (models.folder / "a" / TEXT_FILE).open("r+b") as file:
+    with (models.folder / "a" / TEXT_MODEL_FILE).open("r+b") as file:
         file.truncate(10)
     with pytest.raises(ModelUnusable, match=r"text.gguf of the model 'a' has 10 bytes"):
         models.active_model("")
-    (models.folder / "a" / TEXT_FILE).unlink()
+    (models.folder / "a" / TEXT_MODEL_FILE).unlink()
     with pytest.raises(ModelUnusable, match="can't be read"):
         models.active_model("")
     assert models.names() == ["a"], "a damaged model can be removed"
