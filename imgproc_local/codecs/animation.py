@@ -27,22 +27,23 @@ if not features.check("avif"):  # a Pillow built without AVIF: the plugin packag
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
 
 AVIF_SPEED = 8
-ALPHA = {"a:end-usage": "q", "a:cq-level": "6"}
-GIF_ALPHA = {"a:lossless": "1"}
-"""libaom's options for alpha, which has a fixed quality instead of that of the colours. At level 6 of 63 its worst
-error was 14 of 255 for the animations measured, hair included; at the quality of the colours it was up to 115.
+ALPHA_OPTIONS = {"a:end-usage": "q", "a:cq-level": "6"}
+GIF_ALPHA_OPTIONS = {"a:lossless": "1"}
+"""libaom's options for the alpha plane, whose quality is fixed and independent of the colour quality. At cq-level 6 of
+63 the largest alpha error was 14 of 255 in the animations measured, hair included; at the colour quality it was up to
+115.
 """
 
 WEBP_EFFORT = 3
-MAX_SAMPLE_FRAMES, MAX_SAMPLE_PIXELS, SAMPLED_WITHIN_PIXELS = 8, 600_000, 24_000_000
+MAX_SAMPLE_FRAMES, MAX_SAMPLE_PIXELS, MAX_SAMPLED_RANGE_PIXELS = 8, 600_000, 24_000_000
 """The sample of an animation: at most this many frames with together at most this many pixels, chosen evenly from the
-frames within its first `SAMPLED_WITHIN_PIXELS`.
+frames within its first `MAX_SAMPLED_RANGE_PIXELS`.
 """
 
-WEBP_LONGEST_MS, WEBP_MOST_PLAYS = 2**24 - 1, 2**16 - 1
+WEBP_MAX_DELAY_MS, WEBP_MAX_PLAYS = 2**24 - 1, 2**16 - 1
 """The largest values that WebP stores: a delay has 24 bits (4.6 hours), the number of plays 16."""
 
-_TURNS = {
+_TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -51,7 +52,7 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""The operation that makes a picture of each EXIF orientation upright."""
+"""Pillow's transpose method that makes a picture of each EXIF orientation upright."""
 
 
 def _timing(data: Data, info: ImageInfo) -> tuple[list[int], int]:
@@ -68,13 +69,13 @@ class _Frames(Image.Image):
 
     def __init__(self, frame_at: Callable[[int], Image.Image], info: ImageInfo, check_stop: CheckStop) -> None:
         super().__init__()
-        self._frame_at, self._turn = frame_at, _TURNS.get(info.orientation)
+        self._frame_at, self._transpose_method = frame_at, _TRANSPOSE_METHODS.get(info.orientation)
         self._check_stop, self._at = check_stop, -1
         self._has_alpha, self.n_frames = info.has_alpha, info.frames
         self.seek(0)
 
     def seek(self, frame: int) -> None:
-        """Selects a frame. Raises: EOFError behind the last one, as Pillow expects."""
+        """Selects a frame. Raises: EOFError past the last one, as Pillow expects."""
         if frame >= self.n_frames:
             raise EOFError
         if frame == self._at:
@@ -82,7 +83,7 @@ class _Frames(Image.Image):
         self._check_stop()
         picture = self._frame_at(frame)
         picture = picture if self._has_alpha else picture.convert("RGB")
-        picture = picture if self._turn is None else picture.transpose(self._turn)
+        picture = picture if self._transpose_method is None else picture.transpose(self._transpose_method)
         self.im, self._mode, self._size, self._at = picture.im, picture.mode, picture.size, frame
 
     def tell(self) -> int:
@@ -90,22 +91,22 @@ class _Frames(Image.Image):
 
 
 def delays_ms(path: Path, info: ImageInfo) -> list[int]:
-    """Milliseconds for which browsers show each frame, at most `WEBP_LONGEST_MS`."""
+    """Milliseconds for which browsers show each frame, at most `WEBP_MAX_DELAY_MS`."""
     with opened(path) as data:
-        return [min(delay, WEBP_LONGEST_MS) for delay in _timing(data, info)[0]]
+        return [min(delay, WEBP_MAX_DELAY_MS) for delay in _timing(data, info)[0]]
 
 
 def plays(path: Path, info: ImageInfo) -> int:
-    """How many times the animation is played, at most `WEBP_MOST_PLAYS`; 0 is endless."""
+    """How many times the animation is played, at most `WEBP_MAX_PLAYS`; 0 is endless."""
     with opened(path) as data:
-        return min(_timing(data, info)[1], WEBP_MOST_PLAYS)
+        return min(_timing(data, info)[1], WEBP_MAX_PLAYS)
 
 
 def with_actual_alpha(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
     """`info` with `has_alpha` true only if a composed frame is transparent somewhere.
 
-    The header does not say: frames that store only changes have alpha in the file and may show none, and frames of an
-    APNG without alpha can leave parts of the canvas empty.
+    The header does not tell: frames that store only changes have alpha in the file though the composed frames may be
+    opaque, and frames of an APNG without alpha can leave parts of the canvas transparent.
     """
     with opened(path) as data, _composed(path, data, info) as frame_at:
         for number in range(info.frames):
@@ -119,7 +120,7 @@ def with_actual_alpha(path: Path, info: ImageInfo, check_stop: CheckStop) -> Ima
 
 
 def sample_frames(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
-    """A sample of the frames, one below the other, in memory: the picture for which the quality is searched."""
+    """A sample of the frames in one image in memory, one below the other, to search the quality on."""
     with opened(path) as data, _composed(path, data, info) as frame_at:
         return _stacked(_Frames(frame_at, info, check_stop), _sampled_numbers(info))
 
@@ -133,15 +134,15 @@ def sample_frames_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckSt
             return source.convert("RGBA" if source.has_transparency_data else "RGB")
 
         count = getattr(source, "n_frames", 1)
-        still = structs.replace(info, frames=count, orientation=1)
+        encoded_info = structs.replace(info, frames=count, orientation=1)
         return _stacked(
-            _Frames(frame_at, still, check_stop), [min(number, count - 1) for number in _sampled_numbers(info)]
+            _Frames(frame_at, encoded_info, check_stop), [min(number, count - 1) for number in _sampled_numbers(info)]
         )
 
 
 def _sampled_numbers(info: ImageInfo) -> list[int]:
     frame_pixels = info.width_px * info.height_px
-    within = min(info.frames, max(1, SAMPLED_WITHIN_PIXELS // frame_pixels))
+    within = min(info.frames, max(1, MAX_SAMPLED_RANGE_PIXELS // frame_pixels))
     count = min(within, MAX_SAMPLE_FRAMES, max(1, MAX_SAMPLE_PIXELS // frame_pixels))
     return [int((number + 0.5) * within / count) for number in range(count)]
 
@@ -165,7 +166,7 @@ def encode_webp(path: Path, info: ImageInfo, quality: int | None, check_stop: Ch
         "allow_mixed": quality is not None,
         "minimize_size": False,
     }
-    return _encode(path, info, check_stop, "WEBP", WEBP_LONGEST_MS, WEBP_MOST_PLAYS, **options)
+    return _encode(path, info, check_stop, "WEBP", WEBP_MAX_DELAY_MS, WEBP_MAX_PLAYS, **options)
 
 
 def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check_stop: CheckStop) -> bytes:
@@ -175,8 +176,8 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check
         for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp), ("icc_profile", blocks.icc))
         if block
     }
-    # a GIF's alpha is 0 or 255, which is smallest without loss
-    options = _avif_options(quality, GIF_ALPHA if info.format is Format.GIF else ALPHA)
+    # a GIF's alpha is 0 or 255: lossless compression makes it smallest
+    options = _avif_options(quality, GIF_ALPHA_OPTIONS if info.format is Format.GIF else ALPHA_OPTIONS)
     encoded = _encode(path, info, check_stop, "AVIF", **options, **metadata)
     with opened(path) as data:
         _, plays = _timing(data, info)
@@ -198,7 +199,7 @@ def _avif_options(quality: int, alpha: dict[str, str] | None = None) -> dict[str
         "subsampling": "4:4:4",
         "max_threads": 1,
         "codec": "aom",
-        "advanced": alpha or ALPHA,
+        "advanced": alpha or ALPHA_OPTIONS,
     }
 
 
@@ -207,20 +208,22 @@ def _encode(
     info: ImageInfo,
     check_stop: CheckStop,
     pillow_format: str,
-    longest_ms: int | None = None,
-    most_plays: int | None = None,
+    max_delay_ms: int | None = None,
+    max_plays: int | None = None,
     **options: Any,
 ) -> bytes:
     """The animation written by Pillow, its delays and plays limited to what the format can store."""
     with opened(path) as data:
         delays, plays = _timing(data, info)
         if info.frames != len(delays):
-            raise BrokenImage(f"The animation is damaged: its header says {info.frames} frames, it has {len(delays)}.")
+            raise BrokenImage(
+                f"The animation is damaged: its header declares {info.frames} frames, but it has {len(delays)}."
+            )
         with _composed(path, data, info) as frame_at:
             frames = _Frames(frame_at, info, check_stop)
             out = io.BytesIO()
-            delays = [delay if longest_ms is None else min(delay, longest_ms) for delay in delays]
-            plays = plays if most_plays is None else min(plays, most_plays)
+            delays = [delay if max_delay_ms is None else min(delay, max_delay_ms) for delay in delays]
+            plays = plays if max_plays is None else min(plays, max_plays)
             frames.save(out, pillow_format, save_all=True, duration=delays, loop=plays, **options)
     check_stop()
     return out.getvalue()
@@ -275,14 +278,15 @@ def _apng_frames(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             part = _rgba_of_png(apng.as_png(data, frame))
             before = canvas.copy() if frame.disposal == apng.DISPOSE_PREVIOUS and not is_first else None
             area = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
-            if frame.over:
+            if frame.blend_over:
                 canvas.alpha_composite(part, area[:2])
             else:
                 canvas.paste(part, area)
             whole = canvas.copy()
             if before is not None:
                 canvas = before
-            elif frame.disposal in (apng.DISPOSE_BACKGROUND, apng.DISPOSE_PREVIOUS):  # before the first it was empty
+            # the canvas before the first frame is empty
+            elif frame.disposal in (apng.DISPOSE_BACKGROUND, apng.DISPOSE_PREVIOUS):
                 canvas.paste((0, 0, 0, 0), area)
             next_frame += 1
             if next_frame > number:

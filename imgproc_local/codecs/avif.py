@@ -24,7 +24,7 @@ from imgproc_local.codecs.decode import (
     finish,
     for_display,
     open_upright,
-    to_srgb_if_it_looks_the_same,
+    to_srgb_if_visually_lossless,
     without_alpha,
 )
 from imgproc_local.codecs.libvips import pyvips
@@ -45,8 +45,8 @@ from imgproc_local.domain.quality import Effort
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
 """The lowest of libvips' 100 quality numbers for each of the encoder's 64 levels. The search counts in levels."""
 
-SCALE = QualityScale(0, QUALITIES.index(76), QUALITIES.index(95), slope=0.95, min_slope_share_down=0.75)
-ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_share_down=0.75)
+SCALE = QualityScale(0, QUALITIES.index(76), QUALITIES.index(95), slope=0.95, min_slope_ratio_down=0.75)
+ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_ratio_down=0.75)
 """Quality numbers as libavif counts them."""
 
 
@@ -71,7 +71,7 @@ EFFORTS: dict[Effort, EncoderEffort] = {
 }
 """Effort 4 takes five times as long as 3 for 3 % of the bytes, 5 half as long again for 1 %."""
 
-LARGE_FROM_PIXELS = 13_000_000
+MIN_LARGE_PIXELS = 13_000_000
 """Larger pictures are stored in 4:2:0 and 8 bits, with 21 bytes of memory per pixel. 4:4:4 and 10 bits take 65."""
 
 TINY_PIXELS = 256
@@ -136,7 +136,7 @@ def converted(source: Source) -> bytes:
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
             image = without_alpha(image).copy_memory()
-        if info.pixels >= LARGE_FROM_PIXELS or info.bits_per_sample > 8:
+        if info.pixels >= MIN_LARGE_PIXELS or info.bits_per_sample > 8:
             sample = Sample(image, profile=profile)
             encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
             quality = encode_by_sample(sample, encoder, target).quality
@@ -147,7 +147,7 @@ def converted(source: Source) -> bytes:
                 whole = finish(whole, check_stop, "copy_memory")
             encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
         else:
-            image, profile = to_srgb_if_it_looks_the_same(image, profile)
+            image, profile = to_srgb_if_visually_lossless(image, profile)
             image = _with_blocks(image, published, profile)
             sample = Sample(image, profile=profile)
             encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
@@ -289,7 +289,7 @@ def _with_blocks(image: pyvips.Image, kept: Blocks, profile: bytes | None) -> py
 
 
 def _options(info: ImageInfo, effort: int, *, graphic: bool) -> dict[str, Any]:
-    large = info.pixels >= LARGE_FROM_PIXELS
+    large = info.pixels >= MIN_LARGE_PIXELS
     if info.bits_per_sample > 8:
         depth = 12 if info.bits_per_sample == 12 else 10
     else:

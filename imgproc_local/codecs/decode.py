@@ -191,7 +191,7 @@ def to_srgb_through(image: pyvips.Image, profile: bytes | None) -> pyvips.Image:
     return to_srgb(image).copy_memory()
 
 
-def to_srgb_if_it_looks_the_same(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
+def to_srgb_if_visually_lossless(image: pyvips.Image, profile: bytes | None) -> tuple[pyvips.Image, bytes | None]:
     """An 8-bit RGB picture in memory converted to sRGB and no profile, if its profile is not of a wide gamut and hardly
     any colour changes visibly; the same picture and profile otherwise.
 

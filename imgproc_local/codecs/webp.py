@@ -1,4 +1,4 @@
-"""WebP: still and animated pictures converted to it, and WebP files made smaller."""
+"""Converts still and animated pictures to WebP, and makes WebP files smaller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.codecs.decode import (
     finish,
     for_display,
     open_upright,
-    to_srgb_if_it_looks_the_same,
+    to_srgb_if_visually_lossless,
 )
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample
@@ -41,17 +41,17 @@ from imgproc_local.domain.image import Format, ImageInfo
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
 
-LARGE_FROM_PIXELS = 24_000_000
-"""Pictures and animations of more pixels, all frames counted, are encoded at `DRAFT_EFFORT`: that takes a third of the
-time and a tenth more bytes.
+MIN_LARGE_PIXELS = 24_000_000
+"""Pictures of at least this many pixels, all frames of an animation together, are encoded at `DRAFT_EFFORT`: that takes
+a third of the time and a tenth more bytes.
 """
 
 
 def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy, and an encoding. Lossless remains lossless, animated remains animated.
 
-    A lossy still is encoded again only where it is finer than the target asks and that saves much: each encoding costs
-    quality. Frames of lossy animations are copied bit for bit.
+    A lossy still is encoded again only if its quality is above the target and the new file is much smaller: each
+    encoding loses quality. Frames of lossy animations are copied bit for bit.
     """
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     yield source.clean_copy()
@@ -61,8 +61,11 @@ def candidates(source: Source) -> Iterator[bytes]:
     if container.is_lossless(data):
         encoded = save(_with_timing(image, path, info), check_stop, **_animation_options(info, None))
         if info.frames > 1:
-            encoded = container.with_all_frames(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
+            encoded = container.with_merged_frames_restored(
+                encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha
+            )
     elif info.frames > 1:
+        # decodes every frame, so that damage is reported
         finish(image, check_stop, "avg")
     else:
         image = finish(image, check_stop, "copy_memory")
@@ -106,14 +109,14 @@ def converted(source: Source) -> bytes:
 
                 return _animated(path, info, encode_strip, profile, target, check_stop), profile
             image = finish(image, check_stop, "copy_memory")
-            if info.pixels >= LARGE_FROM_PIXELS:
+            if info.pixels >= MIN_LARGE_PIXELS:
                 sample = Sample(image, profile=profile)
                 encoder = fast_encoder(check_stop)
                 quality = encode_by_sample(sample, encoder, target).quality
-                # frees the decoded picture before the encoder takes its share of memory
+                # frees the decoded picture before the encoder allocates memory
                 del image, sample
                 return encoder.encode(decoded()[0], quality), profile
-            image, profile = to_srgb_if_it_looks_the_same(image, profile)
+            image, profile = to_srgb_if_visually_lossless(image, profile)
             if graphic:
                 return encode_graphic(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
             return encode_photograph(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
@@ -126,7 +129,7 @@ def converted(source: Source) -> bytes:
 
 
 def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
-    """An animation's frames with the delays and plays that browsers give them; a still picture unchanged."""
+    """An animation's frames with delays and number of plays as in browsers; a still picture unchanged."""
     if info.frames == 1:
         return image
     image = image.copy()
@@ -145,13 +148,13 @@ def _animated(
 ) -> bytes:
     """The smaller of a lossless animation and a lossy one whose frames meet the target.
 
-    `encode` writes the animation at a quality, or lossless for None. Each is written only where the sampled frames do
-    not already show that the other is smaller.
+    `encode` writes the animation at a quality, or lossless for None. If the sampled frames show clearly which is
+    smaller, only that one is written.
     """
     delays_ms = animation.delays_ms(path, info)
 
     def write(quality: int | None) -> bytes:
-        return container.with_all_frames(encode(quality), delays_ms, has_alpha=info.has_alpha)
+        return container.with_merged_frames_restored(encode(quality), delays_ms, has_alpha=info.has_alpha)
 
     sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
     frames = encode_by_sample(sample, fast_encoder(check_stop), target)
@@ -173,8 +176,8 @@ def _animated(
 
 
 def _animation_options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
-    """libvips' options for animations at a quality, and for lossless files without one."""
-    effort = DRAFT_EFFORT if info.pixels >= LARGE_FROM_PIXELS else LOSSLESS_EFFORT
+    """libvips' options for lossy animations at `quality`, or for lossless files if it is None."""
+    effort = DRAFT_EFFORT if info.pixels >= MIN_LARGE_PIXELS else LOSSLESS_EFFORT
     if quality is None:
         return {"lossless": True, "effort": effort}
     return {"Q": quality, "mixed": True, "smart_subsample": True, "effort": effort}

@@ -23,7 +23,7 @@ from imgproc_local.codecs.quality.search import (
 )
 from imgproc_local.domain.quality import Effort
 
-SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_share_down=0.75)
+SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
 DRAFT_EFFORT, LOSSLESS_EFFORT, ALPHA_EFFORT = 2, 4, 4
 """libwebp's effort for drafts, for lossless files, and for pictures with alpha, where 6 takes fifty times as long."""
@@ -141,8 +141,8 @@ def _meeting(
 
 def _expected_bytes(estimated: Estimate, sample: Sample, target: float) -> float:
     """Size of the whole picture as lossy WebP at the target, extrapolated from its sample."""
-    missing_points = target - estimated.on_sample.score
-    return float(len(estimated.on_sample.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points) / sample.share)
+    missing_points = target - estimated.sample_result.score
+    return float(len(estimated.sample_result.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points) / sample.share)
 
 
 def _lossless_candidates(
@@ -157,9 +157,9 @@ def _lossless_candidates(
     if len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < MAX_LOSSLESS_RATIO * sample.share * lossy_bytes:
         yield encode_lossless(image, check_stop)
     if _palette_may_win(sample, lossy_bytes, target, check_stop):
-        reduced = palette.reduced(image, profile, target, check_stop, palette.QUICK)
-        if reduced:
-            yield encode_lossless(reduced.picture.shown(), check_stop)
+        result = palette.smallest_palette(image, profile, target, check_stop, palette.QUICK)
+        if result:
+            yield encode_lossless(result.picture.shown(), check_stop)
 
 
 def encode_lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = LOSSLESS_EFFORT) -> bytes:

@@ -21,14 +21,14 @@ from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
 
 
 def converted(folder: Path, data: bytes, form: str) -> bytes:
     path = pictures.write(folder, data)
-    return CONVERT[form](path, probe(path, MANY), never_stop)
+    return CONVERT[form](path, probe(path, NO_LIMIT), never_stop)
 
 
 def shown(data: bytes) -> list[np.ndarray]:
@@ -204,9 +204,9 @@ def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -
     path = pictures.write(tmp_path, source)
     strip = pyvips.Image.gifload(str(path), n=-1)
     wasteful = strip.webpsave_buffer(lossless=True, effort=0)
-    wasteful = container.with_all_frames(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
+    wasteful = container.with_merged_frames_restored(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
     path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
-    out = optimize_file(path, probe(path, MANY), never_stop) or wasteful
+    out = optimize_file(path, probe(path, NO_LIMIT), never_stop) or wasteful
     assert container.read_timing(out) == container.read_timing(wasteful)
     assert len(container.read_timing(out)[0]) == 9
 

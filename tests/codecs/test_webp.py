@@ -1,4 +1,4 @@
-"""WebP: made from everything, kept what it was when it is one already."""
+"""Conversion of pictures to WebP, and optimisation of WebP files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_webp
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return to_webp(path, probe(path, MANY), never_stop)
+    return to_webp(path, probe(path, NO_LIMIT), never_stop)
 
 
 def frames_of(data: bytes) -> list[np.ndarray]:
@@ -40,7 +40,7 @@ def frames_of(data: bytes) -> list[np.ndarray]:
         return found
 
 
-def test_a_fine_file_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
+def test_a_high_quality_file_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
     source = pictures.saved(pictures.photo(640, 480), "WEBP", quality=97)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -61,7 +61,7 @@ def test_a_lossless_file_stays_lossless(tmp_path: Path) -> None:
     assert np.array_equal(shown[..., 3], picture[..., 3])
 
 
-def test_a_coarse_file_loses_metadata_only(tmp_path: Path) -> None:
+def test_only_metadata_is_removed_from_a_low_quality_file(tmp_path: Path) -> None:
     source = pictures.full_webp(quality=60)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -70,7 +70,7 @@ def test_a_coarse_file_loses_metadata_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quality", [50, 97])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_result_shows_upright(tmp_path: Path, orientation: int, quality: int) -> None:
+def test_the_result_is_displayed_upright(tmp_path: Path, orientation: int, quality: int) -> None:
     scene = pictures.scene()
     stored = pictures.oriented(scene, orientation)
     out = optimized(tmp_path, pictures.full_webp(stored, orientation, quality=quality))
@@ -80,11 +80,11 @@ def test_the_result_shows_upright(tmp_path: Path, orientation: int, quality: int
     assert pictures.distance(shown, scene) < 6
     for source in (pictures.full_jpeg(stored, orientation), pictures.full_png(stored, orientation)):
         out = converted(tmp_path, source)
-        assert probe(pictures.write(tmp_path, out), MANY).orientation == 1
+        assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 1
         assert pictures.distance(pictures.opened(out), scene) < 3
 
 
-def test_a_graphic_is_converted_without_smearing_its_edges(tmp_path: Path) -> None:
+def test_a_graphic_is_converted_losslessly(tmp_path: Path) -> None:
     picture = np.full((200, 300, 3), 255, np.uint8)
     picture[::8, :] = (200, 0, 0)
     picture[:, ::12] = (0, 0, 160)
@@ -99,7 +99,7 @@ def test_transparency_is_kept(tmp_path: Path) -> None:
     assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).max() <= 2
 
 
-def test_wide_colours_keep_their_profile_and_srgb_needs_none(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_is_kept_and_an_srgb_profile_is_removed(tmp_path: Path) -> None:
     for form in ("JPEG", "PNG"):
         wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
         assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
@@ -120,7 +120,7 @@ def test_a_grey_profile_is_applied_since_webp_has_no_grey(tmp_path: Path) -> Non
     assert np.asarray(out.convert("RGB"))[30, 40].astype(int) == pytest.approx((128, 128, 128), abs=4)
 
 
-def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
+def test_cmyk_is_converted_to_rgb(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
     red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
     assert red[0] > 180
@@ -148,7 +148,7 @@ def test_an_animation_keeps_frames_delays_and_loop_count(tmp_path: Path, form: s
         assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 4
 
 
-def test_an_animated_webp_stays_one(tmp_path: Path) -> None:
+def test_an_optimised_animated_webp_keeps_frames_delays_and_loop_count(tmp_path: Path) -> None:
     delays = [100, 250, 300, 50]
     for options in ({"lossless": True, "quality": 0, "method": 0}, {"quality": 100}):
         source = pictures.animated("WEBP", delays, loop=2, exif=pictures.tiff(), **options)
@@ -160,7 +160,7 @@ def test_an_animated_webp_stays_one(tmp_path: Path) -> None:
             assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 3
 
 
-def test_an_apng_whose_plain_picture_is_no_frame_loses_only_that(tmp_path: Path) -> None:
+def test_the_default_image_of_an_apng_that_is_not_a_frame_is_dropped(tmp_path: Path) -> None:
     made = pictures.frames(4)
     options = {"save_all": True, "default_image": True, "append_images": made[1:], "duration": [100, 200, 300]}
     source = pictures.saved(made[0], "PNG", **options)
@@ -169,7 +169,7 @@ def test_an_apng_whose_plain_picture_is_no_frame_loses_only_that(tmp_path: Path)
     assert pictures.distance(Image.fromarray(frames_of(out)[0]), made[1]) < 4
 
 
-def test_an_animated_avif_is_refused_rather_than_stilled(tmp_path: Path) -> None:
+def test_an_animated_avif_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match="animated AVIF"):
         converted(tmp_path, pictures.animated("AVIF", [100] * 3))
 
@@ -186,5 +186,5 @@ def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
 
         path = pictures.write(tmp_path, source)
         with pytest.raises(StageTimedOut):
-            to_webp(path, probe(path, MANY), check_stop)
+            to_webp(path, probe(path, NO_LIMIT), check_stop)
         assert calls < 60

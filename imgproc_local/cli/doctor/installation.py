@@ -93,7 +93,7 @@ def _jpeg(advice: str) -> Check:
     """The encoders that make JPEG files smallest."""
     from imgproc_local.codecs.jpeg import encoders
 
-    missing = encoders.missing()
+    missing = encoders.missing_packages()
     if not missing:
         return Check("jpeg", "ok", "jpegli, chroma preserved by the C extension, scans optimized by mozjpeg")
     return Check("jpeg", "warning", f"without {', '.join(missing)}: files are a few percent larger", advice)

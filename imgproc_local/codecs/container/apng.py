@@ -16,7 +16,7 @@ _BLEND_OVER = 1
 class Frame(Struct, frozen=True):
     """A frame: its area in pixels, `dispose_op` as `disposal`, and the byte ranges of its compressed data.
 
-    `over` says that it is blended over the canvas; otherwise it replaces its area.
+    `blend_over` says that it is blended over the canvas; otherwise it replaces its area.
     """
 
     left: int
@@ -24,7 +24,7 @@ class Frame(Struct, frozen=True):
     width: int
     height: int
     disposal: int
-    over: bool
+    blend_over: bool
     data_ranges: tuple[tuple[int, int], ...]
 
 

@@ -22,7 +22,7 @@ MAX_TILES = 64
 
 _HIDDEN = 1
 _ESSENTIAL = 0x80
-_IN_FILE, _IN_TABLE = 0, 1
+_IN_FILE, _IN_IDAT = 0, 1
 _ALPHA_TYPES = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha", b"urn:mpeg:hevc:2015:auxid:1")
 _ALPHA_PROPERTIES = frozenset((b"ispe", b"pixi", b"av1C", b"auxC", b"colr"))
 """What may describe alpha that is copied to another file. Others (rotation, crop) would change what it shows."""
@@ -70,7 +70,7 @@ def assemble(
             # version, flags (1: sizes have four bytes), one less than the number of rows and of columns
             grid = struct.pack(">BBBBII", 0, 1, rows - 1, columns - 1, width_px, height_px)
             shared = (*_shared(layer[0], width_px, height_px), *profile)
-            items.append(_Item(b"grid", grid, shared, place=_IN_TABLE))
+            items.append(_Item(b"grid", grid, shared, place=_IN_IDAT))
             items += [_Item(b"av01", tile.data, tile.properties, hidden=True) for tile in layer]
             references.append((b"dimg", number, [*range(number + 1, len(items) + 1)]))
         if number > 1:
@@ -151,9 +151,9 @@ def _file(like: bytes, items: Sequence[_Item], references: Sequence[tuple[bytes,
     if references:
         description.append(_full_box(b"iref", b"".join(_reference(*each) for each in references)))
     description.append(_properties_box(items))
-    in_table = b"".join(item.content for item in items if item.place == _IN_TABLE)
-    if in_table:  # libavif refuses an empty one
-        description.append(_box(b"idat", in_table))
+    in_idat = b"".join(item.content for item in items if item.place == _IN_IDAT)
+    if in_idat:  # libavif refuses an empty one
+        description.append(_box(b"idat", in_idat))
     # offsets have a fixed size, so the table's length does not depend on them
     empty = _full_box(b"meta", b"".join([*description, _locations(items, 0)]))
     in_file = _locations(items, len(head) + len(empty) + 8)
@@ -187,7 +187,7 @@ def _properties_box(items: Sequence[_Item]) -> bytes:
 
 def _locations(items: Sequence[_Item], start: int) -> bytes:
     """Where each item's content is: in the file from `start` on, or in the `idat` box."""
-    at = {_IN_FILE: start, _IN_TABLE: 0}
+    at = {_IN_FILE: start, _IN_IDAT: 0}
     entries = []
     for number, item in enumerate(items, 1):
         entries.append(struct.pack(">HHHHII", number, item.place, 0, 1, at[item.place], len(item.content)))

@@ -16,7 +16,7 @@ from imgproc_local.domain.image import Format, ImageInfo
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
 _DISPOSE_BACKGROUND = 1
-"""The flag of a frame whose area is cleared after it was shown."""
+"""Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
 _PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
 _MAX_CHUNKS = 100_000
 _MAX_CHUNKS_IN_FRAME = 8
@@ -31,7 +31,7 @@ class Chunk(Struct, frozen=True):
 
 
 def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
-    """The chunks in order, of the file or of the frame from `start` to `end`.
+    """The chunks of the file in order, or with `end` those of the frame data from `start` to `end`.
 
     Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
     """
@@ -42,16 +42,16 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
         (size,) = unpack("<I", data, 4, "header")
         end = 8 + size
         if end > len(data):
-            raise BrokenImage(f"The WebP is cut off: it says {end} bytes and has {len(data)}.")
-    at = start
+            raise BrokenImage(f"The WebP is cut off: its header declares {end} bytes, but it has {len(data)}.")
+    offset = start
     for _ in range(limit):
-        if at + 8 > end:
+        if offset + 8 > end:
             return
-        (length,) = unpack("<I", data, at + 4, "chunk header")
-        if at + 8 + length > end:
+        (length,) = unpack("<I", data, offset + 4, "chunk header")
+        if offset + 8 + length > end:
             raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
-        yield Chunk(data[at : at + 4], at + 8, at + 8 + length)
-        at += 8 + length + length % 2
+        yield Chunk(data[offset : offset + 4], offset + 8, offset + 8 + length)
+        offset += 8 + length + length % 2
     raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if limit < _MAX_CHUNKS else ''}.")
 
 
@@ -78,7 +78,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the extended header or the bitstream, the frame headers and EXIF.
+    """The picture's properties, read from the VP8X header or else the bitstream, and from the frame headers and EXIF.
 
     Raises: BrokenImage.
     """
@@ -99,7 +99,7 @@ def read_header(data: Data) -> ImageInfo:
     if canvas is None and picture is None:
         raise BrokenImage("The WebP holds no picture.")
     if frames == 0 and picture is None:
-        raise BrokenImage("The WebP says it is an animation but holds no frame.")
+        raise BrokenImage("The WebP is declared as an animation but has no frames.")
     width, height = canvas or (picture or (0, 0, False))[:2]
     if not width or not height:
         raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
@@ -146,19 +146,20 @@ def read_blocks(data: Data) -> Blocks:
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with these metadata blocks and no others; the frames are copied bit for bit.
 
-    WebP can't store IPTC-IIM: `blocks.iptc` is not written.
+    WebP can't store IPTC-IIM: `blocks.iptc` is not written. `shortest` is part of the interface of containers and has
+    no effect here.
     """
     info = read_header(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
-    with_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
+    has_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
     flags = (ANIMATION_FLAG if animated else 0) | (ICC_FLAG if blocks.icc else 0)
     flags |= (EXIF_FLAG if blocks.exif else 0) | (XMP_FLAG if blocks.xmp else 0)
     picture = [
-        _chunk(chunk.kind, _frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
+        _chunk(chunk.kind, _cleaned_frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
         if chunk.kind in (b"ANIM", b"ANMF", *_PICTURE_DATA)
     ]
-    if not flags and not with_alpha_chunk:
+    if not flags and not has_alpha_chunk:
         body = b"".join(picture)
     else:
         flags |= ALPHA_FLAG if info.has_alpha else 0
@@ -172,19 +173,19 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
 
 
-def _frame(data: Data, chunk: Chunk) -> bytes:
-    """The frame with only its chunks of picture data."""
+def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
+    """The payload of a frame without unknown chunks."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 
 
-def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:
-    """The animation with the frames restored that its encoder merged into the one before because they are equal.
+def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:
+    """The animation with frames restored that the encoder merged with the identical frame before.
 
-    A merged frame becomes a transparent one of 40 bytes with its own delay. The animation is returned unchanged if a
-    delay in it is not a sum of consecutive `delays_ms`. `has_alpha` sets the flag in the header: encoders omit it if no
-    frame has alpha, even if the area of a frame is cleared.
+    Each is restored as a transparent frame of 40 bytes with its own delay. The animation is returned unchanged if a
+    delay in it is not a sum of consecutive `delays_ms`. `has_alpha` sets the alpha flag in the header: encoders omit it
+    if no frame has alpha, even if a disposed frame leaves the canvas transparent.
     """
     if has_alpha and data[12:16] == b"VP8X":
         data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]
@@ -195,14 +196,14 @@ def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -
         if chunk.kind != b"ANMF":
             out.append((chunk.kind, payload))
             continue
-        shown_ms, own = _u24(payload, 12), list(delays_ms[at : at + 1])
-        while sum(own) < shown_ms and at + len(own) < len(delays_ms):
-            own.append(delays_ms[at + len(own)])
-        if sum(own) != shown_ms:
+        shown_ms, merged_ms = _u24(payload, 12), list(delays_ms[at : at + 1])
+        while sum(merged_ms) < shown_ms and at + len(merged_ms) < len(delays_ms):
+            merged_ms.append(delays_ms[at + len(merged_ms)])
+        if sum(merged_ms) != shown_ms:
             return data
-        at += len(own)
-        merged = merged or len(own) > 1
-        out += [(b"ANMF", frame) for frame in _split_frame(payload, own)]
+        at += len(merged_ms)
+        merged = merged or len(merged_ms) > 1
+        out += [(b"ANMF", frame) for frame in _split_frame(payload, merged_ms)]
     if at != len(delays_ms) or not merged:
         return data
     body = b"".join(
@@ -213,7 +214,7 @@ def with_all_frames(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -
 
 
 def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
-    """A frame, then a transparent one for each further delay; the last is disposed of as the frame was."""
+    """A frame, then a transparent one for each further delay; the last has the frame's disposal method."""
     flags = frame[15]
     if len(delays_ms) == 1:
         return [frame]
@@ -228,9 +229,9 @@ def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
 
 
 def _transparent(width: int, height: int) -> bytes:
-    """A lossless chunk of picture data in which every pixel is transparent.
+    """A VP8L chunk of a fully transparent image.
 
-    Five prefix codes with the single symbol 0 need no bits for the pixels. Source: RFC 9649, 3.7.2.1.
+    Each of its five prefix codes has the single symbol 0, so the pixels take no bits. Source: RFC 9649, 3.7.2.1.
     """
     size = width - 1 | height - 1 << 14 | 1 << 28
     bits = sum(1 << 3 + 4 * code for code in range(5))

@@ -1,9 +1,9 @@
 """The JPEG encoders: jpegli and mozjpeg.
 
-On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time; mozjpeg's lossless
-optimiser then arranges its scans. mozjpeg itself encodes what jpegli does not: grey, chroma in full resolution, and
-pictures too large to be held in memory. Where the packages of these two are not installed, the mozjpeg inside libvips
-encodes everything.
+On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time. mozjpeg then optimises
+the progressive scans of these files losslessly. mozjpeg encodes what jpegli does not: grey pictures, chroma in full
+resolution (4:4:4), and pictures too large to be held in memory. If the package of jpegli is not installed, the mozjpeg
+in libvips encodes everything.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ LOWEST, HIGHEST = 30, 97
 
 _MOZJPEG = {"trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True, "keep": "none"}
 _MS_SSIM, _KLEIN = 2, 5
-"""Numbers of mozjpeg's quantisation tables: the first makes the smallest files at equal score in general, the second
-for pictures with little detail. Other programs rarely use them, so that files written here can be recognised.
+"""Indices of mozjpeg's quantisation tables. The first makes the smallest files at equal score in general, the second
+for pictures with little detail. Other programs rarely use these tables, so they identify files written here.
 """
 
 _MIRRORED, _FLIPPED = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
-"""EXIF orientations that move the stored picture's right edge, or its lower edge, to the left or to the top."""
+"""EXIF orientations that make the stored right edge, or the stored lower edge, the left or the upper edge."""
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` encodes a picture in memory quickly; `packed` stores the same coefficients in fewer bytes.
+    """`draft` encodes a picture in memory quickly; `packed` returns a smaller file with the coefficients of that draft.
 
     With `stored`, a JPEG, only the luma of a draft is used; the chroma coefficients are those of `stored`, turned
     upright by its EXIF orientation.
@@ -56,25 +56,26 @@ class Encoder(Struct, frozen=True):
     orientation: int = 1
 
     def spliced(self, draft: bytes) -> bytes:
-        """The draft with the chroma of `stored`. Raises: ValueError where the two do not fit each other."""
+        """The draft with the chroma of `stored`. Raises: ValueError if the two JPEGs are incompatible."""
         return draft if self.stored is None else _splice.spliced(draft, self.stored, self.orientation)
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
-    """The encoders for an 8-bit picture, grey or RGB: first the one with the smallest files, last the one that reaches
-    any score, with chroma in full resolution.
+    """The encoders for an 8-bit picture, grey or RGB: first the one that makes the smallest files, last one with 4:4:4
+    chroma, which can reach any score.
     """
-    usual = Encoder(_jpegli, _scans_packed)
+    default = Encoder(_jpegli, _with_optimized_scans)
     if pyjpegli is None or image.bands != 3 or large:
-        usual = _mozjpeg("on", large=large)
-    return [usual, _mozjpeg("off", large=large)]
+        default = _mozjpeg("on", large=large)
+    return [default, _mozjpeg("off", large=large)]
 
 
 def with_stored_chroma(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
-    """The encoder for luma alone, with the chroma coefficients of a JPEG.
+    """An encoder that replaces the luma of a JPEG and copies its chroma coefficients.
 
-    None where the packages for it are not installed; where chroma is stored in full resolution, which takes too many
-    bytes; and where turning upright would move a block that the right or lower edge cuts to the left or to the top.
+    None where the packages for it are not installed; where chroma is stored in full resolution (4:4:4), which takes too
+    many bytes; and where the orientation would move a partial block at the right or lower edge to the left or upper
+    edge, as for `jpegtran -perfect`.
     """
     info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
     if _splice is None or mozjpeg_scans is None or across * down == 1:
@@ -82,18 +83,18 @@ def with_stored_chroma(encoder: Encoder, stored: bytes, orientation: int) -> Enc
     mirrored, flipped = orientation in _MIRRORED, orientation in _FLIPPED
     if (mirrored and info.width_px % (8 * across or 1)) or (flipped and info.height_px % (8 * down or 1)):
         return None
-    return Encoder(encoder.draft, _scans_packed, stored, orientation)
+    return Encoder(encoder.draft, _with_optimized_scans, stored, orientation)
 
 
-def for_flat_pictures() -> Encoder:
+def low_detail_encoder() -> Encoder:
     """The encoder that makes the smallest files of pictures with little detail."""
     return _mozjpeg("on", _KLEIN)
 
 
-def missing() -> list[str]:
-    """Names of optional parts that make files smaller and are not installed."""
-    parts = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans, "the C extension": _splice}
-    return [name for name, part in parts.items() if part is None]
+def missing_packages() -> list[str]:
+    """Names of the optional packages and extensions that would make files smaller but are not installed."""
+    packages = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans, "the C extension": _splice}
+    return [name for name, package in packages.items() if package is None]
 
 
 def is_ours(data: bytes) -> bool:
@@ -106,19 +107,19 @@ def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
     return bytes(pyjpegli.encode(pixels, image.width, image.height, quality))
 
 
-def _scans_packed(_image: pyvips.Image, _quality: int, draft: bytes, check_stop: CheckStop) -> bytes:
+def _with_optimized_scans(_image: pyvips.Image, _quality: int, draft: bytes, check_stop: CheckStop) -> bytes:
     check_stop()
-    # only for files from jpegli or checked by the splicing: invalid coefficients make mozjpeg end the process
+    # safe only for files from jpegli or validated by `_splice`: on invalid coefficients mozjpeg exits the process
     return draft if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(draft))
 
 
 def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = False) -> Encoder:
-    def encode(image: pyvips.Image, quality: int, check_stop: CheckStop, **more: Any) -> bytes:
-        options = {"Q": quality, "subsample_mode": subsample_mode, "quant_table": quant_table, **_MOZJPEG, **more}
+    def encode(image: pyvips.Image, quality: int, check_stop: CheckStop, **extra: Any) -> bytes:
+        options = {"Q": quality, "subsample_mode": subsample_mode, "quant_table": quant_table, **_MOZJPEG, **extra}
         return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
 
     def packed(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
-        # the search for the best scans holds several sets of them in memory
+        # optimize_scans holds several candidate scan scripts, each with its data, in memory
         return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
 
     return Encoder(encode, packed)

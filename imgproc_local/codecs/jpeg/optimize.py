@@ -20,11 +20,11 @@ from imgproc_local.codecs.decode import (
     finish,
     open_upright,
     to_srgb,
-    to_srgb_if_it_looks_the_same,
+    to_srgb_if_visually_lossless,
 )
 from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
 from imgproc_local.codecs.jpeg.repack import rescanned
-from imgproc_local.codecs.jpeg.search import MARGIN_SAMPLE_ONLY, SKIP_IF_OVER_BUDGET, Original, choose, smallest
+from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.quality.sample import Sample
@@ -35,7 +35,7 @@ from imgproc_local.domain.privacy import KeepLocation
 MAX_SIZE_SHARE = 0.95
 """An encoding with loss must not be larger than this share of the clean copy."""
 
-LARGE_FROM_PIXELS = 24_000_000
+MIN_LARGE_PIXELS = 24_000_000
 """Pictures of this size and more are decoded again for the encoder, so that they are not held in memory."""
 
 LOW_BITS_PER_PIXEL = 0.7
@@ -67,7 +67,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     most = int(MAX_SIZE_SHARE * len(clean))
     encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, most, fail_on))
     packed = None
-    if info.pixels < LARGE_FROM_PIXELS and (encoded is None or _may_be_packed_as_small(clean, info, encoded)):
+    if info.pixels < MIN_LARGE_PIXELS and (encoded is None or _may_be_packed_as_small(clean, info, encoded)):
         packed = _rescanned(clean, info, check_stop)
     if packed is not None and (encoded is None or len(packed) <= LOSSLESS_SIZE_RATIO * len(encoded)):
         yield packed
@@ -100,7 +100,7 @@ def _may_be_packed_as_small(clean: bytes, info: ImageInfo, encoded: bytes) -> bo
 
 def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
     """The same pixels in fewer bytes, None if that is not possible."""
-    if info.pixels >= LARGE_FROM_PIXELS:
+    if info.pixels >= MIN_LARGE_PIXELS:
         return None
     packed = rescanned(clean, check_stop)
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
@@ -129,14 +129,14 @@ def _encoded(source: Source, clean: bytes, most_bytes: int, fail_on: str) -> byt
     info, target, check_stop = source.info, source.target, source.check_stop
     image, profile = _opened(source, fail_on)
     image = finish(image, check_stop, "copy_memory")
-    if info.pixels < LARGE_FROM_PIXELS:
-        shown, profile = to_srgb_if_it_looks_the_same(image, profile)
+    if info.pixels < MIN_LARGE_PIXELS:
+        shown, profile = to_srgb_if_visually_lossless(image, profile)
         original = Original(clean, info.orientation) if shown is image and container.components(clean) == 3 else None
         encoded = smallest(shown, profile, original, target, most_bytes, check_stop, source.effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(source, fail_on)
-        found = choose(encoders(image, large=True), sample, target + MARGIN_SAMPLE_ONLY, check_stop)
+        found = choose(encoders(image, large=True), sample, target + SAMPLE_ONLY_MARGIN, check_stop)
         if found is None:
             return None
         part = found.encoder.packed(sample.image, found.quality, b"", check_stop)

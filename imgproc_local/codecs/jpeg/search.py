@@ -23,7 +23,7 @@ from imgproc_local.codecs.jpeg.encoders import (
     LOWEST,
     Encoder,
     encoders,
-    for_flat_pictures,
+    low_detail_encoder,
     with_stored_chroma,
 )
 from imgproc_local.codecs.libvips import pyvips
@@ -40,7 +40,7 @@ MAX_SHORTFALL = 0.7
 SAMPLE_LIMITS = Limits(close=Tolerance(0.35, 0.35), max_trials=6)
 WHOLE_LIMITS = Limits(Tolerance(0.35, 0.35), max_trials=2, acceptable=Tolerance(MAX_SHORTFALL, inf), max_extra_trials=2)
 
-MARGIN, MARGIN_SAMPLE_ONLY = 0.15, 0.5
+MARGIN, SAMPLE_ONLY_MARGIN = 0.15, 0.5
 """Points added to the target. More where only a sample is scored: it scores a little more than the whole."""
 
 MAX_SCORED_PIXELS = 4_000_000
@@ -113,7 +113,7 @@ def smallest(
     sample = Sample(image, profile=profile)
     scored = sample.is_whole or (effort != "fast" and pixels <= MAX_SCORED_PIXELS)
     whole = Sample(image, WHOLE, profile) if scored and not sample.is_whole else None
-    task = _Task(image, sample, whole, target + (MARGIN if scored else MARGIN_SAMPLE_ONLY), check_stop)
+    task = _Task(image, sample, whole, target + (MARGIN if scored else SAMPLE_ONLY_MARGIN), check_stop)
     chosen = _smallest_draft(task, source)
     if chosen is None:
         return None
@@ -129,7 +129,7 @@ def smallest(
             return None
     encoded = task.packed(choice, draft)
     if 8 * len(encoded) < FLAT_BITS_PER_PIXEL * pixels and effort != "fast":
-        flat = choose([for_flat_pictures()], sample, task.aim, check_stop)
+        flat = choose([low_detail_encoder()], sample, task.aim, check_stop)
         if flat is not None:
             flat, draft = _refined(task, flat, b"" if whole is None else task.draft(flat))
             if flat.meets(task.aim):

@@ -62,7 +62,7 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:
 
 
 def _place(words: xmp.Properties, field: str) -> str | None:
-    return xmp.place(words, "LocationShown", field) or xmp.place(words, "LocationCreated", field)
+    return xmp.location_field(words, "LocationShown", field) or xmp.location_field(words, "LocationCreated", field)
 
 
 def _date(stamp: str) -> str | None:

@@ -279,7 +279,7 @@ def _merged(published: Published) -> xmp.Properties:
     for name, others in elsewhere.items():
         for other in (text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]):
             if other and not any(_holds(text, other) for text in xmp.texts(found, name)):
-                found[name] = xmp.with_more_texts(found[name], [other])
+                found[name] = xmp.with_appended_texts(found[name], [other])
     return found
 
 
@@ -303,4 +303,4 @@ def _property(name: str, values: Sequence[EmbeddedText]) -> ET.Element:
         return xmp.array(name, _ARRAYS[name], [entry.text for entry in values])
     if name in _LANGUAGE_ALTERNATIVES:
         return xmp.language_alternative(name, values)
-    return xmp.single(name, values[0].text)
+    return xmp.simple_property(name, values[0].text)

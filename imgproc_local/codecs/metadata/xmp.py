@@ -1,7 +1,7 @@
-"""XMP packets, parsed into properties and written.
+"""Parses and writes XMP packets.
 
-Hostile packets are harmless: a DOCTYPE is refused, so there are no entities; size and depth are bounded. A packet that
-is not well-formed XML counts as empty. Source: ISO 16684-1.
+Untrusted packets are safe to parse: packets with a DOCTYPE are rejected, which rules out entity expansion, and size is
+limited. A packet that is not well-formed XML counts as empty. Source: ISO 16684-1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PREFIXES = {
     "tiff": TIFF, "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM,
     "hdrgm": GAIN_MAP,
 }  # fmt: skip
-_NAMES = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
+_PREFIX_BY_NAMESPACE = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
 
@@ -53,24 +53,24 @@ _ENCODINGS = (
 """The first bytes of packets that are not in UTF-8, with and without a byte order mark."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML can't hold; IPTC, EXIF and PNG texts can."""
+"""Characters that are not allowed in XML but may occur in IPTC, EXIF and PNG texts."""
 
 Properties = dict[str, ET.Element]
 
 
-def parse(packet: bytes | None, more: bytes | None = None) -> Properties:
+def parse(packet: bytes | None, extended: bytes | None = None) -> Properties:
     """The top-level properties by qualified name; those written as attributes become elements.
 
-    `more` is the packet's extension.
+    `extended` is the packet's ExtendedXMP.
     """
     found: Properties = {}
-    for root in (_root(packet or b""), _root(more or b"")):
+    for root in (_root(packet or b""), _root(extended or b"")):
         if root is None:
             continue
         for description in root.iterfind(f".//{RDF}RDF/{RDF}Description") if root.tag != RDF + "RDF" else root:
             for name, value in description.attrib.items():
                 if not name.startswith(RDF) and name != LANG:
-                    found.setdefault(name, single(name, value))
+                    found.setdefault(name, simple_property(name, value))
             for element in description:
                 found.setdefault(element.tag, element)
     return found
@@ -124,8 +124,8 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
     return [entry for entry in found if entry.language or entry.text not in tagged]
 
 
-def place(properties: Properties, structure: str, field: str) -> str | None:
-    """A field of the first location in LocationShown or LocationCreated that has one."""
+def location_field(properties: Properties, structure: str, field: str) -> str | None:
+    """The value of `field` in the first location that has it, in `structure`: LocationShown or LocationCreated."""
     for item in _items(properties.get(EXT + structure)):
         for part in item.iter():
             if part.tag == EXT + field:
@@ -139,7 +139,7 @@ def place(properties: Properties, structure: str, field: str) -> str | None:
 
 
 def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
-    """A language alternative: the first text as `x-default`, and each text that has a language under its tag."""
+    """A language alternative: the first text as `x-default`, then each text with a language, tagged with `xml:lang`."""
     element = ET.Element(name)
     holder = ET.SubElement(element, RDF + "Alt")
     ET.SubElement(holder, RDF + "li", {LANG: "x-default"}).text = found[0].text
@@ -157,8 +157,8 @@ def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
     return element
 
 
-def with_more_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
-    """A copy of a property with further texts: as entries of an array, or appended to the text for all languages."""
+def with_appended_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
+    """A copy of a property with texts added: as entries of `dc:creator`, in others appended to the `x-default` text."""
     items = _items(element)
     if element.tag == DC + "creator":
         return array(element.tag, "Seq", [*((item.text or "").strip() for item in items), *texts])
@@ -169,14 +169,14 @@ def with_more_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
     return copy
 
 
-def single(name: str, text: str) -> ET.Element:
+def simple_property(name: str, text: str) -> ET.Element:
     element = ET.Element(name)
     element.text = text
     return element
 
 
 class PacketStyle(StrEnum):
-    """How a packet is written. Every reader finds a `PLAIN` one; the others are for files that must not grow.
+    """How a packet is written. `PLAIN` is found by every program; the others are for files that must not grow.
 
     `BARE` lacks the wrapper around the RDF; `SHORT` also has prefixes of one letter.
     """
@@ -187,7 +187,8 @@ class PacketStyle(StrEnum):
 
 
 def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = PacketStyle.PLAIN) -> bytes | None:
-    """A packet of these properties without padding, simple ones as attributes; None if there are none.
+    """A packet of these properties without padding; None if there are none. Simple properties are written as
+    attributes.
 
     If it would be longer than `max_bytes`, properties are omitted from the end.
     """
@@ -195,7 +196,7 @@ def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = P
         rdf = ET.Element(RDF + "RDF")
         description = ET.SubElement(rdf, RDF + "Description", {} if style is PacketStyle.SHORT else {RDF + "about": ""})
         for element in elements[:count]:
-            if len(element) or element.attrib or not element.text or any(sign in element.text for sign in "\n\r\t"):
+            if len(element) or element.attrib or not element.text or any(char in element.text for char in "\n\r\t"):
                 description.append(element)
             else:
                 description.set(element.tag, element.text)
@@ -213,7 +214,7 @@ def _serialized(root: ET.Element, style: PacketStyle) -> str:
     if style is PacketStyle.SHORT:
         names = dict(zip(namespaces, ascii_lowercase, strict=False))
     else:
-        names = {namespace: _NAMES[namespace] for namespace in namespaces}
+        names = {namespace: _PREFIX_BY_NAMESPACE[namespace] for namespace in namespaces}
     qualified = {tag: f"{names[tag[: tag.index('}') + 1]]}:{tag[tag.index('}') + 1 :]}" for tag in tags}
     qualified[LANG] = "xml:lang"
     declared = "".join(f' xmlns:{prefix}="{namespace[1:-1]}"' for namespace, prefix in names.items())
@@ -223,15 +224,15 @@ def _serialized(root: ET.Element, style: PacketStyle) -> str:
 def _element(element: ET.Element, qualified: dict[str, str], declared: str = "") -> str:
     name = qualified[element.tag]
     attributes = "".join(f" {qualified[tag]}={_quoted(value)}" for tag, value in element.attrib.items())
-    content = escape(_without_controls(element.text or ""), {"\r": "&#13;"}) + "".join(
+    content = escape(_without_invalid_characters(element.text or ""), {"\r": "&#13;"}) + "".join(
         _element(child, qualified) for child in element
     )
     return f"<{name}{declared}{attributes}>{content}</{name}>" if content else f"<{name}{declared}{attributes}/>"
 
 
-def _without_controls(text: str) -> str:
+def _without_invalid_characters(text: str) -> str:
     return _NOT_IN_XML.sub("", text)
 
 
 def _quoted(value: str) -> str:
-    return quoteattr(_without_controls(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    return quoteattr(_without_invalid_characters(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

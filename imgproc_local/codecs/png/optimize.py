@@ -87,7 +87,7 @@ def _encoded(
         source, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
     else:
         source, palette_profile = image, profile
-    found = palette.reduced(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
+    found = palette.smallest_palette(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
     if found:
         fewer = png_packing.indexed_layout(found.picture, check_stop)
         worth = 1 if found.exact and source is image else WORTH_A_LOSS

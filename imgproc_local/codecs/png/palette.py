@@ -1,9 +1,9 @@
-"""The smallest palette with which a picture meets the target score.
+"""Reduces a picture to the smallest palette that meets the target score.
 
-libimagequant takes as many colours as its own quality number asks for. That number is searched for each picture, with
-and without dithering. A large picture is searched on tiles, and its palette is checked on the whole.
+libimagequant uses as few colours as its own quality setting allows. The lowest sufficient setting is searched for each
+picture, with and without dithering. The search in a large picture uses tiles; the result is checked on the whole.
 
-Scores hardly change where a page turns from white to a light grey, but people see that: the colours of large areas are
+The score hardly changes if a white background becomes light grey, but people see it. So the colours of large areas are
 preserved exactly.
 """
 
@@ -31,21 +31,22 @@ times as long.
 """
 
 MAX_QUICK_SHORTFALL = 3.0
-"""Where the first trial scores this much below the target, a higher effort does not reach it either."""
+"""If the first trial scores this much below the target, a higher effort cannot reach the target either."""
 
 MIN_SURPLUS = 1.0
-"""Where 256 colours score less than this above the target, fewer would miss it."""
+"""If 256 colours score less than this above the target, fewer colours would score below it."""
 
-DITHERS = (0.0, 0.5)
+DITHER_LEVELS = (0.0, 0.5)
 QUALITY_STEPS = (0, 5, 15, 100)
 """Added in turn to the quality number found on tiles until the whole picture meets the target."""
 
-LARGE_AREA = 0.025
-"""Share of the pixels from which a colour is preserved exactly: at most forty colours have it. The steps of gradients
-have less.
+MIN_LARGE_AREA_SHARE = 0.025
+"""A colour of at least this share of the pixels is preserved exactly. At most forty colours can have that; the steps of
+gradients have less.
 """
 
-_COUNTED_PIXELS = 250_000
+_MAX_COUNTED_PIXELS = 250_000
+"""Larger pictures are subsampled to about this many pixels before their colours are counted."""
 
 
 class PaletteSearch(Struct, frozen=True):
@@ -58,12 +59,12 @@ class PaletteSearch(Struct, frozen=True):
 
 QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 0.7), max_trials=5))
 THOROUGH = PaletteSearch(7, 54, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
-"""54 tiles have two megapixels; pictures of up to three megapixels are searched whole."""
+"""54 tiles have two megapixels. Pictures of up to three megapixels are not sampled."""
 
 SEARCHES: dict[Effort, PaletteSearch] = {"fast": QUICK, "balanced": THOROUGH, "best": THOROUGH}
 
 
-class Reduced(Struct, frozen=True):
+class Result(Struct, frozen=True):
     """An indexed picture; `exact` where no pixel changed."""
 
     picture: Indexed
@@ -71,7 +72,7 @@ class Reduced(Struct, frozen=True):
 
 
 class _LargeAreas(Struct, frozen=True):
-    """Colours, RGBA, to preserve exactly. `labels` holds for each pixel the number of its colour from 1 on, or 0."""
+    """RGBA colours to preserve exactly. `labels` has the index of each pixel's colour plus 1, or 0 for others."""
 
     colours: list[bytes]
     labels: pyvips.Image
@@ -86,20 +87,20 @@ class _Trial(Struct, frozen=True):
     size_bytes: int
 
 
-def reduced(
+def smallest_palette(
     image: pyvips.Image,
     profile: bytes | None,
     target: float,
     check_stop: CheckStop,
     options: PaletteSearch,
-) -> Reduced | None:
+) -> Result | None:
     """The picture with the palette that takes the fewest bytes, None where 256 colours can't meet the target.
 
-    `image` is in memory, 8 bits, grey or RGB, with or without alpha. Its stored samples are quantised; scores compare
-    colours converted from the ICC profile `profile`, None for sRGB. Raises: what `check_stop` raises.
+    `image` is in memory, 8 bits, grey or RGB, with or without alpha. Its stored values are quantised; for scores they
+    are converted from the ICC profile `profile` to sRGB, None for sRGB. Raises: what `check_stop` raises.
     """
     sample = Sample(image, options.tiles, profile)
-    colours = _of_large_areas(image)
+    colours = _large_area_colours(image)
     areas = _labelled(sample.image, colours)
 
     def attempt(dither: float, quality: int, effort: int = options.effort) -> _Trial:
@@ -107,28 +108,28 @@ def reduced(
         size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
         return _Trial(dither, quality, effort, picture, sample.score_srgb(picture.shown(profile)), size_bytes)
 
-    first = attempt(DITHERS[-1], SCALE.highest, QUICK_EFFORT)
+    first = attempt(DITHER_LEVELS[-1], SCALE.highest, QUICK_EFFORT)
     if first.score < target - MAX_QUICK_SHORTFALL:
         return None
     trials = [first]
     if first.score < target + MIN_SURPLUS:
-        trials += [attempt(dither, SCALE.highest) for dither in DITHERS]
+        trials += [attempt(dither, SCALE.highest) for dither in DITHER_LEVELS]
     else:
         start = SCALE.initial
-        for dither in DITHERS:
+        for dither in DITHER_LEVELS:
             found = search(partial(attempt, dither), SCALE, options.limits, target, start)
             start = min((quality for quality, trial in found.items() if trial.score >= target), default=start)
             trials += found.values()
-    best = min((each for each in trials if each.score >= target), key=lambda each: each.size_bytes, default=None)
+    best = min((trial for trial in trials if trial.score >= target), key=lambda trial: trial.size_bytes, default=None)
     if best is None:
         return None
-    picture = best.picture if sample.is_whole else _whole(image, profile, colours, best, target, check_stop)
+    picture = best.picture if sample.is_whole else _quantised_whole(image, profile, colours, best, target, check_stop)
     if picture is None:
         return None
-    return Reduced(picture, bool((_rgba(image) - picture.shown()).abs().max() == 0))
+    return Result(picture, bool((_rgba(image) - picture.shown()).abs().max() == 0))
 
 
-def _whole(
+def _quantised_whole(
     image: pyvips.Image,
     profile: bytes | None,
     colours: list[bytes],
@@ -136,7 +137,9 @@ def _whole(
     target: float,
     check_stop: CheckStop,
 ) -> Indexed | None:
-    """The whole picture quantised as its tiles were, or more finely until it meets the target."""
+    """The whole picture quantised with the settings found on its tiles, or at a higher quality until it meets the
+    target.
+    """
     areas = _labelled(image, colours)
     for step in QUALITY_STEPS:
         quality = SCALE.clamped(found.quality + step)
@@ -162,18 +165,18 @@ def _quantised(
         colours[index : index + 1] = [colour]
         replaceable.pop(index, None)
         table[label] = index
-    numbers = pyvips.Image.new_from_memory(bytes(table), 256, 1, 1, "uchar")
-    indices = (areas.labels == 0).ifthenelse(picture.rows(), areas.labels.maplut(numbers))
+    lookup = pyvips.Image.new_from_memory(bytes(table), 256, 1, 1, "uchar")
+    indices = (areas.labels == 0).ifthenelse(picture.rows(), areas.labels.maplut(lookup))
     return Indexed(picture.width_px, picture.height_px, bytes(indices.write_to_memory()), tuple(colours))
 
 
-def _of_large_areas(image: pyvips.Image) -> list[bytes]:
-    """The colours, RGBA, of at least `LARGE_AREA` of the pixels, the most frequent first."""
-    step = max(1, int((image.width * image.height / _COUNTED_PIXELS) ** 0.5))
-    thin = _rgba(image.subsample(step, step))
-    pixels = Image.frombytes("RGBA", (thin.width, thin.height), thin.write_to_memory())
-    counted: list[Any] = pixels.getcolors(thin.width * thin.height) or []
-    min_count = max(2, LARGE_AREA * thin.width * thin.height)
+def _large_area_colours(image: pyvips.Image) -> list[bytes]:
+    """The colours, RGBA, of at least `MIN_LARGE_AREA_SHARE` of the pixels, the most frequent first."""
+    step = max(1, int((image.width * image.height / _MAX_COUNTED_PIXELS) ** 0.5))
+    subsampled = _rgba(image.subsample(step, step))
+    pixels = Image.frombytes("RGBA", (subsampled.width, subsampled.height), subsampled.write_to_memory())
+    counted: list[Any] = pixels.getcolors(subsampled.width * subsampled.height) or []
+    min_count = max(2, MIN_LARGE_AREA_SHARE * subsampled.width * subsampled.height)
     return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= min_count]
 
 

@@ -1,8 +1,8 @@
 """The search for the quality number at which an encoding meets its target score.
 
-The same number gives other scores on other pictures, so it is searched for each. `search` encodes and scores at a few
-quality numbers, between two of them by interpolation, beyond them by the slope of the score. It serves every format;
-what differs is data: the `QualityScale` of an encoder and the `Limits` of the search.
+The score at a given quality depends on the picture, so each picture is searched separately. `search` encodes and scores
+at a few quality numbers. The next number is interpolated between two trials, or extrapolated from the outermost ones.
+Every format uses the same search, with its own `QualityScale` and `Limits`.
 
 `encode_to_score` and `encode_by_sample` are the searches for WebP and AVIF: first with a fast encoder on a sample of
 the picture, then with the slow one.
@@ -20,34 +20,36 @@ from msgspec import Struct, structs
 from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, WHOLE, Sample, score
 
-MIN_SLOPE_SHARE, MAX_SLOPE_SHARE = 0.3, 3.5
-"""Bounds of a measured slope, as parts of the usual one."""
+MIN_SLOPE_RATIO, MAX_SLOPE_RATIO = 0.3, 3.5
+"""Bounds of a measured slope, as multiples of the slope of the `QualityScale`."""
 
 MAX_STEP_POINTS = 10.0
-"""Largest change of score that the second trial aims at; twice as much the third, and so on."""
+"""Largest change of score that an extrapolated trial aims at, for each trial before it: 10 points for the second, 20
+for the third.
+"""
 
 SHORTFALL_WEIGHT = 2.0
 """A score below the target counts as this many times as far from it as one above."""
 
-AIM_ABOVE = 0.25
-"""Points above the target that WebP and AVIF are aimed at."""
+AIM_MARGIN = 0.25
+"""Points added to the target in searches for WebP and AVIF."""
 
-MARGIN_SAMPLE_ONLY, SMALL_SHARE = 1.0, 0.12
-"""Points added where only a sample is scored and it is less than this share of the picture: it then scores one to three
-points more than the whole.
+SAMPLE_ONLY_MARGIN, SMALL_SAMPLE_SHARE = 1.0, 0.12
+"""Points added to the target where only a sample is scored, and the share of the picture below which they are added:
+such a small sample scores one to three points more than the whole.
 """
 
-SCORED_AT_ONCE_PIXELS = 4_000_000
+MAX_UNBANDED_PIXELS = 4_000_000
 """Larger pictures are scored in bands, which takes less memory."""
 
 COLLAPSE_POINTS = 10.0
-"""A whole picture that scores this much below its sample has lost detail to more than too few bytes."""
+"""A picture that scores this much below the target has lost detail to noise shaping, not to a low quality number."""
 
 MAX_REENCODED_SHARE = 0.85
 """A lossy file is replaced by a new encoding in its own format only if that takes at most this share of its bytes."""
 
-FINEST_POINTS = 3.5
-"""Points above the target's usual quality that such a new encoding may take."""
+MAX_POINTS_ABOVE_TARGET = 3.5
+"""Highest quality of such a new encoding: that of a typical picture scoring this many points above the target."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -79,24 +81,25 @@ SAMPLE_LIMITS = Limits(close=Tolerance(3.0, 3.0), max_trials=2)
 """For the slow encoder on the sample, where the whole is scored afterwards."""
 
 FINAL_LIMITS = Limits(Tolerance(1.35, 1.35), max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
-"""For the slow encoder on what decides: the whole picture, or the sample where nothing else is scored."""
+"""For the slow encoder in the last search, on the whole picture or, where only that is scored, on the sample."""
 
-PREDICTED = Tolerance(1.35, 1.35)
-"""A quality that scores within this on the sample is taken for the whole as it is."""
+PREDICTION_TOLERANCE = Tolerance(1.35, 1.35)
+"""If a trial on the sample is this near to the target, its quality is used for the whole picture without interpolation.
+"""
 
 
 class QualityScale(Struct, frozen=True):
     """The quality numbers of an encoder.
 
     At `initial` a typical picture scores `TARGET_SCORE`, and near it one step is worth `slope` points. Below the target
-    scores fall faster: a search downwards assumes at least `min_slope_share_down` of the slope.
+    scores fall faster: a search downwards assumes at least `min_slope_ratio_down` of the slope.
     """
 
     lowest: int
     initial: int
     highest: int
     slope: float
-    min_slope_share_down: float = MIN_SLOPE_SHARE
+    min_slope_ratio_down: float = MIN_SLOPE_RATIO
 
     def clamped(self, quality: int) -> int:
         return min(self.highest, max(self.lowest, quality))
@@ -125,7 +128,8 @@ def search(
     """Trials by quality number, the first at `start`. `best_quality` tells which is best.
 
     `attempt` encodes at a quality number and scores the result. `predicted` are scores by quality of something similar,
-    such as a sample of the picture: shifted to meet the best trial, they say what other numbers will give.
+    such as a sample of the picture. They are shifted so that they agree with the best trial, and then used to estimate
+    the scores at other quality numbers.
     """
     trials: dict[int, Trial] = {}
     quality: int | None = start
@@ -152,25 +156,25 @@ def next_quality(
     best = best_quality(scores, target)
     shift = scores[best] - (predicted or {}).get(best, scores[best])
     expected = {quality: score + shift for quality, score in (predicted or {}).items()} | dict(scores)
-    low, high = _enclosing(scores, target)
+    low, high = _bracket(scores, target)
     if low is not None and high is not None and high - low <= 1:
         return None
-    below, above = _enclosing(expected, target)
+    below, above = _bracket(expected, target)
     if below is not None and above is not None:
-        part = (target - expected[below]) / (expected[above] - expected[below])
-        guess = round(below + part * (above - below))
+        fraction = (target - expected[below]) / (expected[above] - expected[below])
+        guess = round(below + fraction * (above - below))
     else:
         going_up = above is None
         end = max(expected) if going_up else min(expected)
         limit = MAX_STEP_POINTS * len(scores)
-        missing = min(max(target - expected[end], -limit), limit)
-        guess = end + (round(missing / _slope(expected, scale, going_up=going_up)) or (1 if going_up else -1))
+        change = min(max(target - expected[end], -limit), limit)
+        guess = end + (round(change / _slope(expected, scale, going_up=going_up)) or (1 if going_up else -1))
     guess = max(guess, scale.lowest if low is None else low + 1)
     guess = scale.clamped(min(guess, scale.highest if high is None else high - 1))
     return None if guess in scores else guess
 
 
-def _enclosing(scores: Mapping[int, float], target: float) -> tuple[int | None, int | None]:
+def _bracket(scores: Mapping[int, float], target: float) -> tuple[int | None, int | None]:
     """The highest quality that scores below the target, and the lowest above that one that reaches it."""
     below = max((quality for quality, score in scores.items() if score < target), default=None)
     above = (quality for quality, score in scores.items() if score >= target and (below is None or quality > below))
@@ -183,27 +187,28 @@ def _slope(scores: Mapping[int, float], scale: QualityScale, *, going_up: bool) 
         return scale.slope
     one, other = sorted(scores)[-2:] if going_up else sorted(scores)[:2]
     measured = (scores[other] - scores[one]) / (other - one)
-    least = MIN_SLOPE_SHARE if going_up else scale.min_slope_share_down
-    return min(max(measured, least * scale.slope), MAX_SLOPE_SHARE * scale.slope)
+    least = MIN_SLOPE_RATIO if going_up else scale.min_slope_ratio_down
+    return min(max(measured, least * scale.slope), MAX_SLOPE_RATIO * scale.slope)
 
 
 class SearchResult(Struct, frozen=True):
-    """An encoding, its quality number and its score: of the sample where only that is scored."""
+    """An encoding of the picture or of its sample, its quality number and its score."""
 
     quality: int
     encoded: bytes
     score: float
 
     def meets(self, target: float) -> bool:
-        return self.score >= target + AIM_ABOVE - FINAL_LIMITS.acceptable.below
+        return self.score >= target + AIM_MARGIN - FINAL_LIMITS.acceptable.below
 
 
 class EncoderProfile(Struct, frozen=True):
     """How a format is encoded and decoded.
 
-    `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. Where
-    `drafts_suffice`, drafts predict the whole so well that the sample is not encoded slowly, too.
-    `without_noise_shaping` replaces `encode` where a picture loses whole areas of detail.
+    `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. With
+    `drafts_suffice`, drafts alone are used to estimate the quality; the sample is not encoded with `encode`.
+    `known_drafts` are drafts of the sample made earlier.
+    `without_noise_shaping` replaces `encode` where noise shaping removes the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
@@ -221,12 +226,12 @@ class Estimate(Struct, frozen=True):
 
     quality: int
     predicted: dict[int, float]
-    on_sample: SearchResult
+    sample_result: SearchResult
 
 
 def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate:
     """The quality for the whole picture, estimated on its sample."""
-    aim, scale = target + AIM_ABOVE, encoder.scale
+    aim, scale = target + AIM_MARGIN, encoder.scale
     attempt = _attempt(encoder, encoder.draft, sample.image, sample.score, encoder.draft_deficit, encoder.known_drafts)
     trials = search(attempt, scale, DRAFT_LIMITS, aim, scale.initial_for(target))
     if not encoder.drafts_suffice and not sample.is_whole:
@@ -240,8 +245,8 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate
 def encode_by_sample(
     sample: Sample, encoder: EncoderProfile, target: float, estimated: Estimate | None = None
 ) -> SearchResult:
-    """The encoding of the sample that meets the target; its quality is for the whole picture, which is not scored."""
-    target += MARGIN_SAMPLE_ONLY if sample.share < SMALL_SHARE else 0
+    """The encoding of the sample nearest to the target; the caller uses its quality for the whole picture."""
+    target += SAMPLE_ONLY_MARGIN if sample.share < SMALL_SAMPLE_SHARE else 0
     estimated = estimated or estimate(sample, encoder, target)
     return _best_encoding(encoder, sample.image, sample.score, target, estimated)
 
@@ -260,12 +265,12 @@ def encode_to_score(
     """
     estimated = estimated or estimate(sample, encoder, target)
     if sample.is_whole:
-        scored = sample.score
-    elif image.width * image.height <= SCORED_AT_ONCE_PIXELS:
-        scored = Sample(image, WHOLE, profile).score
+        score_of = sample.score
+    elif image.width * image.height <= MAX_UNBANDED_PIXELS:
+        score_of = Sample(image, WHOLE, profile).score
     else:
-        scored = partial(score, image, profile=profile)
-    return _best_encoding(encoder, image, scored, target, estimated)
+        score_of = partial(score, image, profile=profile)
+    return _best_encoding(encoder, image, score_of, target, estimated)
 
 
 def reencode_smaller(
@@ -273,13 +278,13 @@ def reencode_smaller(
 ) -> bytes | None:
     """A lossy picture in memory, encoded anew in its own format; None where that saves too little.
 
-    `size_bytes` is the size of its data now, without metadata. Each encoding costs quality, so the file must be finer
-    than any result of this: even a draft at the highest quality used here must be much smaller. A result of this is
-    never so fine, so that optimising it again returns it unchanged.
+    `size_bytes` is the size of its data now, without metadata. Each encoding loses quality, so the file is encoded
+    again only if even a draft at `finest`, the highest quality used here, is much smaller. Results of this function are
+    never large enough for that, so optimising them again returns them unchanged.
     """
     max_bytes = MAX_REENCODED_SHARE * size_bytes
     scale = encoder.scale
-    finest = scale.clamped(scale.initial_for(target) + round(FINEST_POINTS / scale.slope))
+    finest = scale.clamped(scale.initial_for(target) + round(MAX_POINTS_ABOVE_TARGET / scale.slope))
     if len(encoder.draft(image, finest)) > max_bytes:
         return None
     encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
@@ -294,8 +299,8 @@ def refine(
     start: int,
     predicted: Mapping[int, float] | None = None,
 ) -> SearchResult:
-    """The best of a few final encodings, beginning at a quality number that is near."""
-    aim = target + AIM_ABOVE
+    """The encoding nearest to the target of a few, the first at the estimated quality `start`."""
+    aim = target + AIM_MARGIN
     trials = search(attempt, scale, FINAL_LIMITS, aim, start, predicted)
     return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
 
@@ -304,18 +309,18 @@ def _attempt(
     encoder: EncoderProfile,
     encode: Callable[[pyvips.Image, int], bytes],
     image: pyvips.Image,
-    scored: Callable[[pyvips.Image], float],
+    score_of: Callable[[pyvips.Image], float],
     deficit: float = 0.0,
     known: Mapping[int, SearchResult] | None = None,
 ) -> Callable[[int], SearchResult]:
-    """Encodes `image` at a quality number and scores it, `deficit` added; what is `known` is not encoded again."""
+    """A function that encodes `image` at a quality number and scores it. Adds `deficit`; reuses results in `known`."""
 
     def attempt(quality: int) -> SearchResult:
         if known and quality in known:
             encoded, points = known[quality].encoded, known[quality].score
         else:
             encoded = encode(image, quality)
-            points = scored(encoder.decode(encoded))
+            points = score_of(encoder.decode(encoded))
         return SearchResult(quality, encoded, points + deficit)
 
     return attempt
@@ -324,23 +329,23 @@ def _attempt(
 def _best_encoding(
     encoder: EncoderProfile,
     image: pyvips.Image,
-    scored: Callable[[pyvips.Image], float],
+    score_of: Callable[[pyvips.Image], float],
     target: float,
     estimated: Estimate,
 ) -> SearchResult:
     start = estimated.quality
-    first = _attempt(encoder, encoder.encode, image, scored)(start)
+    first = _attempt(encoder, encoder.encode, image, score_of)(start)
     if encoder.without_noise_shaping and first.score < target - COLLAPSE_POINTS:
-        attempt = _attempt(encoder, encoder.without_noise_shaping, image, scored)
+        attempt = _attempt(encoder, encoder.without_noise_shaping, image, score_of)
     else:
-        attempt = _attempt(encoder, encoder.encode, image, scored, known={start: first})
+        attempt = _attempt(encoder, encoder.encode, image, score_of, known={start: first})
     return refine(attempt, encoder.scale, target, start, estimated.predicted)
 
 
 def _prediction(trials: Mapping[int, SearchResult], scale: QualityScale, target: float) -> tuple[int, dict[int, float]]:
-    """The quality number that these trials recommend, and their scores."""
+    """The quality number estimated from these trials, and their scores by quality."""
     scores = {quality: trial.score for quality, trial in trials.items()}
     best = best_quality(scores, target)
-    if PREDICTED.accepts(scores[best] - target):
+    if PREDICTION_TOLERANCE.accepts(scores[best] - target):
         return best, scores
     return next_quality(scores, scale, target) or best, scores

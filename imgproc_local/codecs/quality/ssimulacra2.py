@@ -1,13 +1,13 @@
-"""How alike two pictures look: SSIMULACRA 2.1, the number that the encoders aim at.
+"""Scores the visual similarity of two pictures with SSIMULACRA 2.1, the metric of the quality targets.
 
 100 is the same picture, 90 can't be told apart when flickering between both, 70 is high quality, 50 medium; below 0 the
-pictures have little in common. The pixels are read by a C extension of this package; where none was built, libvips
-does the same sums, at least 15 times slower. Both give the means and 4-norms of the error maps; here they
-become one number.
+pictures have little in common. The error maps are computed by a C extension of this package or, if it was not built, by
+libvips, at least 15 times slower. Both return the means and 4-norms of the maps, which this module combines into one
+score.
 
 Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary; weights and polynomial as published with libjxl. Borders are treated as
-in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl's rule, zero on all sides, gives mostly less than
-0.3 more at scores from 80 on, up to 1 more on pictures of a few hundred pixels.
+in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl pads with zeros: above 80 its scores are higher,
+mostly by less than 0.3, on pictures of a few hundred pixels by up to 1.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 Buffer = bytes | bytearray | memoryview
 Backend = Literal["c", "libvips"]
 BACKENDS: tuple[Backend, ...] = ("libvips",) if _compiled is None else ("c", "libvips")
-"""What can read the pixels here; the first does where nothing else is asked for."""
+"""The backends available here; the first is the default."""
 
 BYTES_PER_PIXEL = 48
-"""What a `Reference` keeps of each pixel with the C extension; scoring adds about 1.1 KB for each pixel of width."""
+"""Memory per pixel of a `Reference` with the C extension; scoring takes another 1.1 KB or so per pixel of width."""
 
-# For X, Y and B-Y; in each from 1:1 to 1:32; in each the mean and the 4-norm; in each SSIM, artefacts, lost detail.
+# Nested, outermost first: channel X, Y, B-Y; scale 1:1 to 1:32; mean, 4-norm; SSIM, artefacts, lost detail.
 # fmt: off
 _WEIGHTS = (
     0.0, 0.0007376606707406586, 0.0,
@@ -76,24 +76,24 @@ _WEIGHTS = (
 
 
 def backend() -> Backend:
-    """What reads the pixels here: the C extension, or libvips where there is none."""
+    """The default backend: the C extension, or libvips if it was not built."""
     return BACKENDS[0]
 
 
 class Reference:
     """A picture that others are scored against; what depends on it alone is computed once.
 
-    `pixels` are H×W×3 uint8 sRGB rows without padding. Scoring from several threads at once is fine, and other threads
-    run meanwhile. Holds `BYTES_PER_PIXEL`, whatever the shape; a side below 8 pixels is extended to 8 by its last ones.
-    Raises: ValueError for a size that doesn't fit the pixels, MemoryError.
+    `pixels` are H×W×3 uint8 sRGB rows without padding. Scoring is thread-safe and releases the GIL. Memory is
+    `BYTES_PER_PIXEL` for any aspect ratio. Sides below 8 pixels are padded to 8 by repeating the edge.
+    Raises: ValueError if the size does not match the pixels, MemoryError.
     """
 
     def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
         self._shape = (width_px, height_px, 3)
-        self._norms = _open(pixels, self._shape, 0, using or backend())
+        self._norms = _backend_reference(pixels, self._shape, 0, using or backend())
 
     def score(self, pixels: Buffer) -> float:
-        """From 100 downwards, how alike a picture of the same size looks. Raises: ValueError, MemoryError."""
+        """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
         _check(pixels, self._shape)
         return score_of(self._norms.norms(pixels))
 
@@ -101,24 +101,24 @@ class Reference:
 class TransparentReference:
     """Like `Reference`, for H×W×4 uint8 rows: sRGB and alpha, not premultiplied.
 
-    Pictures are laid over black and over white, as browsers do, and the worse score counts. Holds and takes twice what
-    `Reference` does: with opaque pictures use that.
+    Pictures are composited over black and over white, in sRGB as in browsers, and the lower score counts. Takes twice
+    the memory and time of `Reference`: use that for opaque pictures.
     """
 
     def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
         self._shape = (width_px, height_px, 4)
-        self._over = [_open(pixels, self._shape, grey, using or backend()) for grey in (0, 255)]
+        self._over = [_backend_reference(pixels, self._shape, grey, using or backend()) for grey in (0, 255)]
 
     def score(self, pixels: Buffer) -> float:
-        """From 100 downwards, how alike a picture of the same size looks. Raises: ValueError, MemoryError."""
+        """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
         _check(pixels, self._shape)
         return min(score_of(norms.norms(pixels)) for norms in self._over)
 
 
 def score_of_bands(bands: Iterable[tuple[Buffer, Buffer, int, int]]) -> float:
-    """The score of a picture that comes in horizontal bands: rows of the original and of the other, width and height.
+    """The score of a picture given in horizontal bands: (original pixels, other pixels, width, height) for each.
 
-    Within 0.1 of the score of the whole where the bands are hundreds of rows high; only one is held at a time. Rows are
+    Within 0.1 of the score of the whole picture if bands are hundreds of rows high. Holds one band at a time. Rows are
     H×W×3 or H×W×4 as in `Reference` and `TransparentReference`. Raises: ValueError, MemoryError.
     """
     found: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
@@ -126,13 +126,13 @@ def score_of_bands(bands: Iterable[tuple[Buffer, Buffer, int, int]]) -> float:
         shape = (width_px, height_px, 4 if memoryview(pixels).nbytes == width_px * height_px * 4 else 3)
         _check(other, shape)
         for background in (0, 255) if shape[2] == 4 else (0,):
-            norms = _open(pixels, shape, background, backend()).norms(other)
+            norms = _backend_reference(pixels, shape, background, backend()).norms(other)
             found.setdefault(background, []).append((height_px, norms))
-    return min(score_of(_together(parts)) for parts in found.values())
+    return min(score_of(_combined_norms(parts)) for parts in found.values())
 
 
-def _together(parts: list[tuple[int, tuple[float, ...]]]) -> tuple[float, ...]:
-    """The norms of the whole from those of its bands: of means the mean, of 4-norms the 4-norm."""
+def _combined_norms(parts: list[tuple[int, tuple[float, ...]]]) -> tuple[float, ...]:
+    """The norms of the whole picture, computed from the norms of its bands, weighted by height."""
     rows = sum(height for height, _ in parts)
     together = []
     for number in range(min(len(norms) for _, norms in parts)):
@@ -155,7 +155,7 @@ def _check(pixels: Buffer, shape: tuple[int, int, int]) -> None:
         raise ValueError(f"expected {expected} bytes for {width_px}×{height_px} pixels of {bands} bands, got {got}")
 
 
-def _open(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _Norms:
+def _backend_reference(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _Norms:
     _check(pixels, shape)
     if using == "libvips":
         if _compiled is None:
@@ -164,7 +164,7 @@ def _open(pixels: Buffer, shape: tuple[int, int, int], background: int, using: B
 
         return ssimulacra2_vips.Reference(pixels, *shape, background)
     if _compiled is None:
-        raise ValueError('expected the backend "libvips", for the C extension was not built; got "c"')
+        raise ValueError('expected the backend "libvips" because the C extension was not built, got "c"')
     return _compiled.Reference(pixels, *shape, background)
 
 
@@ -180,8 +180,8 @@ def _log_fallback() -> None:
 def score_of(norms: tuple[float, ...]) -> float:
     """The score for the norms of a pair of pictures, in the order of the weights.
 
-    A picture below 256 pixels on a side has fewer than six levels; its norms meet the weights from the first on, as
-    published.
+    A picture below 256 pixels on a side has fewer than six scales. Its norms are still multiplied by the first weights
+    in order, as in the published implementation.
     """
     distance = 0.9562382616834844 * sum(weight * norm for weight, norm in zip(_WEIGHTS, norms, strict=False))
     distance = 2.326765642916932 * distance - 0.020884521182843837 * distance**2 + 6.248496625763138e-05 * distance**3

@@ -28,7 +28,7 @@ def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes small pictures as grids."""
     monkeypatch.setattr(avif, "GRID_FROM_PIXELS", 200_000)
     monkeypatch.setattr(avif, "MAX_TILE_PIXELS", 60_000)
-    monkeypatch.setattr(avif, "LARGE_FROM_PIXELS", 200_000)
+    monkeypatch.setattr(avif, "MIN_LARGE_PIXELS", 200_000)
 
 
 def converted(folder: Path, data: bytes) -> bytes:

@@ -27,12 +27,12 @@ from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MANY), never_stop, target)
+    return optimize_file(path, probe(path, NO_LIMIT), never_stop, target)
 
 
 def score(source: bytes, out: bytes) -> float:
@@ -68,7 +68,7 @@ def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
     shown = ImageOps.exif_transpose(pictures.opened(out))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
-    stored = probe(pictures.write(tmp_path, out), MANY).orientation
+    stored = probe(pictures.write(tmp_path, out), NO_LIMIT).orientation
     assert stored == (1 if quality == 100 else orientation)
 
 
@@ -262,7 +262,7 @@ def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
         several.seek(1)
         assert several.size == (80, 60)
     # pixels and gain map belong together: both stay unturned
-    assert probe(pictures.write(tmp_path, out), MANY).orientation == 6
+    assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 6
     assert optimized(tmp_path, out) is None
 
 
@@ -305,5 +305,5 @@ def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
     with pytest.raises(StageTimedOut):
-        optimize_file(path, probe(path, MANY), check_stop)
+        optimize_file(path, probe(path, NO_LIMIT), check_stop)
     assert calls < 60

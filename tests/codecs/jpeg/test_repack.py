@@ -24,12 +24,12 @@ from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
 pytest.importorskip("mozjpeg_lossless_optimization")
-MANY = 10**9
+NO_LIMIT = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MANY), never_stop)
+    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
 
 
 def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:
@@ -84,7 +84,7 @@ def test_a_coarse_file_is_packed_anew_with_the_words_that_may_stay(tmp_path: Pat
     assert same_pixels(out, source)
     assert pictures.COPYRIGHT.encode() in out
     assert not [name for name, secret in pictures.SECRETS.items() if secret in out]
-    assert probe(pictures.write(tmp_path, out), MANY).orientation == 6
+    assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 6
     assert optimized(tmp_path, out) is None
     assert optimized(tmp_path, container.with_blocks(out, Blocks())) is None
 

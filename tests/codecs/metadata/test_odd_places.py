@@ -1,6 +1,7 @@
 """Private bytes in unusual places are removed, and the picture is preserved.
 
-The pictures are small and of low quality, so that their data is copied: encoding again would hide what is not cleaned.
+The pictures are small and of low quality, so that optimising copies their data. If they were encoded again, private
+bytes would disappear even without being removed.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from imgproc_local.codecs.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 
 
 def optimized(folder: Path, data: bytes, form: str) -> bytes:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MANY), never_stop) or data
+    return optimize_file(path, probe(path, NO_LIMIT), never_stop) or data
 
 
-def settled(folder: Path, data: bytes, form: str) -> bytes:
-    """The file as it comes back unchanged."""
+def optimized_twice(folder: Path, data: bytes, form: str) -> bytes:
+    """The optimised file, which optimising again does not change."""
     once = optimized(folder, data, form)
     assert optimized(folder, once, form) == once
     return once
@@ -51,7 +52,7 @@ def frames(data: bytes) -> list[np.ndarray]:
 
 
 def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> None:
-    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
     assert jpeg_container.is_progressive(plain)
     hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
     last_scan = plain.rfind(b"\xff\xda")
@@ -60,7 +61,7 @@ def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> Non
 
 
 def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) -> None:
-    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
     adobe = b"Adobe\0\x64\0\0\0\0\1"
     out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:], "JPEG")
     assert pictures.segment(0xEE, adobe) in out
@@ -71,19 +72,20 @@ HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"
 
 
 def packet(attributes: str, properties: str = "") -> bytes:
-    spaces = (
+    namespaces = (
         f'xmlns:hdrgm="{HDRGM}" xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:Container="{xmp.CONTAINER[1:-1]}"'
         f' xmlns:Item="{xmp.CONTAINER_ITEM[1:-1]}"'
     )
-    inner = f"<rdf:Description {spaces} {attributes}>{properties}</rdf:Description>"
+    inner = f"<rdf:Description {namespaces} {attributes}>{properties}</rdf:Description>"
     text = f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}">{inner}</rdf:RDF></x:xmpmeta>'
     return pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + text.encode())
 
 
-def ultra_hdr(told: str) -> bytes:
-    """A phone's picture: a preview, the gain map with metadata of its own, and a video behind the picture.
+def ultra_hdr(signalled_by: str) -> bytes:
+    """An Ultra HDR picture of a phone: after the JPEG come a preview, the gain map with its own metadata, and a video.
 
-    The gain map is told in `attributes` or `elements` of XMP and by ISO's mark, or by that alone: `iso`.
+    `signalled_by` tells how the gain map is declared: by XMP `attributes` or `elements` and the ISO 21496-1 marker, or
+    by the marker alone, `iso`.
     """
     plain = pictures.saved(pictures.photo(200, 150), "JPEG", quality=60)
     preview = pictures.saved(pictures.scene(64, 48), "JPEG", comment=b"SECRET preview")
@@ -95,7 +97,7 @@ def ultra_hdr(told: str) -> bytes:
     video = b"\0\0\0\x18ftypmp42SECRET video"
 
     def item(semantic: str, size: int) -> str:
-        if told == "elements":
+        if signalled_by == "elements":
             fields = f"<Item:Semantic>{semantic}</Item:Semantic><Item:Length>{size}</Item:Length>"
             inner = f'<Container:Item rdf:parseType="Resource">{fields}</Container:Item>'
         else:
@@ -104,14 +106,18 @@ def ultra_hdr(told: str) -> bytes:
 
     items = item("Primary", 0) + item("GainMap", len(gain_map)) + item("MotionPhoto", len(video))
     directory = f"<Container:Directory><rdf:Seq>{items}</rdf:Seq></Container:Directory>"
-    words = packet('hdrgm:Version="1.0"', directory) if told != "iso" else packet('exif:GPSLatitude="SECRET"')
-    return plain[:2] + words + iso + plain[2:] + preview + gain_map + video
+    xmp_segment = (
+        packet('hdrgm:Version="1.0"', directory) if signalled_by != "iso" else packet('exif:GPSLatitude="SECRET"')
+    )
+    return plain[:2] + xmp_segment + iso + plain[2:] + preview + gain_map + video
 
 
-@pytest.mark.parametrize("told", ["attributes", "elements", "iso"])
-def test_after_a_picture_only_its_gain_map_is_preserved_without_metadata(tmp_path: Path, told: str) -> None:
-    source = ultra_hdr(told)
-    out = settled(tmp_path, source, "JPEG")
+@pytest.mark.parametrize("signalled_by", ["attributes", "elements", "iso"])
+def test_of_the_data_after_a_jpeg_only_the_gain_map_is_kept_without_its_metadata(
+    tmp_path: Path, signalled_by: str
+) -> None:
+    source = ultra_hdr(signalled_by)
+    out = optimized_twice(tmp_path, source, "JPEG")
     for secret in (b"SECRET", b"MotionPhoto", b"video", *pictures.SECRETS.values()):
         assert secret not in out
     gain_map = jpeg_container.gain_map(out)
@@ -119,7 +125,7 @@ def test_after_a_picture_only_its_gain_map_is_preserved_without_metadata(tmp_pat
     assert out.endswith(gain_map)
     assert out.count(b"urn:iso:std:iso:ts:21496:-1") == 2
     assert b'hdrgm:GainMapMax="2.5"' in gain_map
-    if told != "iso":
+    if signalled_by != "iso":
         assert f'Item:Length="{len(gain_map)}"'.encode() in out
         assert out.count(b"Item:Length=") + out.count(b"<Item:Length>") == 2
     before = jpeg_container.gain_map(source)
@@ -127,16 +133,16 @@ def test_after_a_picture_only_its_gain_map_is_preserved_without_metadata(tmp_pat
     assert np.array_equal(frames(before)[0], frames(gain_map)[0])
 
 
-def test_a_gain_map_announced_only_in_damaged_xmp_is_removed(tmp_path: Path) -> None:
+def test_a_gain_map_declared_only_in_damaged_xmp_is_removed(tmp_path: Path) -> None:
     source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
     broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
-    assert jpeg_container.gain_map(settled(tmp_path, source, "JPEG")) is not None
-    out = settled(tmp_path, broken, "JPEG")
+    assert jpeg_container.gain_map(optimized_twice(tmp_path, source, "JPEG")) is not None
+    out = optimized_twice(tmp_path, broken, "JPEG")
     assert out.count(b"\xff\xd8\xff") == 1
 
 
 def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> None:
-    plain = settled(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
+    plain = optimized_twice(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
     hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
     body = b"".join(
         webp_container._chunk(chunk.kind, plain[chunk.payload : chunk.end] + (hidden if chunk.kind == b"ANMF" else b""))
@@ -148,7 +154,7 @@ def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> N
 
 
 def test_private_bytes_in_gif_extensions_are_removed(tmp_path: Path) -> None:
-    plain = settled(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
+    plain = optimized_twice(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
     unknown = b"\x21\x99\x06SECRET\0"
     text = b"\x21\xf9\x04\x08\xff\0\0\0" + b"\x21\x01\x0c" + struct.pack("<HHHHBBBB", 0, 0, 8, 8, 8, 8, 0, 1)
     text += b"\x0bSECRET text\0"
@@ -166,8 +172,8 @@ def box(kind: bytes, body: bytes) -> bytes:
 
 
 def avif_of(folder: Path, *items: avif_writer._Item) -> bytes:
-    """A picture in few bytes and these items beside it, all of which speak of it; a second picture is its thumbnail."""
-    tile = settled(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    """A small AVIF with these further items, which reference the picture: as a thumbnail if av01, else as metadata."""
+    tile = optimized_twice(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
     picture = avif_writer.picture_of(tile)
     numbers = range(2, len(items) + 2)
     references = [
@@ -176,17 +182,17 @@ def avif_of(folder: Path, *items: avif_writer._Item) -> bytes:
     return avif_writer._file(tile, [avif_writer._Item(b"av01", picture.data, picture.properties), *items], references)
 
 
-@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
-def test_private_bytes_in_avif_items_are_removed_wherever_they_lie(tmp_path: Path, place: int) -> None:
+@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_IDAT])
+def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(tmp_path: Path, place: int) -> None:
     small = avif_writer.picture_of(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))
     exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
-    words = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
-    # libavif wants something beside the tables
-    beside = avif_writer._IN_TABLE
+    xmp_item = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    # in idat with both construction methods
+    beside = avif_writer._IN_IDAT
     json = avif_writer._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
     thumbnail = avif_writer._Item(b"av01", small.data, small.properties)
-    source = avif_of(tmp_path, exif, words, thumbnail, json)
-    out = settled(tmp_path, source, "AVIF")
+    source = avif_of(tmp_path, exif, xmp_item, thumbnail, json)
+    out = optimized_twice(tmp_path, source, "AVIF")
     assert len(out) < len(source)
     for secret in (b"SECRET", small.data, *pictures.SECRETS.values()):
         assert secret not in out
@@ -195,24 +201,24 @@ def test_private_bytes_in_avif_items_are_removed_wherever_they_lie(tmp_path: Pat
     assert np.array_equal(frames(source)[0], frames(out)[0])
     assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
     path = pictures.write(tmp_path, out)
-    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+    assert read_embedded(path, probe(path, NO_LIMIT)).copyright == pictures.COPYRIGHT
 
 
 @pytest.mark.parametrize("animated", [False, True])
-def test_private_bytes_in_further_avif_boxes_are_removed(tmp_path: Path, *, animated: bool) -> None:
+def test_private_bytes_in_other_avif_boxes_are_removed(tmp_path: Path, *, animated: bool) -> None:
     plain = (
         pictures.animated("AVIF", [100, 200, 300], quality=30)
         if animated
         else pictures.saved(pictures.photo(64, 48), "AVIF", quality=30)
     )
-    plain = settled(tmp_path, plain, "AVIF")
+    plain = optimized_twice(tmp_path, plain, "AVIF")
     secrets = box(b"uuid", bytes(16) + b"SECRET") + box(b"free", b"SECRET") + box(b"abcd", b"SECRET")
     assert optimized(tmp_path, plain + secrets, "AVIF") == plain
     if animated:
         moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
         user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
         size = struct.pack(">I", moov.end - moov.start + len(user_data))
-        # picture data lie behind, and all offsets with them
+        # the coded data follows moov: its offsets must be increased
         grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
         source = shifted(grown, moov.end, len(user_data))
         assert len(frames(source)) == 3
@@ -220,7 +226,7 @@ def test_private_bytes_in_further_avif_boxes_are_removed(tmp_path: Path, *, anim
 
 
 def shifted(data: bytes, start: int, by: int) -> bytes:
-    """The AVIF whose tables point to what lay behind `start` where it lies now."""
+    """The AVIF with `by` added to all item and chunk offsets from `start` on."""
     out = bytearray(data)
     fields = [
         (extent.offset_field, extent.offset) for item in avif_container._all_items(data) for extent in item.extents
@@ -236,42 +242,42 @@ def shifted(data: bytes, start: int, by: int) -> bytes:
 
 
 @pytest.mark.parametrize("secret", [True, False])
-def test_a_packet_in_a_uuid_box_is_replaced_in_place(tmp_path: Path, *, secret: bool) -> None:
-    plain = settled(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+def test_an_xmp_packet_in_a_uuid_box_is_replaced_in_place(tmp_path: Path, *, secret: bool) -> None:
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
     uuid = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
     private = b"<xmpMM:History>SECRET</xmpMM:History>" if secret else b""
     packet_bytes = pictures.xmp_packet().replace(b"<dc:creator>", private + b"<dc:creator>")
-    out = settled(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
+    out = optimized_twice(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
     assert b"SECRET" not in out
     path = pictures.write(tmp_path, out)
-    assert read_embedded(path, probe(path, MANY)).copyright == pictures.COPYRIGHT
+    assert read_embedded(path, probe(path, NO_LIMIT)).copyright == pictures.COPYRIGHT
 
 
-@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_TABLE])
-@pytest.mark.parametrize("from_a_base", [False, True])
+@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_IDAT])
+@pytest.mark.parametrize("with_base_offset", [False, True])
 def test_avif_metadata_in_several_extents_is_read_and_cleaned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, from_a_base: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int, *, with_base_offset: bool
 ) -> None:
     def locations(items: Sequence[avif_writer._Item], start: int) -> bytes:
-        """Like the table that is written, but with metadata in three pieces."""
-        at, entries = {avif_writer._IN_FILE: start, avif_writer._IN_TABLE: 0}, b""
+        """The iloc box as `avif_writer` writes it, but with the metadata items in three extents."""
+        at, entries = {avif_writer._IN_FILE: start, avif_writer._IN_IDAT: 0}, b""
         for number, item in enumerate(items, 1):
             length, begin = len(item.content), at[item.place]
             sizes = [length] if length < 1000 else [10, length // 2, length - 10 - length // 2]
-            entries += struct.pack(">HHHIH", number, item.place, 0, begin if from_a_base else 0, len(sizes))
+            entries += struct.pack(">HHHIH", number, item.place, 0, begin if with_base_offset else 0, len(sizes))
             for size in sizes:
-                offset = at[item.place] - begin if from_a_base else at[item.place]
+                offset = at[item.place] - begin if with_base_offset else at[item.place]
                 entries += struct.pack(">II", offset, size)
                 at[item.place] += size
         return avif_writer._full_box(b"iloc", struct.pack(">BBH", 0x44, 0x40, len(items)) + entries, version=1)
 
     monkeypatch.setattr(avif_writer, "_locations", locations)
     exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
-    words = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
-    other = avif_writer._Item(b"mime", b"{}", place=avif_writer._IN_TABLE, content_type=b"application/json\0")
-    source = avif_of(tmp_path, exif, words, other)
-    out = settled(tmp_path, source, "AVIF")
+    xmp_item = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
+    other = avif_writer._Item(b"mime", b"{}", place=avif_writer._IN_IDAT, content_type=b"application/json\0")
+    source = avif_of(tmp_path, exif, xmp_item, other)
+    out = optimized_twice(tmp_path, source, "AVIF")
     assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
     path = pictures.write(tmp_path, out)
-    assert len(read_embedded(path, probe(path, MANY)).alt_text) == 2
+    assert len(read_embedded(path, probe(path, NO_LIMIT)).alt_text) == 2
     assert np.array_equal(frames(source)[0], frames(out)[0])

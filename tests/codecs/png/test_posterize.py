@@ -22,7 +22,7 @@ from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 
 
 def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.ndarray:
@@ -41,7 +41,7 @@ def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.nd
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MANY), never_stop, target)
+    return optimize_file(path, probe(path, NO_LIMIT), never_stop, target)
 
 
 def image_of(picture: np.ndarray) -> pyvips.Image:

@@ -29,14 +29,14 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
-MANY = 10**9
+NO_LIMIT = 10**9
 CONVERT = {"webp": to_webp, "avif": to_avif}
 
 
 def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:
     """The result and what it scores as browsers show it: they read AVIF with libavif, as Pillow does."""
     path = pictures.write(folder, data)
-    out = CONVERT[format](path, probe(path, MANY), never_stop, target)
+    out = CONVERT[format](path, probe(path, NO_LIMIT), never_stop, target)
     before = to_srgb(pyvips.Image.new_from_buffer(data, "")).copy_memory()
     with Image.open(io.BytesIO(out)) as shown:
         after = pyvips.Image.new_from_array(np.asarray(shown.convert("RGB")), interpretation="srgb")
@@ -68,7 +68,7 @@ def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path
 def test_a_transparent_picture_can_be_converted_at_every_effort(tmp_path: Path, format: str, effort: Effort) -> None:
     pixels = np.dstack([pictures.photo(333, 251), pictures.graphic(333, 251, alpha=True)[..., 3]])
     path = pictures.write(tmp_path, pictures.saved(pixels, "PNG"))
-    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, MANY), never_stop, effort=effort))) as shown:
+    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, NO_LIMIT), never_stop, effort=effort))) as shown:
         alpha = np.asarray(shown.convert("RGBA"))[..., 3]
     assert np.abs(alpha.astype(int) - pixels[..., 3]).max() <= 16
 
@@ -84,7 +84,7 @@ def test_a_coarse_source_meets_the_target(tmp_path: Path, format: str) -> None:
 def test_a_large_picture_is_searched_on_its_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    monkeypatch.setattr({"webp": webp, "avif": avif}[format], "LARGE_FROM_PIXELS", 100_000)
+    monkeypatch.setattr({"webp": webp, "avif": avif}[format], "MIN_LARGE_PIXELS", 100_000)
     _, score = converted(tmp_path, pictures.saved(pictures.photo(1500, 1100), "PNG"), format)
     assert 82 <= score <= 89
 
@@ -102,7 +102,7 @@ def test_an_animation_meets_the_target(tmp_path: Path, format: str, source: str)
     sizes = []
     for target in (80.0, 90.0):
         path = pictures.write(tmp_path, data)
-        out = CONVERT[format](path, probe(path, MANY), never_stop, target)
+        out = CONVERT[format](path, probe(path, NO_LIMIT), never_stop, target)
         sizes.append(len(out))
         before, after = (strip_of(each) for each in (data, out))
         assert target - 3 <= Sample(before, WHOLE).score(after) <= target + 4
