@@ -17,7 +17,7 @@ import platformdirs
 from msgspec import Meta, Struct
 
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
 from imgproc_local.vision.models.catalogue import Entry, check_name
 from imgproc_local.vision.models.model import RunOptions

@@ -17,7 +17,6 @@ from litestar.response import File
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
 from imgproc_local.api.wire import DispatchBody, dispatch_body
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.image import Format
@@ -110,6 +109,8 @@ def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
 
 def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
     """The file as an attachment. Its SHA-256 is its entity tag, because the content never changes."""
+    from imgproc_local.codecs.formats import FORMATS
+
     services: Services = request.app.state.services
     etag = f'"{file.sha256}"'
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):

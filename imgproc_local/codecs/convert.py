@@ -11,8 +11,7 @@ from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.source import Source, open_source
 from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
 
 CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}

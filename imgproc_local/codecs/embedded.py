@@ -8,8 +8,7 @@ from imgproc_local.codecs.errors import translate_errors
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata.read import embedded
 from imgproc_local.codecs.probe import opened
-from imgproc_local.domain.image import Embedded, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Embedded, ImageInfo, KeepLocation
 
 
 @translate_errors("The picture's metadata can't be read")

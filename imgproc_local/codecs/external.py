@@ -24,8 +24,7 @@ from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
-from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
 
 THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0

@@ -15,8 +15,7 @@ from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.source import Source, open_source
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {

@@ -12,8 +12,7 @@ from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.probe import opened
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
 
 

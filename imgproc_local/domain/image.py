@@ -62,6 +62,14 @@ class EmbeddedText(Struct, frozen=True):
     language: str | None = None
 
 
+class KeepLocation(StrEnum):
+    """How exact the place names are that results carry. No value preserves coordinates."""
+
+    NONE = "none"
+    CITY = "city"
+    ALL = "all"
+
+
 class Embedded(Struct, frozen=True):
     """The words and facts in the metadata of a picture: IPTC-IIM, XMP and EXIF read into one shape, blank ones dropped.
 

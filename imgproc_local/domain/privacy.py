@@ -14,14 +14,6 @@ from functools import lru_cache
 from msgspec import Struct
 
 
-class KeepLocation(StrEnum):
-    """How exact the place names are that results carry. No value preserves coordinates."""
-
-    NONE = "none"
-    CITY = "city"
-    ALL = "all"
-
-
 class Removed(StrEnum):
     """The kinds of private data that are removed from a picture."""
 

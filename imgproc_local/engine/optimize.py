@@ -10,7 +10,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.domain.errors import OutsideServiceFailed
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
@@ -70,6 +69,7 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
 def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: CheckStop) -> bytes | None:
     """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
     from imgproc_local.codecs import external
+    from imgproc_local.codecs.formats import FORMATS
 
     result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
     return (

@@ -15,9 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.privacy import KeepLocation
 from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
 

@@ -29,8 +29,7 @@ from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.source import Source
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 
 MAX_SIZE_SHARE = 0.95
 """An encoding with loss must not be larger than this share of the clean copy."""

@@ -9,8 +9,7 @@ import datetime
 
 from imgproc_local.codecs.metadata import exif, iptc, strip, xmp
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.domain.image import Embedded, EmbeddedText
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Embedded, EmbeddedText, KeepLocation
 
 
 def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.domain.privacy import KeepLocation, Removed
+from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.privacy import Removed
 
 _EXIF_KINDS = {
     0x0131: Removed.SOFTWARE,

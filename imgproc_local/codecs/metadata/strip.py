@@ -25,8 +25,8 @@ from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
 from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
-from imgproc_local.domain.image import EmbeddedText, Format
-from imgproc_local.domain.privacy import KeepLocation, Removed, clean_text
+from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.privacy import Removed, clean_text
 
 _DATASETS = {
     iptc.OBJECT_NAME: xmp.DC + "title",

@@ -31,7 +31,7 @@ from imgproc_local.codecs.metadata.xmp import (
     TIFF,
     Properties,
 )
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import KeepLocation
 
 _PUBLISHED = (
     DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,

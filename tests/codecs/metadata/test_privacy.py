@@ -18,8 +18,7 @@ from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp, xmp_fields
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.privacy import KeepLocation
+from imgproc_local.domain.image import Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop

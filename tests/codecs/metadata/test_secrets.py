@@ -19,8 +19,8 @@ from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata.strip import publishable
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.probe import probe
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.privacy import KeepLocation, Removed
+from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
