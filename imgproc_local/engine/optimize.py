@@ -61,7 +61,7 @@ def stage(service: Tinify | None = None, *, fallback: bool = True) -> Stage:
 
 def _smaller(work: WorkItem, data: bytes | None) -> Output:
     """`data` as the result where it is smaller than the original."""
-    if data is None or len(data) >= work.original.stat().st_size:
+    if data is None or len(data) >= work.size_bytes:
         return Output(keeps_original=True)
     return Output(data=data, format=work.info.format)
 

@@ -173,6 +173,7 @@ class Runner:
         token.check()
         work = WorkItem(
             path=str(self._blobs.path(claimed.job.original.sha256)),
+            size_bytes=claimed.job.original.size_bytes,
             info=claimed.info,
             languages=claimed.languages,
             convert_to=claimed.convert_to,

@@ -41,9 +41,10 @@ class Options(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """One stage of one job. `path` is the uploaded file, which no stage changes."""
+    """One stage of one job. `path` is the uploaded file of `size_bytes`, which no stage changes."""
 
     path: str
+    size_bytes: int
     info: ImageInfo
     languages: tuple[str, ...]
     convert_to: Format

@@ -27,6 +27,7 @@ def work(tmp_path: Path) -> WorkItem:
     path.write_bytes(pictures.jpeg(320, 240, quality=97))
     return WorkItem(
         path=str(path),
+        size_bytes=path.stat().st_size,
         info=probe(path, 10**6),
         languages=("en", "de"),
         convert_to=Format.WEBP,
