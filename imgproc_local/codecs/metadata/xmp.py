@@ -1,7 +1,7 @@
 """Parses and writes XMP packets.
 
-Untrusted packets are safe to parse: packets with a DOCTYPE are rejected, which rules out entity expansion, and size is
-limited. A packet that is not well-formed XML counts as empty. Source: ISO 16684-1.
+Untrusted packets are safe to parse: packets with a DOCTYPE are rejected, which rules out entity expansion, and size and
+depth are limited. A packet that is not well-formed XML counts as empty. Source: ISO 16684-1.
 """
 
 from __future__ import annotations
