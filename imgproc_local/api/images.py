@@ -109,7 +109,7 @@ def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
 
 def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
     """The file as an attachment. Its SHA-256 is its entity tag, because the content never changes."""
-    from imgproc_local.codecs.formats import FORMATS
+    from imgproc_local.codecs.picture.formats import FORMATS
 
     services: Services = request.app.state.services
     etag = f'"{file.sha256}"'

@@ -1,4 +1,4 @@
-"""Bytes to pixels and back: what a picture is, what it carries, and how small each format can make it.
+"""Picture files in, picture files out: optimisation in the same format, and conversion to WebP and AVIF.
 
-Blocking functions for worker threads. Every error that leaves this room is one of `domain.errors`.
+Blocking functions. Every error that leaves this package is one of `domain.errors`.
 """

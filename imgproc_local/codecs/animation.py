@@ -16,10 +16,10 @@ from msgspec import structs
 from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, apng, avif
-from imgproc_local.codecs.decode import CheckStop, open_upright
-from imgproc_local.codecs.formats import FORMATS
-from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.picture.decode import CheckStop, open_upright
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 

@@ -18,7 +18,7 @@ from imgproc_local.codecs import animation
 from imgproc_local.codecs.avif_alpha import AlphaEncoder
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.decode import (
+from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
     finish,
@@ -27,7 +27,8 @@ from imgproc_local.codecs.decode import (
     to_srgb_if_visually_lossless,
     without_alpha,
 )
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
@@ -38,7 +39,6 @@ from imgproc_local.codecs.quality.search import (
     reencode_smaller,
     refine,
 )
-from imgproc_local.codecs.source import Source
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.quality import Effort
 

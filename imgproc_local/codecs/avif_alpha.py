@@ -14,8 +14,8 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs.container.avif_writer import CodedPicture, picture_of
-from imgproc_local.codecs.decode import CheckStop, finish
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.libvips import pyvips
 
 MAX_ERROR = 16
 """Of 255, in every pixel."""

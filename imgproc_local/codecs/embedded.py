@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from imgproc_local.codecs.errors import translate_errors
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata.read import embedded
-from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Embedded, ImageInfo, KeepLocation
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
-from imgproc_local.codecs.decode import CheckStop, thumbnail
-from imgproc_local.codecs.errors import translate_errors
-from imgproc_local.codecs.formats import FORMATS
-from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
-from imgproc_local.codecs.probe import opened, probe
+from imgproc_local.codecs.picture.decode import CheckStop, thumbnail
+from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
 

@@ -11,9 +11,9 @@ from functools import partial
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
-from imgproc_local.codecs.decode import CheckStop, finish, open_upright
-from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.source import Source
+from imgproc_local.codecs.picture.decode import CheckStop, finish, open_upright
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Source
 from imgproc_local.domain.image import Format
 
 MAX_WORST_ERROR = 12

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from imgproc_local.codecs import avif, gif, webp
-from imgproc_local.codecs.errors import translate_errors
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.jpeg import optimize as jpeg
+from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.source import Source, open_source
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.codecs.source import Source, open_source
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
 

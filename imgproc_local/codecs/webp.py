@@ -11,7 +11,7 @@ from msgspec import structs
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.decode import (
+from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
     finish,
@@ -19,10 +19,10 @@ from imgproc_local.codecs.decode import (
     open_upright,
     to_srgb_if_visually_lossless,
 )
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.quality.search import SearchResult, encode_by_sample, reencode_smaller, refine
-from imgproc_local.codecs.source import Source
 from imgproc_local.codecs.webp_still import (
     DRAFT_EFFORT,
     EFFORTS,

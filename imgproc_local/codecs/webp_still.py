@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.decode import CheckStop, finish
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
 from imgproc_local.codecs.quality.search import (

@@ -29,8 +29,8 @@ class DescriberInput(Struct, frozen=True):
 
 def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
     """Decode a thumbnail of the picture, and read its metadata."""
-    from imgproc_local.codecs import decode
     from imgproc_local.codecs.embedded import read_embedded
+    from imgproc_local.codecs.picture import decode
 
     pixels = decode.thumbnail(work.original, work.info, THUMBNAIL_SIDE_PX, check_stop)
     check_stop()

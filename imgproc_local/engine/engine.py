@@ -73,7 +73,7 @@ class Engine:
             InvalidRequest: the request has problems, the image can't be used, or the project is unknown.
             IdempotencyConflict, QueueFull, InsufficientCredits, StorageFailed: nothing was stored.
         """
-        from imgproc_local.codecs.probe import probe
+        from imgproc_local.codecs.picture.probe import probe
 
         found = dict(problems or {})
         if plan.project_id is not None and "project_id" not in found:

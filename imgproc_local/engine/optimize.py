@@ -69,7 +69,7 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
 def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: CheckStop) -> bytes | None:
     """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
     from imgproc_local.codecs import external
-    from imgproc_local.codecs.formats import FORMATS
+    from imgproc_local.codecs.picture.formats import FORMATS
 
     result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
     return (

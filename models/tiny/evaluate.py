@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from imgproc_local.codecs.decode import thumbnail
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.decode import thumbnail
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText
 from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama

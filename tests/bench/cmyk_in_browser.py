@@ -21,7 +21,7 @@ import numpy as np
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs.decode import to_srgb
+from imgproc_local.codecs.picture.decode import to_srgb
 
 MAX_ERROR = 2
 TIMEOUT_S = 120

@@ -18,7 +18,7 @@ import sys, time
 from pathlib import Path
 from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from tests.bench.peers_worker import peak_bytes
 from imgproc_local.domain.image import Format
 source = Path(sys.argv[2])

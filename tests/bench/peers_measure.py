@@ -24,8 +24,9 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs import avif, decode, probe
-from imgproc_local.codecs.errors import translate_errors
+from imgproc_local.codecs import avif
+from imgproc_local.codecs.picture import decode, probe
+from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format, ImageInfo

@@ -58,9 +58,9 @@ def measured(encode: Callable[[Task], Answer | None]) -> Callable[[Task], Answer
 
 def ours() -> tuple[str, Callable[[Task], Answer]]:
     import imgproc_local
-    from imgproc_local.codecs import probe
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.optimize import optimize_file
+    from imgproc_local.codecs.picture import probe
     from imgproc_local.domain.image import Format
 
     def encode(task: Task) -> Answer:

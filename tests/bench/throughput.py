@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.plan import Operation, Plan

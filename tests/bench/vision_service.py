@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.compose import open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError

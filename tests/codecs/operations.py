@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import Format, ImageInfo
 
 

@@ -16,7 +16,7 @@ from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif

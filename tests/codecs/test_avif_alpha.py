@@ -16,7 +16,7 @@ from imgproc_local.codecs.avif_alpha import MAX_ERROR, AlphaEncoder
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop

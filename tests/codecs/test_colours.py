@@ -10,9 +10,9 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.decode import thumbnail, to_srgb
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.decode import thumbnail, to_srgb
+from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop

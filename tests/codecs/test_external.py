@@ -13,7 +13,7 @@ from PIL import Image, ImageCms, ImageOps
 from imgproc_local.codecs import external
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import OutsideServiceFailed, StageTimedOut
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from imgproc_local.codecs import gif
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 

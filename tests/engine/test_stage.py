@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import Source, Translation
 from imgproc_local.engine import analyze, convert, optimize

@@ -44,7 +44,7 @@ def _sqlite(advice: str) -> Check:
 
 def _libvips(advice: str) -> Check:
     """Encodes a small image in every format, because libvips may list a format whose encoder is missing."""
-    from imgproc_local.codecs.formats import FORMATS
+    from imgproc_local.codecs.picture.formats import FORMATS
 
     try:
         import pyvips

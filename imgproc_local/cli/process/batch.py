@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from imgproc_local.cli.process.results import Results
 from imgproc_local.cli.progress import StageProgress
-from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.image import Format

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from imgproc_local.codecs.probe import detect
+from imgproc_local.codecs.picture.probe import detect
 from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.plan import ACCEPTED, Operation
 

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.decode import CheckStop, finish
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.libvips import pyvips
 
 try:
     import pyjpegli

@@ -14,7 +14,11 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.decode import (
+from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
+from imgproc_local.codecs.jpeg.repack import rescanned
+from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
+from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
     finish,
@@ -22,13 +26,9 @@ from imgproc_local.codecs.decode import (
     to_srgb,
     to_srgb_if_visually_lossless,
 )
-from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
-from imgproc_local.codecs.jpeg.repack import rescanned
-from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
-from imgproc_local.codecs.libvips import pyvips
-from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
-from imgproc_local.codecs.source import Source
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 
 MAX_SIZE_SHARE = 0.95

@@ -79,8 +79,8 @@ def _run(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | 
 
 def _same_pixels(data: bytes, packed: bytes, check_stop: CheckStop) -> bool:
     # imported here, so that the child goes without
-    from imgproc_local.codecs.decode import finish
-    from imgproc_local.codecs.libvips import pyvips
+    from imgproc_local.codecs.picture.decode import finish
+    from imgproc_local.codecs.picture.libvips import pyvips
 
     try:
         before, after = (pyvips.Image.jpegload_buffer(each, access="sequential") for each in (data, packed))

@@ -17,7 +17,6 @@ from math import inf
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.decode import CheckStop
 from imgproc_local.codecs.jpeg.encoders import (
     HIGHEST,
     LOWEST,
@@ -26,7 +25,8 @@ from imgproc_local.codecs.jpeg.encoders import (
     low_detail_encoder,
     with_stored_chroma,
 )
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import Limits, QualityScale, SearchResult, Tolerance, best_quality, search
 from imgproc_local.domain.quality import Effort

@@ -17,8 +17,8 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.decode import CheckStop, finish
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")

@@ -18,12 +18,12 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
-from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata.icc import colour_space
+from imgproc_local.codecs.picture.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.png import deflate as png_packing
 from imgproc_local.codecs.png import palette, posterize
-from imgproc_local.codecs.source import Source
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.quality import Effort
 

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.decode import CheckStop, finish
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.deflate import quick_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from imgproc_local.codecs.decode import to_srgb_through
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import to_srgb_through
+from imgproc_local.codecs.picture.libvips import pyvips
 
 Counts = list[list[int]]
 

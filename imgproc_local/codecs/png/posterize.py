@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from imgproc_local.codecs.decode import CheckStop, finish, without_alpha
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import CheckStop, finish, without_alpha
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample, score
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)

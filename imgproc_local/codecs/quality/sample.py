@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from imgproc_local.codecs.decode import to_srgb_through
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.decode import to_srgb_through
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality import ssimulacra2
 from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentReference
 from imgproc_local.domain.quality import TARGETS

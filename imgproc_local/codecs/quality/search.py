@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, WHOLE, Sample, score
 
 MIN_SLOPE_RATIO, MAX_SLOPE_RATIO = 0.3, 3.5

@@ -10,8 +10,8 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
-from imgproc_local.codecs import decode  # noqa: F401  sets libvips up
-from imgproc_local.codecs.libvips import pyvips
+from imgproc_local.codecs.picture import decode  # noqa: F401  sets libvips up
+from imgproc_local.codecs.picture.libvips import pyvips
 
 LEVELS = 6
 MIN_SIDE_PX = 8

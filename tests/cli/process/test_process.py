@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.image import Format, ImageInfo

@@ -13,13 +13,13 @@ from PIL.MpoImagePlugin import MpoImageFile
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.decode import to_srgb
 from imgproc_local.codecs.jpeg import encoders
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import search as jpeg_search
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.decode import to_srgb
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference

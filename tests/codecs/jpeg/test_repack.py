@@ -18,7 +18,7 @@ from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import repack as jpeg_rescan
 from imgproc_local.codecs.jpeg.repack import own_command, rescanned
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop

@@ -23,7 +23,7 @@ from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 

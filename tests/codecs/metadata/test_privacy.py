@@ -17,7 +17,7 @@ import pytest
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp, xmp_fields
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks

@@ -10,7 +10,7 @@ import pytest
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Embedded, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp

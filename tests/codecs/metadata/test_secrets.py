@@ -14,11 +14,11 @@ import pytest
 
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.decode import thumbnail
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata.strip import publishable
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.decode import thumbnail
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.vision.describer import Hints

@@ -15,10 +15,10 @@ from PIL import Image, ImageOps
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.decode import to_srgb
 from imgproc_local.codecs.optimize import optimize_file
+from imgproc_local.codecs.picture.decode import to_srgb
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.png import palette
-from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import TransparentReference

@@ -14,9 +14,9 @@ from PIL import Image
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.optimize import optimize_file
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.png import deflate as png_packing
 from imgproc_local.codecs.png import posterize
-from imgproc_local.codecs.probe import probe
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from tests.codecs import pictures

@@ -12,8 +12,8 @@ from msgspec import Struct, structs
 from PIL import Image
 
 from imgproc_local.codecs import avif, webp
-from imgproc_local.codecs.decode import to_srgb
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.decode import to_srgb
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data
-from imgproc_local.codecs.formats import FORMATS
 from imgproc_local.codecs.metadata import strip
-from imgproc_local.codecs.probe import opened
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
 

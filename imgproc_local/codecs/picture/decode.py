@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.errors import translate_errors
-from imgproc_local.codecs.formats import FORMATS
-from imgproc_local.codecs.libvips import pyvips
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
+from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
-Image.MAX_IMAGE_PIXELS = None  # codecs.probe enforces the limit, counting every frame
+Image.MAX_IMAGE_PIXELS = None  # codecs.picture.probe enforces the limit, counting every frame
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024

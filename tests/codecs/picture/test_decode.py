@@ -10,8 +10,8 @@ import pytest
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs import decode
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture import decode
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from tests.codecs import pictures

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from imgproc_local.codecs.container import Data
-from imgproc_local.codecs.formats import FORMATS
+from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
 

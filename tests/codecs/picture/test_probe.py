@@ -13,7 +13,7 @@ import pytest
 
 from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, avif, inflate, jpeg, png
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
@@ -181,7 +181,7 @@ def test_the_error_for_a_missing_file_does_not_contain_its_path(tmp_path: Path) 
 
 
 def test_probing_loads_no_image_library() -> None:
-    code = "import sys, imgproc_local.codecs.probe; sys.exit('PIL' in sys.modules or 'pyvips' in sys.modules)"
+    code = "import sys, imgproc_local.codecs.picture.probe; sys.exit('PIL' in sys.modules or 'pyvips' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -253,7 +253,7 @@ def test_fill_bytes_without_a_marker_take_linear_time(tmp_path: Path, hostile: d
     path = pictures.write(tmp_path, hostile["fill-flood.jpg"])
     code = (
         "import resource, sys; from pathlib import Path; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
-        "from imgproc_local.codecs.probe import probe; from imgproc_local.domain.errors import BrokenImage\n"
+        "from imgproc_local.codecs.picture.probe import probe; from imgproc_local.domain.errors import BrokenImage\n"
         "try:\n    probe(Path(sys.argv[1]), 10**9)\nexcept BrokenImage:\n    sys.exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7

@@ -11,11 +11,11 @@ import pytest
 import pyvips
 from PIL import Image, UnidentifiedImageError
 
-from imgproc_local.codecs import decode
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.errors import translate, translate_errors
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.probe import probe
+from imgproc_local.codecs.picture import decode
+from imgproc_local.codecs.picture.errors import translate, translate_errors
+from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
