@@ -29,7 +29,7 @@ COMMANDS = {
 }
 """Each command and its module, in the order of `--help`."""
 HIDDEN = {"rescan-jpeg": "rescan_jpeg"}
-"""Commands that the program starts itself with; `--help` does not list them."""
+"""Commands that the program runs in its own child processes. `--help` does not list them."""
 
 
 class _LazyGroup(click.Group):
@@ -83,7 +83,8 @@ def main(ctx: click.Context, data_dir: str | None) -> None:
     _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # an alt text must be printable in a C locale
+            # in a C locale, printing an alt text must not fail
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _open_missing_streams() -> None:

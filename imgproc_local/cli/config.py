@@ -49,10 +49,9 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         click.echo(f"Settings file: {loaded.file}\n")
     else:
         default = default_config_path()
-        places = (
-            f"{default} or a file that {CONFIG_VARIABLE} names" if default else f"a file that {CONFIG_VARIABLE} names"
-        )
-        click.echo(f"Settings file: none. One is read from {places}.\n")
+        by_variable = f"set {CONFIG_VARIABLE} to the path of another file" if default else f"set {CONFIG_VARIABLE}"
+        how = f"create {default}, or {by_variable}" if default else f"{by_variable} to its path"
+        click.echo(f"Settings file: none. To use one, {how}.\n")
     for name in SETTINGS:
         value = msgspec.json.encode(values[name]).decode()
         click.echo(f"{name} = {printable(value)}  ({loaded.origins[name]})")

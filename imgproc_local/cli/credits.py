@@ -36,7 +36,7 @@ def command() -> None:
 @click.pass_context
 def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
     """Show the balance of an account."""
-    _print_balance(account, asyncio.run(_grant(load_config(ctx, data_dir), account, 0)), as_json)
+    _print_balance(account, asyncio.run(_add_credits(load_config(ctx, data_dir), account, 0)), as_json)
 
 
 @command.command("grant")
@@ -54,7 +54,7 @@ def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str 
 @click.pass_context
 def grant(ctx: click.Context, amount: int, account: str, as_json: bool, data_dir: str | None) -> None:
     """Add N credits to an account and show the new balance."""
-    _print_balance(account, asyncio.run(_grant(load_config(ctx, data_dir), account, amount)), as_json)
+    _print_balance(account, asyncio.run(_add_credits(load_config(ctx, data_dir), account, amount)), as_json)
 
 
 def _print_balance(account: str, balance: int, as_json: bool) -> None:
@@ -66,8 +66,11 @@ def _print_balance(account: str, balance: int, as_json: bool) -> None:
         click.echo(f"The account {account!r} has {balance:,} credits.")
 
 
-async def _grant(config: Config, account: str, amount: int) -> int:
-    """Grant `amount`, which may be 0, and return the balance. Raises: NotFound for an account that does not exist."""
+async def _add_credits(config: Config, account: str, amount: int) -> int:
+    """Add `amount` credits to the account, none if it is 0, and return the balance.
+
+    Raises: NotFound for an account that does not exist.
+    """
     from imgproc_local.compose import open_store
     from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 

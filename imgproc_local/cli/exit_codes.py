@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, the error that refuses a command, and the exit while threads still run."""
+"""How a command ends: the exit codes, the error of a refused command, and the exit that does not wait for threads."""
 
 from __future__ import annotations
 

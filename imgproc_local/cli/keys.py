@@ -64,7 +64,7 @@ def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     from imgproc_local.cli.output import echo_json, table
 
     config = load_config(ctx, data_dir)
-    keys = asyncio.run(_all(config))
+    keys = asyncio.run(_all_keys(config))
     if as_json:
         echo_json(
             [
@@ -122,7 +122,7 @@ async def _create(config: Config, name: str, account: str, rate_limit: int | Non
         return await store.keys.create(name, account, rate_limit)
 
 
-async def _all(config: Config) -> list[ApiKey]:
+async def _all_keys(config: Config) -> list[ApiKey]:
     from imgproc_local.compose import open_store
 
     async with open_store(config) as store:

@@ -10,7 +10,7 @@ from imgproc_local.domain.languages import LANGUAGES
 
 
 def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The codes in the order given, without duplicates; () without the option. A click callback."""
+    """A click callback: the codes in their order, without duplicates; an empty tuple if the option is not given."""
     if value is None:
         return ()
     codes = tuple(dict.fromkeys(code.strip().lower() for code in value.split(",") if code.strip()))

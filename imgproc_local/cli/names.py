@@ -8,7 +8,10 @@ MAX_CHARS = 255
 
 
 def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """The name without surrounding space, if it is one line of printable characters. A click callback."""
+    """A click callback: the name without surrounding whitespace; None if the option is not given.
+
+    Raises: click.BadParameter unless the name has 1 to `MAX_CHARS` printable characters.
+    """
     if value is None:
         return None
     text = value.strip()

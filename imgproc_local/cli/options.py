@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings with the flags of a command applied."""
+"""Options that several commands share, and loading the settings with the flags of a command."""
 
 from __future__ import annotations
 
@@ -35,30 +35,33 @@ def _store_air_gapped(ctx: click.Context, _parameter: click.Parameter, value: bo
 
 
 def load_settings(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
-    """The settings of this call. In air-gapped mode, also close the process to the network.
+    """The settings of this command. In air-gapped mode, also block the network for this process.
 
     Raises: SettingInvalid.
     """
-    loaded = load_unsealed(ctx, data_dir, **flags)
-    seal_if_air_gapped(loaded.config)
+    loaded = load_settings_before_air_gap(ctx, data_dir, **flags)
+    enable_air_gap_if_set(loaded.config)
     return loaded
 
 
 def load_config(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Config:
-    """As `load_settings`, without the sources of the values."""
+    """The same as `load_settings`, but only the values, without the source of each."""
     return load_settings(ctx, data_dir, **flags).config
 
 
-def load_unsealed(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
-    """As `load_settings`, for a command that opens a listener before it calls `seal_if_air_gapped`."""
+def load_settings_before_air_gap(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Loaded:
+    """The settings of this command; the network is not blocked yet.
+
+    For a command that opens a listener first and then calls `enable_air_gap_if_set`.
+    """
     from imgproc_local.config import load
 
     group_flags: dict[str, Any] = ctx.find_root().obj or {}
     return load({**group_flags, **flags, "data_dir": data_dir or group_flags.get("data_dir")})
 
 
-def seal_if_air_gapped(config: Config) -> None:
-    """In air-gapped mode, close this process to the network. It can't be opened again."""
+def enable_air_gap_if_set(config: Config) -> None:
+    """In air-gapped mode, block the network for this process. This can't be undone."""
     if config.air_gapped:
         from imgproc_local.system import air_gap
 

@@ -50,16 +50,16 @@ def size_text(size_bytes: int) -> str:
     return f"{size:.1f} TB"
 
 
-def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """One line per row, with aligned columns. The columns whose numbers are in `right` are aligned to the right."""
-    aligned_right = set(right)
+def table(rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()) -> list[str]:
+    """One line per row, with aligned columns. `right_aligned` are the numbers, from 0, of right-aligned columns."""
+    right = set(right_aligned)
     widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = []
         for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
             gap = " " * (width - _width(cell))
-            cells.append(gap + cell if number in aligned_right else cell + gap)
+            cells.append(gap + cell if number in right else cell + gap)
         lines.append("  ".join(cells).rstrip())
     return lines
 

@@ -13,14 +13,15 @@ from typing import IO
 from imgproc_local.domain.job import Job, StageName, StageState
 
 BAR_CHARS = 10
+"""The width of a progress bar."""
 REDRAW_S = 0.1
-"""The shortest time between two drawings of a transfer."""
+"""On a terminal, the shortest time between two updates of a `TransferProgress`."""
 REPORT_S = 15.0
-"""The time between two lines of a transfer where the output is not a terminal."""
+"""The same where the output is not a terminal and each update is a new line."""
 
 
-class Line:
-    """The last line of a terminal. Every thread may draw it and print above it."""
+class StatusLine:
+    """The last line of a terminal, which is redrawn in place. Its methods may be called from every thread."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -55,8 +56,8 @@ class Line:
 
 
 @contextmanager
-def log_above(line: Line | None) -> Iterator[None]:
-    """Inside the block, print log messages above `line`. Without a line, logging stays as it is."""
+def log_above(line: StatusLine | None) -> Iterator[None]:
+    """Inside the block, print log messages above `line`. If it is None, logging is not changed."""
     if line is None:
         yield
         return
@@ -70,7 +71,7 @@ def log_above(line: Line | None) -> Iterator[None]:
 
 
 class _LogAbove(logging.Handler):
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: StatusLine) -> None:
         super().__init__()
         self._line = line
 
@@ -81,17 +82,20 @@ class _LogAbove(logging.Handler):
             self.handleError(record)
 
 
-class Transfer:
-    """Shows how many bytes are copied or hashed: in place on a terminal, else as a line every `REPORT_S` seconds."""
+class TransferProgress:
+    """Shows how many bytes have been downloaded, copied or hashed.
+
+    On a terminal one line is redrawn in place; elsewhere a new line is printed every `REPORT_S` seconds.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self.line = Line(stream) if stream.isatty() else None
-        self._next = 0.0 if self.line else time.monotonic() + REPORT_S
+        self.line = StatusLine(stream) if stream.isatty() else None
+        self._next_update = 0.0 if self.line else time.monotonic() + REPORT_S
 
     def __call__(self, activity: str, done_bytes: int, total_bytes: int) -> None:
         now = time.monotonic()
-        if now < self._next and (self.line is None or done_bytes < total_bytes):
+        if now < self._next_update and (self.line is None or done_bytes < total_bytes):
             return
         from imgproc_local.cli.output import printable, size_text
 
@@ -99,10 +103,10 @@ class Transfer:
         text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
         if self.line is None:
             self._stream.write(text + "\n")
-            self._next = now + REPORT_S
+            self._next_update = now + REPORT_S
         else:
             self.line.draw(f"{_bar(int(BAR_CHARS * share))} {text}")
-            self._next = now + REDRAW_S
+            self._next_update = now + REDRAW_S
 
     def clear(self) -> None:
         if self.line is not None:
@@ -114,18 +118,18 @@ class StageProgress:
 
     def __init__(self, pictures: int, stream: IO[str]) -> None:
         self._pictures = pictures
-        self.line = Line(stream) if stream.isatty() else None
+        self.line = StatusLine(stream) if stream.isatty() else None
         self._done = dict.fromkeys(StageName, 0)
 
     def job_changed(self, before: Job, after: Job) -> None:
-        """Count the stages that ended between two states of a job."""
+        """Count the stages that have ended in `after` but not in `before`, two states of one job."""
         for old, new in zip(before.stages, after.stages, strict=True):
             if _ended(new.state) and not _ended(old.state):
                 self._done[new.name] += 1
         self._draw()
 
     def picture_refused(self) -> None:
-        """Count one picture less, because it did not become a job."""
+        """Expect one picture fewer: it was refused and has no job."""
         self._pictures -= 1
         self._draw()
 

@@ -1,7 +1,7 @@
 """Replaces private parts of a text.
 
-`without_secrets` is for the log, and replaces keys and tokens. `Redaction` is for text that is sent to other people:
-it also replaces folders, the names of the user and of the machine, and the names of pictures.
+`without_secrets` replaces keys and tokens; it is used for the log. `Redaction` also replaces folders, the names of the
+user and of the machine, and the file names of pictures; it is used for text that is sent to other people.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _KEY = re.compile(r"\bimgp_[A-Za-z0-9]+")
 _TOKEN = re.compile(r"(?i)\b(token=|bearer |basic |hf_)[\w.~+/=-]+")
-_PICTURE = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
-MIN_LENGTH = 3
+_PICTURE_NAME = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
+MIN_NAME_CHARS = 3
 """Shorter names are not replaced: they occur inside too many words."""
 
 
@@ -33,7 +33,7 @@ def without_secrets(text: str) -> str:
 
 
 class Redaction:
-    """Replaces secrets first, then names, the longest first, each by a word in capitals that says what it was."""
+    """Replaces secrets, then names from the longest to the shortest, each by a word in capitals such as TOKEN."""
 
     def __init__(
         self,
@@ -42,7 +42,10 @@ class Redaction:
         file: Path | None = None,
         machine: Iterable[tuple[str, str]] | None = None,
     ) -> None:
-        """`pictures` are names of files, `file` is the settings file, `machine` defaults to `machine_names()`."""
+        """`pictures` are file names; `file` is the settings file.
+
+        `machine` are pairs of a name and the word that replaces it; the default is `machine_names()`.
+        """
         names = [
             *(machine_names() if machine is None else machine),
             *([(str(file), "CONFIG")] if file else []),
@@ -50,7 +53,7 @@ class Redaction:
             *((name, "PICTURE") for name in pictures),
         ]
         names = sorted(
-            ((name, word) for name, word in names if len(name) >= MIN_LENGTH), key=lambda pair: -len(pair[0])
+            ((name, word) for name, word in names if len(name) >= MIN_NAME_CHARS), key=lambda pair: -len(pair[0])
         )
         secrets = [(re.compile(re.escape(secret)), word) for secret, word in (_secrets(config) if config else ())]
         self._replacements = [*secrets, *((_whole_word(name), word) for name, word in names)]
@@ -58,7 +61,7 @@ class Redaction:
     def __call__(self, text: str) -> str:
         for pattern, word in self._replacements:
             text = pattern.sub(word, text)
-        return _PICTURE.sub(r"PICTURE.\2", without_secrets(text))
+        return _PICTURE_NAME.sub(r"PICTURE.\2", without_secrets(text))
 
 
 def _whole_word(name: str) -> re.Pattern[str]:
@@ -98,7 +101,7 @@ def _secrets(config: Config) -> Iterator[tuple[str, str]]:
         yield config.compression_key.reveal(), "KEY"
     try:
         token = (config.data_dir / TOKEN_FILE).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # there is none yet, or it can't be read and so can't be in the text either
+    except OSError:  # no token exists, or this process can't read it and so can't have printed it
         return
     if token:
         yield token, "TOKEN"

@@ -16,10 +16,10 @@ def use_temporary_folder(data_dir: Path) -> None:
 
 
 def temporary_folder(data_dir: Path) -> Path:
-    """The system's temporary folder, or the data folder where none of the system's can be written."""
+    """The system's temporary folder; the data folder if no temporary folder of the system can be written."""
     try:
         folder = Path(tempfile.gettempdir())
-        # Python's last resort is the current folder, where temporary files don't belong
+        # `tempfile` falls back to the current folder, where temporary files don't belong
         return data_dir if folder == Path.cwd() and folder not in _named_temporary() else folder
     except FileNotFoundError:
         return data_dir

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 
-from imgproc_local.cli.progress import Line, StageProgress, Transfer, log_above
+from imgproc_local.cli.progress import StageProgress, StatusLine, TransferProgress, log_above
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 
@@ -42,7 +42,7 @@ def test_nothing_is_written_where_there_is_no_terminal() -> None:
 
 def test_a_transfer_is_redrawn_in_place_up_to_its_end() -> None:
     terminal = Terminal()
-    transfer = Transfer(terminal)
+    transfer = TransferProgress(terminal)
     transfer("copying a.gguf", 512, 2048)
     assert terminal.getvalue().split("\r")[-1] == "[##........] copying a.gguf: 512 B of 2.0 kB, 25%"
     transfer("copying a.gguf", 2048, 2048)
@@ -53,7 +53,7 @@ def test_a_transfer_is_redrawn_in_place_up_to_its_end() -> None:
 
 def test_a_short_transfer_writes_nothing_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    transfer = Transfer(stream)
+    transfer = TransferProgress(stream)
     transfer("copying a.gguf", 512, 2048)
     transfer("copying a.gguf", 2048, 2048)
     assert stream.getvalue() == ""
@@ -61,7 +61,7 @@ def test_a_short_transfer_writes_nothing_where_there_is_no_terminal() -> None:
 
 def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -> None:
     terminal = Terminal()
-    line = Line(terminal)
+    line = StatusLine(terminal)
     log = logging.getLogger("imgproc_local.test")
     with log_above(line):
         line.draw("a long line of progress")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.vision.grading.check import LanguageResult
     from imgproc_local.vision.models.store import ModelStore
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 
 POLL_S = 0.2
 """How often the waiting thread returns to Python code: on Windows, Ctrl+C does not interrupt a wait without timeout."""
@@ -55,7 +55,7 @@ def check(
 
     The model describes twelve drawings. Its grade is the share of facts that the alt texts name correctly, in five
     areas of equal weight: colours and shapes, counts, positions, words in the picture, and things in a simple scene. A
-    text that can't be published, or that is in another language, counts as naming nothing. Photographs are harder: use
+    text that can't be published, or that is in another language, counts as naming no fact. Photographs are harder: use
     the grade to compare models and languages.
     """
     from imgproc_local.cli.output import echo_json
@@ -65,7 +65,7 @@ def check(
     config = load_config(ctx, data_dir)
     models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
     codes = languages or languages_in_claim(models.manifest(name).languages)
-    results = stoppable(lambda check_stop: _grade(models, name, codes, check_stop), timeout_min)
+    results = run_stoppable(lambda check_stop: _grade(models, name, codes, check_stop), timeout_min)
     # printed before they are saved, so that a failed write does not lose hours of work
     if as_json:
         echo_json([_result_fields(result) for result in results])
@@ -99,8 +99,11 @@ def _grade(
         llama.close()
 
 
-def stoppable(work: Callable[[Callable[[], None]], Done], timeout_min: float) -> Done:
-    """The result of `work`, run on another thread. `check_stop` raises after Ctrl+C and at the time limit."""
+def run_stoppable(work: Callable[[Callable[[], None]], Result], timeout_min: float) -> Result:
+    """Run `work(check_stop)` on another thread and return its result.
+
+    `check_stop` raises after Ctrl+C and after the time limit.
+    """
     from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 
     stopped = threading.Event()
@@ -132,9 +135,9 @@ class _Progress:
     """Shows the number of texts written and an estimate of the remaining time, on a terminal."""
 
     def __init__(self) -> None:
-        from imgproc_local.cli.progress import Line
+        from imgproc_local.cli.progress import StatusLine
 
-        self.line = Line(sys.stderr) if sys.stderr.isatty() else None
+        self.line = StatusLine(sys.stderr) if sys.stderr.isatty() else None
         self._start = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
@@ -158,7 +161,7 @@ def _print_results(results: list[LanguageResult]) -> None:
         shares = (f"{share:.0%}" for share in result.areas.values())
         name = f"{result.language}  {LANGUAGES[result.language].name}"
         rows.append((name, format_grade(result.share), *shares, f"{refused} of {len(result.texts)}"))
-    for line in table(rows, right=range(1, len(rows[0]))):
+    for line in table(rows, right_aligned=range(1, len(rows[0]))):
         click.echo(line)
     click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts that can't be published. --json prints every text.")
 

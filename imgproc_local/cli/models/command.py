@@ -19,7 +19,7 @@ from imgproc_local.cli.models.check import check
 from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.progress import Transfer
+    from imgproc_local.cli.progress import TransferProgress
     from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
     from imgproc_local.vision.models.manifest import Manifest
@@ -53,7 +53,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     catalogue = read_catalogue(config.catalogue)
     problem = None
     try:
-        installed = installed_models(_models(config), config.model)
+        installed = installed_models(_model_store(config), config.model)
     except ModelUnusable as error:
         installed, problem = [], error.message
     rows = [*installed, *pullable_models(catalogue, installed)]
@@ -95,13 +95,13 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
             "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, copy"
             " DIR to this machine, and run `models import DIR`."
         )
-    entry = _entry(config, name)
+    entry = _catalogue_entry(config, name)
     click.echo(f"{name}: {entry.repository}, licence {entry.licence or 'unknown'}", err=True)
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
         if to is not None:
             pull_to(to, name, entry, progress)
         else:
-            models = _models(config, may_be_new=True)
+            models = _model_store(config, may_be_new=True)
             manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
     if to is not None:
         click.echo(
@@ -154,7 +154,7 @@ def import_(
     options = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
         catalogue = read_catalogue(config.catalogue)
-        models = _models(config, may_be_new=True)
+        models = _model_store(config, may_be_new=True)
         manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
     _report_installed(config, manifest)
 
@@ -171,7 +171,7 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
-    _models(config).select(name)
+    _model_store(config).select(name)
     click.echo(
         "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
     )
@@ -186,15 +186,15 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
 def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     """Verify the files of installed models.
 
-    Compares the files of the model NAME, or of all models, with their SHA-256, and tests models again that did not
-    work.
+    Compares the files of the model NAME, or of all models, with their SHA-256. Repeats the test of each model that has
+    not passed it on this machine.
 
     Exit code: 0 no problem, 1 at least one problem.
     """
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
 
-    models = _models(load_config(ctx, data_dir))
+    models = _model_store(load_config(ctx, data_dir))
     problems = 0
     for each in [name] if name else models.names():
         with _showing_progress("Interrupted.") as progress:
@@ -207,7 +207,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
                 progress.clear()
                 problems += 1
                 with suppress(ModelUnusable):
-                    # so that the service does not load damaged files
+                    # a running server reads this and does not load damaged files
                     record_problem(models.model(each), error.message)
                 click.echo(f"{each}: {error.message}")
             else:
@@ -224,7 +224,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
 @click.pass_context
 def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
     """Delete an installed model from the disk."""
-    _models(load_config(ctx, data_dir)).remove(name)
+    _model_store(load_config(ctx, data_dir)).remove(name)
     click.echo(f"Removed {name}.")
 
 
@@ -244,15 +244,15 @@ def self_test_child(model: str) -> None:
     click.echo(msgspec.json.encode(run_self_test(vision_model)).decode())
 
 
-def _models(config: Config, *, may_be_new: bool = False) -> ModelStore:
-    """The models folder. `may_be_new` allows a folder from the settings that does not exist yet."""
+def _model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
+    """The models folder. With `may_be_new`, the folder that the setting `models_dir` names need not exist yet."""
     from imgproc_local.vision.models.store import ModelStore
 
     must_exist = bool(config.models_dir) and not may_be_new
     return ModelStore(config.models_folder, config.model_run_options, must_exist=must_exist)
 
 
-def _entry(config: Config, name: str) -> Entry:
+def _catalogue_entry(config: Config, name: str) -> Entry:
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.catalogue import read_catalogue
 
@@ -262,8 +262,8 @@ def _entry(config: Config, name: str) -> Entry:
     return catalogue[name]
 
 
-def _self_test(progress: Transfer, model: VisionModel) -> None:
-    """Test the model in a child process, unless it passed already. Without llama.cpp it is tested when first used."""
+def _self_test(progress: TransferProgress, model: VisionModel) -> None:
+    """Test the model in a child process unless it has passed already. Without llama.cpp, print that it is not tested."""
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
@@ -279,17 +279,17 @@ def _self_test(progress: Transfer, model: VisionModel) -> None:
 def _report_installed(config: Config, manifest: Manifest) -> None:
     from imgproc_local.cli.output import size_text
 
-    in_use = (config.model or _models(config).selected()) == manifest.name
+    in_use = (config.model or _model_store(config).selected()) == manifest.name
     use = "In use from the next picture on" if in_use else f"To use it: `imgproc-local models use {manifest.name}`"
     click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}. {use}.")
 
 
 @contextmanager
-def _showing_progress(interrupted: str) -> Iterator[Transfer]:
+def _showing_progress(interrupted: str) -> Iterator[TransferProgress]:
     """Show progress on standard error inside the block. Ctrl+C ends the program with the message `interrupted`."""
-    from imgproc_local.cli.progress import Transfer, log_above
+    from imgproc_local.cli.progress import TransferProgress, log_above
 
-    progress = Transfer(sys.stderr)
+    progress = TransferProgress(sys.stderr)
     try:
         with log_above(progress.line):
             yield progress

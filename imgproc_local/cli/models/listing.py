@@ -72,7 +72,7 @@ def table_lines(rows: list[ModelRow]) -> list[str]:
         )
         for row in rows
     ]
-    return table(cells, right=(2, 3))
+    return table(cells, right_aligned=(2, 3))
 
 
 def _state(model: VisionModel) -> str:

@@ -1,7 +1,7 @@
-"""Pictures through the engine, a few at a time: submit, wait for the job, write the results, delete the job.
+"""Processes pictures with the engine, a few at a time: submit a job, wait for it, write its results, delete it.
 
 Invariant: when `run` returns, every job that it queued is deleted, whether it completed, failed or was interrupted. If
-the data folder can't be written, the job remains and its outcome says so.
+the data folder can't be written, the job remains, and the outcome has an error that names it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from imgproc_local.system.files import is_disk_full
 
 JOBS_PER_THREAD = 4
 """Enough jobs that no thread is idle, and few enough that the data folder holds only some pictures at a time."""
-CHECK_S = 5.0
-"""After this time without a change of a job, check that the data folder can still store results."""
+STORAGE_CHECK_S = 5.0
+"""If a job has not changed for this time, check that the data folder can still store results."""
 COPY_BYTES = 1024 * 1024
 INTERRUPTED = "Interrupted."
 
 
 class Outcome(Struct, frozen=True):
-    """The result of one picture. `job` is the last state of its job, None where the picture was refused.
+    """The result of one picture. `job` is the last state of its job, None if the picture was refused.
 
-    `translations` have the names that the files really got. `errors` are pairs of a stage, or None, and a message.
+    `translations` contain the names of the written files, which may have a number added to the name in the job. An
+    error is a pair of the failed stage, None for an error outside a stage, and a message.
     """
 
     picture: Path
@@ -55,7 +56,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Batch:
-    """Processes pictures for one account. `stop_reason` is the reason why it ended early, None where it did not."""
+    """Processes pictures for one account. `stop_reason` says why it ended early; None if it did not."""
 
     def __init__(
         self, services: Services, account_id: str, plan: Plan, results: Results, progress: StageProgress
@@ -70,7 +71,10 @@ class Batch:
         self.stop_reason: str | None = None
 
     async def run(self, pictures: Sequence[Path]) -> list[Outcome]:
-        """One outcome per picture that was started, in the order given. Ctrl+C stops the run and deletes its jobs."""
+        """Process `pictures` and return one outcome for each that was started, in the same order.
+
+        Ctrl+C stops the run and deletes its jobs.
+        """
         remaining = iter(enumerate(pictures))
         outcomes: dict[int, Outcome] = {}
 
@@ -82,7 +86,7 @@ class Batch:
 
         config = self._services.config
         concurrency = min(len(pictures), config.queue_limit, JOBS_PER_THREAD * (config.codec_threads or core_count()))
-        with _stop_signals_call(lambda: self.stop(INTERRUPTED)):
+        with _stop_on_signals(lambda: self.stop(INTERRUPTED)):
             await asyncio.gather(*(work() for _ in range(concurrency)))
         return [outcomes[number] for number in sorted(outcomes)]
 
@@ -129,9 +133,9 @@ class Batch:
         return Outcome(picture, errors=((None, message),))
 
     async def _submit(self, picture: Path) -> Job | None:
-        """The queued job, None where the run stops first.
+        """Queue a job for the picture and return it; None if the run is stopped before that.
 
-        Raises: ServiceError or OSError where the picture is refused; nothing is stored then.
+        Raises: ServiceError or OSError if the picture is refused; nothing is stored then.
         """
         services = self._services
         while not self._stopping:
@@ -139,7 +143,7 @@ class Batch:
             try:
                 await services.jobs.require_room()
                 with services.blobs.incoming() as incoming:
-                    await asyncio.to_thread(_copy_in, picture, incoming, services.config.max_upload_bytes)
+                    await asyncio.to_thread(_copy_to_store, picture, incoming, services.config.max_upload_bytes)
                     if self._stopping:
                         return None
                     job, _ = await services.engine.accept(self._account_id, self._plan, incoming, picture.name)
@@ -149,17 +153,17 @@ class Batch:
         return None
 
     async def _wait_for_queue(self, retry_after_s: int) -> None:
-        """Wait until a job of this run is deleted, at most `retry_after_s`: older jobs may have filled the queue."""
+        """Wait until a job of this run is deleted. At most `retry_after_s`, because older jobs may fill the queue."""
         with suppress(TimeoutError):
             async with asyncio.timeout(retry_after_s):
                 await self._job_deleted.wait()
 
     async def _wait_until_final(self, job: Job) -> Job:
-        """The job in its final state, or in its last state where the run stops first.
+        """The job in its final state, or in its latest state if the run is stopped before that.
 
-        Raises: StorageFailed where the data folder can't store results any more.
+        Raises: StorageFailed if the data folder can't store results any more.
         """
-        async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=CHECK_S):
+        async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=STORAGE_CHECK_S):
             if state is None:
                 await self._require_storage(job)
             else:
@@ -171,12 +175,12 @@ class Batch:
         services = self._services
         await services.jobs.test_write()
         if not services.engine.is_claiming:
-            raise StorageFailed("The engine no longer starts stages.")
+            raise StorageFailed("The engine has stopped: `imgproc-local doctor` checks the data folder.")
         if services.blobs.free_bytes() < job.original.size_bytes:
             raise StorageFailed("The disk of the data folder is full: the results can't be stored.")
 
     async def _outcome(self, picture: Path, job: Job, storage_problem: str | None) -> Outcome:
-        """Write the results of the job, and collect the errors of its stages."""
+        """Write the results of a completed or failed job, and collect the errors of its stages."""
         errors = [(stage.name.value, stage.error or "") for stage in job.stages if stage.state is StageState.FAILED]
         if storage_problem is not None:
             return Outcome(picture, job, errors=(*errors, (None, storage_problem)))
@@ -192,11 +196,11 @@ class Batch:
     def _write(self, picture: Path, job: Job, errors: tuple[tuple[str | None, str], ...]) -> Outcome:
         path = self._services.blobs.path
         language = self._plan.languages[0]
-        # if analyze failed, the other results are written under the picture's own name
+        # without translations, because analyze failed, the files are named after the original
         fallback = make_slug(picture.stem, language) or "image"
         preferred = job.translations[0].seo_filename if job.translations else fallback
         sources: list[tuple[Path, str]] = []
-        ending = original_ending(picture, job.original.format)
+        ending = original_extension(picture, job.original.format)
         if job.optimized is not None:
             sources.append((path(job.optimized.sha256), ending))
         if job.converted is not None:
@@ -219,7 +223,7 @@ class Batch:
         )
 
     def _renamed(self, translations: Sequence[Translation], name: str) -> tuple[Translation, ...]:
-        """The translations with names that are unique in this run. The first language gets `name`, as the files do."""
+        """The translations with file names that are unique in this run; `name`, that of the files, is the first one."""
         return tuple(
             Translation(
                 one.language_code,
@@ -231,14 +235,14 @@ class Batch:
         )
 
 
-def original_ending(picture: Path, file_format: Format) -> str:
-    """The extension of the file in lower case if it belongs to `file_format`, else the usual one of the format."""
+def original_extension(picture: Path, file_format: Format) -> str:
+    """The picture's extension in lower case if `file_format` uses it, else the usual extension of that format."""
     ending = picture.suffix.lower()
     extensions = FORMATS[file_format].extensions
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 
-def _copy_in(picture: Path, incoming: Incoming, max_bytes: int) -> None:
+def _copy_to_store(picture: Path, incoming: Incoming, max_bytes: int) -> None:
     with picture.open("rb") as file:
         while chunk := file.read(COPY_BYTES):
             if incoming.size_bytes + len(chunk) > max_bytes:
@@ -255,12 +259,12 @@ def _write_problem(error: OSError) -> str:
 
 
 @contextmanager
-def _stop_signals_call(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside the block, the first SIGINT or SIGTERM calls `stop`. A second one ends the process as by default."""
+def _stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside the block, the first SIGINT or SIGTERM calls `stop`; the second is handled as before the block."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if before[signal.SIGINT] is signal.SIG_IGN:
-        del before[signal.SIGINT]  # a background job of a shell, which Ctrl+C does not concern
+        del before[signal.SIGINT]  # shells start background jobs like this, so that Ctrl+C does not end them
 
     def restore() -> None:
         for number, handler in before.items():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """The callback `language_codes`, with the same maximum number of languages as a request to the API."""
+    """A click callback: `language_codes`, with the API's maximum number of languages per picture."""
     from imgproc_local.domain.plan import MAX_LANGUAGES
 
     codes = language_codes(ctx, parameter, value)
@@ -66,7 +66,7 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 @click.option(
     "--effort",
     type=click.Choice(get_args(Effort), case_sensitive=False),
-    help="Trade CPU time for file size at the same quality. The default is the setting effort.",
+    help="Trade CPU time for file size at the same quality.  [default: the setting effort]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
@@ -99,7 +99,7 @@ def command(
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
     contains neither the pictures nor their jobs.
 
-    Exit code: 0 all done, 1 some files failed, 2 refused or no file can be processed, 130 interrupted.
+    Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
     from imgproc_local.cli.process.discovery import find_pictures
 
@@ -204,7 +204,7 @@ def _refuse_empty(paths: tuple[Path, ...], skipped: int) -> None:
 
 
 async def _require_credits(services: Services, account_id: str, pictures: int, plan: Plan) -> None:
-    """Raises: InsufficientCredits, before the first picture instead of after some of them."""
+    """Check before the first picture that the balance suffices for all of them. Raises: InsufficientCredits."""
     from imgproc_local.domain.errors import InsufficientCredits
     from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
@@ -232,7 +232,7 @@ def _create_folder(results: Results, out: Path) -> None:
 
 
 def _how_to_use_server(config: Config) -> str:
-    """How to send pictures to the server that holds the data folder; empty where no server holds it."""
+    """Instructions for sending pictures to the server that uses the data folder; empty if no server uses it."""
     from imgproc_local.system.folder_lock import current_owner
 
     owner = current_owner(config.data_dir)
@@ -259,5 +259,5 @@ def _report(run: _Run, as_json: bool) -> None:
         click.echo(line, err=True)
     if run.stop_reason is not None and run.is_unfinished:
         done = sum(outcome.done for outcome in run.outcomes)
-        rest = "; no other picture remains queued" if run.exit_code == EXIT_INTERRUPTED else ""
+        rest = "; the other pictures are no longer queued" if run.exit_code == EXIT_INTERRUPTED else ""
         click.echo(f"{run.stop_reason} {done:,} of {len(discovery.pictures):,} pictures are done{rest}.", err=True)

@@ -1,4 +1,4 @@
-"""The report of `process`: a table for people, or JSON with the image fields of the API and paths for programs."""
+"""The report of `process`: a table for people; JSON for programs, with the API's fields of an image and file paths."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MAX_SKIPPED_LISTED = 20
 
 
 class ErrorEntry(Struct, frozen=True):
-    """`stage` is None for an error outside a stage."""
+    """An error of one picture. `stage` is None for an error outside a stage."""
 
     stage: str | None
     message: str
 
 
 class ImageEntry(Struct, frozen=True):
-    """The image fields of the API, with the path of the original and of the written files.
+    """The API's fields of an image, with the paths of the original and of the written files.
 
-    The fields of the API are null where the picture did not become a job. `status` is `skipped` for a file in a folder
-    that is not a picture.
+    If the picture was refused and has no job, the fields of the API are null, except `status` and `original_filename`.
+    `status` is `skipped` for a file in a folder that is not a picture.
     """
 
     file: str
@@ -51,7 +51,7 @@ class ImageEntry(Struct, frozen=True):
 def entries(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile], status_set: StatusSet
 ) -> list[ImageEntry]:
-    """One entry per file: processed, failed, skipped."""
+    """One entry per file: first those with an outcome, then those that failed before, then the skipped ones."""
     failed_word = status_word(Status.FAILED, status_set)
     return [
         *(_entry(outcome, status_set) for outcome in outcomes),
@@ -120,7 +120,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         return
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
     rows += [_row(outcome) for outcome in written]
-    head, *lines = table(rows, right=(2, 3, 4, 5))
+    head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
     yield head
     for line, outcome in zip(lines, written, strict=True):
         yield line
@@ -131,7 +131,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     after = sum(job.optimized.size_bytes for job in optimized if job.optimized is not None)
     yield ""
     yield (
-        f"{_counted(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
+        f"{_picture_count(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
         f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
     )
     larger = [
@@ -140,7 +140,11 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         if job.converted and job.optimized and job.converted.size_bytes > job.optimized.size_bytes
     ]
     if larger:
-        yield f"{_counted(len(larger))} larger as {converted_to.upper()} than optimized: use the optimized file for it."
+        are, them = ("is", "it") if len(larger) == 1 else ("are", "them")
+        yield (
+            f"{_picture_count(len(larger))} {are} larger as {converted_to.upper()} than optimized:"
+            f" use the optimized file for {them}."
+        )
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
@@ -177,5 +181,5 @@ def problems(
         yield f"Skipped: {len(skipped) - MAX_SKIPPED_LISTED} more; --json lists them all."
 
 
-def _counted(pictures: int) -> str:
+def _picture_count(pictures: int) -> str:
     return "1 picture" if pictures == 1 else f"{pictures:,} pictures"

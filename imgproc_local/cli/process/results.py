@@ -25,7 +25,10 @@ _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, er
 
 
 class Results:
-    """Writes to `folder`. Names are unique per language in one run; names of files also in the folder."""
+    """Writes files to `folder`.
+
+    Within one run, names are unique per language. The names of files are also new to the folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,15 +42,15 @@ class Results:
             pass
 
     def name(self, preferred: str, language_code: str) -> str:
-        """`preferred`, with a number if another picture of this run has that name in this language."""
+        """`preferred`, with a number added if another picture of this run has that name in this language."""
         with self._lock:
             return next(self._free_names(preferred, language_code))
 
     def write(self, preferred: str, language_code: str, sources: Sequence[tuple[Path, str]]) -> tuple[str, list[Path]]:
-        """Copy each source under the same name with its ending, and return the name and the files. Blocks.
+        """Copy all sources to the folder under one name, and return that name and the new files. Blocks.
 
-        `sources` are pairs of a file and an ending such as `.webp`. Raises: OSError where a source can't be read or the
-        folder can't be written; then no file is left behind.
+        `sources` are pairs of a file and the ending that is added to the name, such as `.webp` or `-converted.webp`.
+        Raises: OSError if a source can't be read or the folder can't be written; then no file is left behind.
         """
         staged: list[tuple[Path, str]] = []
         try:
@@ -65,11 +68,12 @@ class Results:
                 part.unlink(missing_ok=True)
 
     def _free_names(self, preferred: str, language_code: str) -> Iterator[str]:
-        """Names that this run has not used yet. Each name that is yielded counts as used."""
+        """Names that this run has not used yet; a yielded name is recorded as used."""
         used = self._names.setdefault(language_code, set())
         base = preferred
         if (match := re.fullmatch(r"(.+)-\d+", preferred)) and match[1] in used:
-            base = match[1]  # the engine numbered it because of another picture of this run: -3 follows -2, not -2-2
+            # the engine added the number because of another picture of this run: -3 follows -2, not -2-2
+            base = match[1]
         for name in itertools.chain((preferred,), (numbered(base, number) for number in itertools.count(2))):
             if name not in used:
                 used.add(name)
@@ -84,7 +88,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
-    """Give every part its name. Returns False, without naming any, if one of the names is taken."""
+    """Rename every part to its target. Returns False, with no part renamed, if one of the targets exists."""
     done: list[tuple[Path, Path]] = []
     try:
         if any(os.path.lexists(target) for _, target in targets):
@@ -103,7 +107,7 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
 
 
 def _publish(part: Path, target: Path) -> None:
-    """Give `part` the name `target`. Raises: FileExistsError if the name is taken."""
+    """Rename `part` to `target` without replacing a file. Raises: FileExistsError if `target` exists."""
     if sys.platform == "win32":
         part.rename(target)  # Windows does not overwrite
         return

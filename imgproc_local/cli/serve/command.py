@@ -21,7 +21,12 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.exit_codes import exit_command
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_unsealed, seal_if_air_gapped
+from imgproc_local.cli.options import (
+    air_gapped_option,
+    data_dir_option,
+    enable_air_gap_if_set,
+    load_settings_before_air_gap,
+)
 from imgproc_local.cli.output import discard_unwritable_output, path_text
 from imgproc_local.cli.serve.log_file import lifecycle, log_to_file
 from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from imgproc_local.system.folder_lock import Owner
 
 BACKLOG = 512
+"""Connections that the kernel may queue until the server accepts them."""
 SHUTDOWN_S = 5
 """How long an orderly stop waits for requests in flight."""
 
@@ -61,7 +67,7 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
     """
     config = None
     try:
-        config = load_unsealed(ctx, data_dir, host=host, port=port).config
+        config = load_settings_before_air_gap(ctx, data_dir, host=host, port=port).config
         abandoned_threads = _serve_or_open_running(config, host, port, browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
@@ -76,7 +82,7 @@ def command(ctx: click.Context, host: str | None, port: int | None, browser: boo
 
 def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> int:
     """Serve, or show the server that already runs on the data folder. Returns how many threads did not stop."""
-    # a sealed process can't start a browser that could reach even this machine
+    # the air gap is inherited by child processes: a browser could not connect even to this server
     open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
     running = running_server(config.data_dir)
     if running is None:
@@ -91,7 +97,7 @@ def _serve_or_open_running(config: Config, host: str | None, port: int | None, b
 
 
 def _server_started_meanwhile(config: Config, refusal: PortInUse | DataFolderBusy) -> Owner | None:
-    """The server that took the port or the folder a moment ago, if there is one."""
+    """The server that was started at the same time and locked the data folder first; None if there is none."""
     if isinstance(refusal, PortInUse) and refusal.owner.may_be_starting:
         click.echo(
             f"Port {config.port} is in use. Waiting up to {LOCKING_S:g} seconds for an imgproc-local that may be"
@@ -120,7 +126,7 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
     """
     assert running.address is not None
     where = urlsplit(running.address)
-    if (host and _numeric(host, air_gapped=False) != where.hostname) or (port and port != where.port):
+    if (host and _listen_address(host, air_gapped=False) != where.hostname) or (port and port != where.port):
         raise DataFolderBusy(
             f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
             " Stop that server first, or use another folder with --data-dir."
@@ -138,9 +144,9 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
 
 
 def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
-    """The data folder of a start whose settings were refused, as far as its flags and the environment show.
+    """The data folder that the flags and the environment name, for a start whose settings can't be loaded.
 
-    None where that folder does not exist.
+    None if that folder does not exist.
     """
     named = data_dir or (ctx.find_root().obj or {}).get("data_dir") or os.environ.get("IMGPROC_DATA_DIR")
     try:
@@ -154,16 +160,16 @@ def _listen_and_serve(config: Config, open_browser: bool) -> int:
     """Serve until a signal stops it. Returns how many threads did not stop."""
     listener = _listen(config)
     try:
-        seal_if_air_gapped(config)
+        enable_air_gap_if_set(config)
         return asyncio.run(_serve(config, listener, open_browser))
     finally:
         listener.close()
 
 
 def _listen(config: Config) -> socket.socket:
-    host = _numeric(config.host, config.air_gapped)
+    host = _listen_address(config.host, config.air_gapped)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off only where the protocol is TCP by name; with it every response takes 44 ms
+    # asyncio disables Nagle's algorithm only if the protocol is given; with the algorithm, every response takes 44 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
@@ -180,10 +186,10 @@ def _listen(config: Config) -> socket.socket:
     return listener
 
 
-def _numeric(host: str, air_gapped: bool) -> str:
-    """`host` as an IP address where that needs no lookup, else as it is.
+def _listen_address(host: str, air_gapped: bool) -> str:
+    """`host`, with `localhost` replaced by 127.0.0.1. Other names are looked up when the socket is bound.
 
-    Raises: SettingInvalid for a name in air-gapped mode.
+    Raises: SettingInvalid for another name in air-gapped mode.
     """
     if host == "localhost":
         return "127.0.0.1"
@@ -217,7 +223,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         log_to_file(config.data_dir)
         use_temporary_folder(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
-        await _print_start(services, address)
+        await _print_start_messages(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(app, SHUTDOWN_S), on_stop=partial(end_requests, app))
         if open_browser:
@@ -245,8 +251,8 @@ def _publish_address(services: Services, address: str) -> None:
     services.lock.publish(owner)
 
 
-async def _print_start(services: Services, address: str) -> None:
-    """Print where the service is and, on an empty data folder, its first API key.
+async def _print_start_messages(services: Services, address: str) -> None:
+    """Print the addresses of the service and, if it has no API key yet, create and print the first one.
 
     A failed write is logged: serving does not depend on standard output.
     """
@@ -267,4 +273,4 @@ async def _print_start(services: Services, address: str) -> None:
             click.echo("Create more with `imgproc-local keys create --name NAME`.")
         sys.stdout.flush()
     except OSError as error:
-        lifecycle.warning("the messages of the start could not be printed (%s)", error.strerror)
+        lifecycle.warning("the start messages could not be printed (%s)", error.strerror)

@@ -1,7 +1,7 @@
 """The log file of the server in the data folder: what the console shows, without keys and tokens.
 
 It is for servers without a console, and for `doctor --report`. Its size is bounded: at most `MAX_BYTES` per file, and
-`OLDER_FILES` rotated files. Where it can't be written, the console says so once and the server continues.
+`OLDER_FILES` rotated files. If it can't be written, that is printed to the console once, and the server continues.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ FOLDER, FILE = "logs", "imgproc.log"
 MAX_BYTES = 1_000_000
 OLDER_FILES = 4
 NO_ROTATION = 0
-"""As `max_bytes`. Source: Python's documentation of `RotatingFileHandler`."""
+"""The value of `max_bytes` that disables rotation. Source: Python's documentation of `RotatingFileHandler`."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 lifecycle = logging.getLogger("imgproc_local.lifecycle")
-"""Logs starts and stops to the file only: the console shows them in other words."""
+"""Logs starts and stops to the file only, because `serve` prints messages of its own to the console."""
 lifecycle.propagate = False
 lifecycle.setLevel(logging.INFO)
 
 
 def log_to_console() -> None:
-    """Log to standard error. Does nothing where the root logger has a handler already."""
+    """Log to standard error. Does nothing if the root logger already has a handler."""
     logging.basicConfig(level=logging.INFO, format=FORMAT)
     for verbose in ("uvicorn", "pyvips", "httpx"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
 
 
 def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Log to the file too, from here on. Only the process that holds the lock of the data folder may call this."""
-    log_to_console()  # before the file's handler is added, because it does nothing afterwards
+    """Log to the file as well. Only the process that holds the lock of the data folder may call this."""
+    log_to_console()  # first, because it does nothing once the root logger has the file's handler
     try:
         handler = _open_log(data_dir, max_bytes)
     except OSError as error:
@@ -51,10 +51,10 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
 
 
 def log_refused_start(data_dir: Path, reason: str) -> Path | None:
-    """Append why `serve` did not start. Returns the folder of the log, None where it can't be written.
+    """Append why `serve` did not start. Returns the folder of the log; None if it can't be written.
 
-    A start from a desktop or at login has no terminal that would show the reason. The process does not hold the lock of
-    the data folder, so it appends one line and rotates nothing.
+    A start from a desktop or at login has no terminal that would show the reason. This process does not hold the lock
+    of the data folder, so it appends one line and does not rotate the file.
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)

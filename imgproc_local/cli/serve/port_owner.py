@@ -1,4 +1,4 @@
-"""The program that listens on a port, as Linux shows it in /proc. Other systems don't, and there it stays unknown."""
+"""Finds the program that listens on a port, in /proc of Linux. On other systems the program is unknown."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from msgspec import Struct
 
 PROC = Path("/proc")
-_LISTENING = "0A"
+_TCP_LISTEN = "0A"
+"""The state of a listening socket. Source: include/net/tcp_states.h of Linux."""
 _PROGRAM_NAMES = ("imgproc-local", "imgproc_local")
-"""File names in a command line that starts this service; the second one as in `python -m imgproc_local`."""
+"""File names by which a command line starts this program; `python -m imgproc_local` has the second one."""
 
 
 class PortOwner(Struct, frozen=True):
-    """The program that listens on a port.
+    """The program that listens on a port. `description` names it in messages.
 
-    `description` names it in messages. `may_be_starting` is true for an `imgproc-local serve`, which may not have
-    taken its data folder yet, and where the program is unknown.
+    `may_be_starting` is true if it is, or may be, an `imgproc-local serve` that has not locked its data folder yet.
     """
 
     description: str = "another program"
@@ -47,7 +47,7 @@ def _listening_sockets(port: int, proc: Path) -> Iterator[tuple[str, int]]:
             continue
         for line in lines:
             fields = line.split()
-            if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+            if fields[3] == _TCP_LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
                 yield fields[9], int(fields[7])
 
 

@@ -19,7 +19,7 @@ BROWSER_TIMEOUT_S = 10.0
 
 
 def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
-    """The server on the data folder `folder`, with its address; None where no server runs.
+    """The server on the data folder `folder`, with its address; None if no server runs.
 
     Waits for a server that is starting: `wait_for_lock_s` at most until it locks the folder, `STARTING_S` at most until
     its address is known.
@@ -36,7 +36,7 @@ def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
 
 
 def open_in_browser(link: str) -> threading.Thread:
-    """Open `link` on a thread that is returned, because some browsers block until they are closed."""
+    """Open `link` on a new thread and return the thread: some browsers block until they are closed."""
     import webbrowser
 
     thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
@@ -45,7 +45,7 @@ def open_in_browser(link: str) -> threading.Thread:
 
 
 def open_page_of(address: str, folder: Path) -> str | None:
-    """Open the page of the server at `address`. Returns the reason where that is not possible, else None."""
+    """Open the page of the server at `address`. Returns None, or the reason why the page can't be opened."""
     import http.client
 
     try:
@@ -57,7 +57,7 @@ def open_page_of(address: str, folder: Path) -> str | None:
 
 
 def _new_ticket(address: str, folder: Path) -> str:
-    """A token that opens the page once: other users of the machine can read the command line of a browser."""
+    """A token that opens the page only once: it is passed on the browser's command line, which other users can read."""
     import http.client
 
     import msgspec

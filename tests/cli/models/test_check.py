@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from imgproc_local.cli.models.check import stoppable
+from imgproc_local.cli.models.check import run_stoppable
 from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.grading.probes import PROBES
@@ -134,7 +134,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(click.exceptions.Exit) as left:
-        stoppable(work, 5)
+        run_stoppable(work, 5)
     assert left.value.exit_code == 130
     assert ended.is_set()
 

@@ -68,7 +68,7 @@ def test_a_conversion_larger_than_the_optimized_file_is_reported(program: Progra
     noise = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
     Image.fromarray(noise).save(coarse, quality=20)
     result = program("process", coarse, "--out", tmp_path / "out")
-    assert "1 picture larger as WEBP than optimized" in result.stdout
+    assert "1 picture is larger as WEBP than optimized" in result.stdout
 
 
 def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_an_interrupted_run_writes_finished_pictures_and_no_job_remains(
     images = json.loads(stdout)
     done = [image for image in images if image["status"] == "completed"]
     assert 0 < len(done) < 40
-    assert f"Interrupted. {len(done)} of 40 pictures are done; no other picture remains queued." in stderr
+    assert f"Interrupted. {len(done)} of 40 pictures are done; the other pictures are no longer queued." in stderr
     assert "Traceback" not in stderr
     assert names(out) == sorted(
         Path(image[f"{kind}_file"]).name for image in done for kind in ("optimized", "converted")
