@@ -263,7 +263,7 @@ def _catalogue_entry(config: Config, name: str) -> Entry:
 
 
 def _self_test(progress: TransferProgress, model: VisionModel) -> None:
-    """Test the model in a child process unless it has passed already. Without llama.cpp, print that it is not tested."""
+    """Test the model in a child process unless it has passed before. Without llama.cpp, print that it is not tested."""
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
