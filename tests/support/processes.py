@@ -1,0 +1,47 @@
+"""What Linux says about running processes. Source: proc(5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def descendants(pid: int) -> list[int]:
+    """The ids of the processes that `pid` started, and of those that these started; without processes that ended."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:  # it ended meanwhile
+                continue
+            if state != "Z":
+                parents[int(folder.name)] = int(parent)
+    found, unseen = [], [pid]
+    while unseen:
+        parent = unseen.pop()
+        children = [child for child, its_parent in parents.items() if its_parent == parent]
+        found += children
+        unseen += children
+    return found
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 if it has ended."""
+    return _status_bytes(pid, "VmRSS")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The highest resident memory of a process so far; 0 if it has ended."""
+    return _status_bytes(pid, "VmHWM")
+
+
+def open_handles(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _status_bytes(pid: int, field: str) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), 0)
