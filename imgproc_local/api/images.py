@@ -80,7 +80,7 @@ async def optimized(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
     if job.optimized is None:
         raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
     name = PurePosixPath(job.original_filename)
-    return _download(request, job.optimized, name.stem, f"-optimized{name.suffix}")
+    return await _download(request, job.optimized, name.stem, f"-optimized{name.suffix}")
 
 
 @get("/images/{image_id:str}/converted", guards=[require_key])
@@ -88,7 +88,7 @@ async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
     job = await _job_of_image(request, image_id)
     if job.converted is None:
         raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
-    return _download(
+    return await _download(
         request, job.converted, PurePosixPath(job.original_filename).stem, f".{job.converted.format.value}"
     )
 
@@ -107,7 +107,7 @@ def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
     )
 
 
-def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
+async def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
     """The file as an attachment. Its SHA-256 is its entity tag, because the content never changes."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
@@ -115,12 +115,12 @@ def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, endi
     etag = f'"{file.sha256}"'
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
         return Response(None, status_code=304, headers={"ETag": etag})
-    path = services.blobs.path(file.sha256)
-    if not path.is_file():
-        log.error("The file %s of a job is missing in the data folder", file.sha256)
-        raise NotFound("This file is no longer in the data folder; `imgproc-local doctor` lists what is missing.")
+    damage = await services.blobs.damage(file.sha256, file.size_bytes)
+    if damage is not None:
+        log.error("The file %s of a job is %s in the data folder", file.sha256, damage)
+        raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
     return File(
-        path=path,
+        path=services.blobs.path(file.sha256),
         media_type=FORMATS[Format(file.format)].mime,
         etag=ETag(value=file.sha256),
         headers={"Content-Disposition": content_disposition(stem, ending), "Cache-Control": "private, no-cache"},

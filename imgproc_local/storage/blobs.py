@@ -4,6 +4,9 @@ A file is written under a temporary name, fsynced, renamed, and only then refere
 row references exists; a file that no row references is leased by a task that is about to reference it, or is deleted at
 the next start. One lock orders leases and removals, so that the deletion of an older job never removes the file of a
 new upload with the same content.
+
+A new file replaces a stored one of the same address, so that a damaged file is repaired when its content is stored
+again. Before a file is used, it is compared with its address, unless it has not changed since the last comparison.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Literal
 
 from msgspec import Struct
 
@@ -27,6 +30,11 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import fsync_folder, is_disk_full
 
 log = logging.getLogger(__name__)
+
+MAX_CHECKED = 20_000
+"""The files whose last comparison with their address is remembered; about 300 bytes of memory each."""
+
+Damage = Literal["missing", "damaged"]
 
 
 class Blob(Struct, frozen=True):
@@ -79,9 +87,11 @@ class Blobs:
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
         self._lock = asyncio.Lock()
+        self._checked: dict[str, _State] = {}
         with storage_errors():
             self._files.mkdir(parents=True, exist_ok=True)
             self.incoming_folder.mkdir(parents=True, exist_ok=True)
+            fsync_folder(folder)
 
     def path(self, sha256: str) -> Path:
         return self._files / sha256[:2] / sha256
@@ -124,14 +134,51 @@ class Blobs:
         return incoming
 
     def _adopt(self, source: Path, blob: Blob) -> None:
+        """Rename `source`, which is on the disk, to its address.
+
+        The folders are always synced: an earlier upload of the same content may have renamed its file and not yet
+        synced them.
+        """
         target = self.path(blob.sha256)
         with storage_errors():
-            if target.exists() and target.stat().st_size == blob.size_bytes:
-                return
             target.parent.mkdir(exist_ok=True)
-            source.replace(target)
+            try:
+                source.replace(target)
+            except PermissionError:  # on Windows, a file that is being read can't be replaced
+                if hash_file(target) != blob.sha256:
+                    raise
             fsync_folder(target.parent)
             fsync_folder(self._files)
+            self._remember(blob.sha256, _state(target))
+
+    async def damage(self, sha256: str, size_bytes: int) -> Damage | None:
+        """What is wrong with a stored file of `size_bytes`; None for a file that has its content.
+
+        The file is read only if it has changed since it was stored or last compared. Raises: StorageFailed.
+        """
+        return await asyncio.to_thread(self._damage, sha256, size_bytes)
+
+    def _damage(self, sha256: str, size_bytes: int) -> Damage | None:
+        path = self.path(sha256)
+        with storage_errors():
+            try:
+                state = _state(path)
+                if state.size_bytes != size_bytes:
+                    return "damaged"
+                if self._checked.get(sha256) == state:
+                    return None
+                if hash_file(path) != sha256:
+                    return "damaged"
+            except (FileNotFoundError, IsADirectoryError):
+                return "missing"
+        self._remember(sha256, state)
+        return None
+
+    def _remember(self, sha256: str, state: _State) -> None:
+        self._checked.pop(sha256, None)
+        self._checked[sha256] = state
+        if len(self._checked) > MAX_CHECKED:
+            self._checked.pop(next(iter(self._checked)), None)
 
     async def remove(self, addresses: Iterable[str]) -> None:
         """Delete those files that are neither referenced nor leased."""
@@ -166,6 +213,26 @@ class Blobs:
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self._files).free
+
+
+class _State(Struct, frozen=True):
+    """What the file system reports of a file. Different after every change of its content."""
+
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+    inode: int
+
+
+def _state(path: Path) -> _State:
+    status = path.stat()
+    return _State(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Blocks. Raises: OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,79 @@ async def test_a_truncated_blob_is_replaced(blobs: Blobs, references: References
     async with blobs.put(b"content"):
         pass
     assert blobs.path(blob.sha256).read_bytes() == b"content"
+
+
+async def test_a_second_upload_of_the_same_content_waits_until_its_file_is_durable(
+    blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first upload has renamed its file and not yet synced the folders when the second one is stored."""
+    renamed, may_sync = threading.Event(), threading.Event()
+    synced: list[Path] = []
+
+    def sync(folder: Path) -> None:
+        if not renamed.is_set():
+            renamed.set()
+            may_sync.wait(10)
+        synced.append(folder)
+
+    monkeypatch.setattr("imgproc_local.storage.blobs.fsync_folder", sync)
+
+    async def upload() -> None:
+        async with blobs.put(b"content") as blob:
+            references.digests.add(blob.sha256)
+
+    first = asyncio.create_task(upload())
+    try:
+        assert await asyncio.to_thread(renamed.wait, 10)
+        await upload()
+        assert not first.done()
+        (path,) = blobs.on_disk()
+        assert synced == [path.parent, path.parent.parent]
+    finally:
+        may_sync.set()
+        await first
+
+
+async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
+    blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with blobs.put(b"content") as blob:
+        references.digests.add(blob.sha256)
+
+    def fail(_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("imgproc_local.storage.blobs.fsync_folder", fail)
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        async with blobs.put(b"content"):
+            pass
+
+
+@pytest.mark.parametrize("damaged", [b"con", b"CONTENT", b"content and more", b""])
+async def test_a_damaged_file_is_found_and_repaired_by_a_new_upload(
+    blobs: Blobs, references: References, damaged: bytes
+) -> None:
+    async with blobs.put(b"content") as blob:
+        references.digests.add(blob.sha256)
+    assert await blobs.damage(blob.sha256, blob.size_bytes) is None
+    blobs.path(blob.sha256).write_bytes(damaged)
+    assert await blobs.damage(blob.sha256, blob.size_bytes) == "damaged"
+    async with blobs.put(b"content"):
+        pass
+    assert blobs.path(blob.sha256).read_bytes() == b"content"
+    assert await blobs.damage(blob.sha256, blob.size_bytes) is None
+
+
+async def test_a_missing_file_is_found(blobs: Blobs, references: References) -> None:
+    async with blobs.put(b"content") as blob:
+        references.digests.add(blob.sha256)
+    blobs.path(blob.sha256).unlink()
+    assert await blobs.damage(blob.sha256, blob.size_bytes) == "missing"
+
+
+async def test_an_unchanged_file_is_read_once(blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with blobs.put(b"content") as blob:
+        restarted = Blobs(tmp_path, References())
+        assert await restarted.damage(blob.sha256, blob.size_bytes) is None
+        monkeypatch.setattr("imgproc_local.storage.blobs.hash_file", lambda _: pytest.fail("the file was read again"))
+        assert await restarted.damage(blob.sha256, blob.size_bytes) is None

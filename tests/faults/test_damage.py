@@ -1,0 +1,47 @@
+"""Stored files that are changed behind the service's back: never served under their old hash, repaired by an upload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import pictures
+from tests.support.service import Running, running
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "data") as service:
+        yield service
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+def test_a_damaged_result_is_not_served_and_is_repaired_by_the_same_upload(
+    service: Running, damage: Callable[[Path], None]
+) -> None:
+    picture = pictures.jpeg()
+    job = service.process("optimize", picture)
+    address = f"/images/{job['image']['id']}/optimized"
+    intact = service.client.get(address)
+    assert intact.status_code == 200
+    damage(service.services.blobs.path(intact.headers["etag"].strip('"')))
+    answer = service.client.get(address)
+    assert answer.status_code == 404
+    assert "in the data folder" in answer.json()["message"]
+    again = service.process("optimize", picture)
+    assert again["status"] == "completed"
+    repaired = service.client.get(address)
+    assert repaired.content == intact.content
+    assert repaired.headers["etag"] == intact.headers["etag"]
