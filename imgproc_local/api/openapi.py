@@ -17,7 +17,7 @@ from imgproc_local import __version__
 from imgproc_local.api import wire
 from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import get
-from imgproc_local.domain.plan import ACCEPTED, MAX_LANGUAGES, Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
 
 REF = "#/components/schemas/{name}"
 
@@ -139,7 +139,7 @@ INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
 def _upload(operation: Operation, summary: str, schemas: dict[str, Any]) -> dict[str, Any]:
     fields = schemas[FIELDS[operation].__name__]
     form = {**fields, "properties": {"image": _IMAGE, **fields["properties"]}, "required": ["image"]}
-    accepted = ", ".join(accepted.value for accepted in ACCEPTED[operation])
+    accepted = ", ".join(accepted.value for accepted in ACCEPTED_FORMATS[operation])
     return {
         "operationId": operation.value,
         "summary": summary,

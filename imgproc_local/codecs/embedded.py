@@ -8,11 +8,11 @@ from imgproc_local.codecs.metadata.read import embedded
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.domain.image import Embedded, ImageInfo, KeepLocation
+from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, KeepLocation
 
 
 @translate_errors("The picture's metadata can't be read")
-def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> Embedded:
+def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> EmbeddedMetadata:
     """What may be published of the file's metadata. A block that can't be parsed counts as absent.
 
     Raises: BrokenImage where the file itself, not only a block of it, is damaged.

@@ -23,7 +23,7 @@ from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened, probe
-from imgproc_local.domain.errors import BadImage, OutsideServiceFailed
+from imgproc_local.domain.errors import BadImage, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
 
 THUMBNAIL_SIDE_PX = 256
@@ -78,7 +78,7 @@ def adopt(
 
     The orientation remains a tag, because the pixels were sent as stored. A wide-gamut profile is restored if the
     result has none and its pixels are still in those colours.
-    Raises: OutsideServiceFailed if the result is not the same picture; BrokenImage and StageFailed for the original,
+    Raises: ExternalServiceFailed if the result is not the same picture; BrokenImage and StageFailed for the original,
     and what `check_stop` raises.
     """
     check_stop()
@@ -101,12 +101,12 @@ def adopt(
                 file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
                 errors.append(_error(original, thumbnail(file, stored, THUMBNAIL_SIDE_PX, check_stop)))
         except BadImage as error:
-            raise OutsideServiceFailed(
+            raise ExternalServiceFailed(
                 "The compression service sent a file that is not a complete picture of the same format."
             ) from error
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
-        raise OutsideServiceFailed("The compression service sent a picture that looks different.")
+        raise ExternalServiceFailed("The compression service sent a picture that looks different.")
     published = strip.publishable(blocks, keep_location)
     preserved = strip.blocks_for(published, info.format, info.format, orientation=info.orientation)
     adopted = container.with_blocks(result, structs.replace(preserved, icc=profiles[best], texts=()))
@@ -116,10 +116,10 @@ def adopt(
 def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:
     if received.format is not sent.format:
         names = FORMATS[sent.format].name, FORMATS[received.format].name
-        raise OutsideServiceFailed("The compression service received a {} and sent a {}.".format(*names))
+        raise ExternalServiceFailed("The compression service received a {} and sent a {}.".format(*names))
     size = (received.width_px, received.height_px, received.frames, received.orientation)
     if size != (sent.width_px, sent.height_px, 1, 1):
-        raise OutsideServiceFailed("The compression service sent a picture of another size, rotated or animated.")
+        raise ExternalServiceFailed("The compression service sent a picture of another size, rotated or animated.")
 
 
 def _error(one: Pixels, other: Pixels) -> float:

@@ -1,1 +1,1 @@
-"""What the service talks about: pictures, plans, jobs, credits, keys. No I/O, no clock, no framework."""
+"""The data and rules of the service: pictures, plans, jobs, prices, keys, errors. No I/O, no clock, no framework."""

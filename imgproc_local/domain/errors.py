@@ -1,32 +1,32 @@
 """The errors that are reported to users.
 
     ServiceError
-    ├── InvalidRequest          a field of the request is not as expected
-    │   └── BadImage            the uploaded bytes can't be used
+    ├── InvalidRequest          a field of the request is missing or has an invalid value
+    │   └── BadImage            the uploaded file can't be used
     │       ├── UnsupportedImage    not one of the accepted types
     │       ├── BrokenImage         of an accepted type, but damaged
-    │       └── TooManyPixels       larger than this service decodes
-    ├── UploadTooLarge          more bytes than one upload may have
+    │       └── TooManyPixels       more pixels than the service decodes
+    ├── UploadTooLarge          the upload has more bytes than the setting allows
     ├── UploadTimedOut          the upload took too long
-    ├── Unauthenticated         no key, or one that is not valid
-    ├── RateLimited             more requests than the key may make
-    ├── InsufficientCredits     the balance does not cover the dispatch
-    ├── NotFound                the identifier matches nothing of this account
-    ├── FileNotReady            the file's stage is not done
-    ├── IdempotencyConflict     the same Idempotency-Key was sent with another body
+    ├── Unauthenticated         the request has no API key, or an invalid one
+    ├── RateLimited             the key has used up its requests of this minute
+    ├── InsufficientCredits     the account's balance does not cover the price of the request
+    ├── NotFound                the account has nothing with this identifier
+    ├── FileNotReady            the stage that makes the file is not done
+    ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
     ├── QueueFull               the queue has no room for another job
-    ├── ServiceStopping         the service stops while it reads the upload
+    ├── ServiceStopping         the service is stopping and accepts no upload
     ├── StorageFailed           the data folder can't be read or written
     ├── DataFolderBusy          another process owns the data folder
     ├── SettingInvalid          a setting has a value that can't be used
     ├── ModelUnusable           a vision model's files are missing, damaged, or do not work here
     └── StageFailed             a stage of a job can't produce its result
-        ├── OutsideServiceFailed    the external service gave no usable result
-        ├── StageTimedOut           it passed its deadline
-        └── StageCancelled          its job was cancelled or the service is stopping
+        ├── ExternalServiceFailed   the external compression service gave no usable result
+        ├── StageTimedOut           the stage passed its deadline
+        └── StageCancelled          the job was cancelled or the service is stopping
 
-A message says what was expected and what was received. It never contains a path of the machine, a stack trace or a
-secret. `api/errors.py` holds the table of HTTP statuses and bodies.
+A message says what was expected and what was received. A message that a client receives contains no path of this
+machine; no message contains a stack trace or a secret. `api/errors.py` maps each error to an HTTP status and a body.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from collections.abc import Mapping, Sequence
 
 
 class ServiceError(Exception):
-    """Base of all errors above. `code` is stable and machine-readable, `message` is for people."""
+    """Base class of all errors above. `code` is for programs and never changes; `message` is for people."""
 
     code = "error"
 
@@ -45,7 +45,7 @@ class ServiceError(Exception):
 
 
 class InvalidRequest(ServiceError):
-    """`errors` maps each field to its problems, in the order they were found."""
+    """`errors` maps the name of each invalid field to messages, in the order in which they were found."""
 
     code = "invalid_request"
 
@@ -159,8 +159,8 @@ class StageFailed(ServiceError):
     code = "stage_failed"
 
 
-class OutsideServiceFailed(StageFailed):
-    """`this_picture_only` says that the service works, and may accept another picture."""
+class ExternalServiceFailed(StageFailed):
+    """`this_picture_only` means that the service rejected this picture but may accept others."""
 
     code = "outside_service_failed"
 

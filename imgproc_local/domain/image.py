@@ -1,4 +1,4 @@
-"""Pictures as data: formats, headers, pixels for describers, and the words of the metadata."""
+"""Pictures as data: file formats, headers, decoded pixels, and the texts in the metadata."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from msgspec import Struct
 
 
 class Format(StrEnum):
+    """The file formats that the service reads. Values are the names in the HTTP interface."""
+
     JPEG = "jpeg"
     PNG = "png"
     GIF = "gif"
@@ -16,9 +18,10 @@ class Format(StrEnum):
 
 
 class ImageInfo(Struct, frozen=True):
-    """What the header of a picture says; known before decoding.
+    """The properties of a picture that its header states, known before decoding.
 
-    `width_px` and `height_px` are of one frame as stored; `orientation` is EXIF's 1 to 8 (5 to 8 swap the sides).
+    `width_px` and `height_px` are those of one frame as stored, before `orientation` is applied. `orientation` is the
+    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is that of all frames together.
     """
 
     format: Format
@@ -37,16 +40,17 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def display_size_px(self) -> tuple[int, int]:
-        """Width and height as a viewer shows them, the orientation applied."""
+        """Width and height as displayed, with the orientation applied."""
         if self.orientation >= 5:
             return self.height_px, self.width_px
         return self.width_px, self.height_px
 
 
 class Pixels(Struct, frozen=True):
-    """A scaled-down picture for describers: H×W×3 uint8 sRGB rows without padding, orientation applied.
+    """A decoded picture, scaled down for describers.
 
-    Transparent pixels are composited over white; `alpha_mean` is the mean opacity from 0.0 to 1.0 before that.
+    `rgb` is H×W×3 uint8 sRGB, rows from the top without padding, orientation applied. Transparent pixels are composited
+    over white; `alpha_mean` is the mean opacity before that, from 0.0 (transparent) to 1.0 (opaque).
     """
 
     width_px: int
@@ -56,25 +60,25 @@ class Pixels(Struct, frozen=True):
 
 
 class EmbeddedText(Struct, frozen=True):
-    """One text found in a picture's metadata. `language` is its BCP 47 tag, None where the file does not say."""
+    """One text in a picture's metadata. `language` is its BCP 47 tag, None if the file does not state one."""
 
     text: str
     language: str | None = None
 
 
 class KeepLocation(StrEnum):
-    """How exact the place names are that results carry. No value preserves coordinates."""
+    """Which place names a result preserves: none, those down to the city, or all. Coordinates are always removed."""
 
     NONE = "none"
     CITY = "city"
     ALL = "all"
 
 
-class Embedded(Struct, frozen=True):
-    """The words and facts in the metadata of a picture: IPTC-IIM, XMP and EXIF read into one shape, blank ones dropped.
+class EmbeddedMetadata(Struct, frozen=True):
+    """What the metadata of a picture says about its content: IPTC-IIM, XMP and EXIF merged, without blank values.
 
-    Names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
-    `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`, None where absent or not a real date.
+    Field names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
+    `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`; None if it is missing or not a calendar date.
     `gps` is (latitude, longitude) in degrees.
     """
 
@@ -98,7 +102,7 @@ class Embedded(Struct, frozen=True):
 
 
 def compression_percentage(original_bytes: int, optimized_bytes: int) -> int:
-    """Whole percent saved, never negative. Source: api/README.md, "Job and image"."""
+    """The bytes saved in percent of the original, rounded, at least 0. Source: api/README.md, "Job and image"."""
     if original_bytes <= 0:
         return 0
     return max(0, round(100 * (1 - optimized_bytes / original_bytes)))

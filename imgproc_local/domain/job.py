@@ -18,6 +18,8 @@ class StageName(StrEnum):
 
 
 class StageState(StrEnum):
+    """A stage is pending, then running, then done or failed. A restart makes a running stage pending again."""
+
     PENDING = "pending"
     RUNNING = "running"
     DONE = "done"
@@ -25,7 +27,7 @@ class StageState(StrEnum):
 
 
 class Status(StrEnum):
-    """Set A of the published interface."""
+    """The status of a job in the HTTP interface ("Set A" in api/README.md, "Status")."""
 
     PENDING = "pending"
     ANALYZING = "analyzing"
@@ -36,20 +38,24 @@ class Status(StrEnum):
 
     @property
     def final(self) -> bool:
+        """Whether the status never changes again."""
         return self in (Status.COMPLETED, Status.FAILED)
 
 
-VERBS = {
+STATUS_OF_STAGE = {
     StageName.ANALYZE: Status.ANALYZING,
     StageName.OPTIMIZE: Status.OPTIMIZING,
     StageName.CONVERT: Status.CONVERTING,
 }
+"""The status of an unfinished job, by the stage that was started last."""
 
 
 class Stage(Struct, frozen=True):
-    """One stage as stored. `started_seq` counts starts over the whole service: the highest started last.
+    """One stage as stored.
 
-    A stage that was running when the process was killed is pending again, with the same `started_seq`.
+    `started_seq` is None before the first start. At each start it gets the next number of a counter that all jobs
+    share, so of several stages the one with the highest number was started last. A stage that was running when the
+    process was killed is pending again and retains its number.
     """
 
     name: StageName
@@ -59,7 +65,7 @@ class Stage(Struct, frozen=True):
 
 
 class StoredFile(Struct, frozen=True):
-    """A file of a job: its content address, size in bytes and format."""
+    """A file of a job. `sha256` is the hexadecimal hash of its content, by which it is stored."""
 
     sha256: str
     size_bytes: int
@@ -67,7 +73,7 @@ class StoredFile(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A job as clients see it."""
+    """A job with its stages and results. Times are RFC 3339 in UTC."""
 
     id: str
     image_id: str
@@ -88,12 +94,13 @@ class Job(Struct, frozen=True):
 
 
 def is_newer(job: Job, seen: Job) -> bool:
-    """Whether `job` is a later state of the same job than `seen`: more stages started or ended, none fewer."""
+    """Whether `job` is a later snapshot than `seen` of the same job: a stage was started or has ended in between."""
     now, before = _progress(job.stages), _progress(seen.stages)
     return now != before and now[0] >= before[0] and now[1] >= before[1]
 
 
 def _progress(stages: Sequence[Stage]) -> tuple[int, int]:
+    """The number of stages that have ended, and the number of the last start. Neither ever decreases."""
     ended = sum(stage.state in (StageState.DONE, StageState.FAILED) for stage in stages)
     return ended, max((stage.started_seq or 0 for stage in stages), default=0)
 
@@ -107,4 +114,4 @@ def derive_status(stages: Sequence[Stage]) -> Status:
         return Status.FAILED if failed else Status.COMPLETED
     if not started:
         return Status.PENDING
-    return VERBS[max(started, key=lambda stage: stage.started_seq or 0).name]
+    return STATUS_OF_STAGE[max(started, key=lambda stage: stage.started_seq or 0).name]

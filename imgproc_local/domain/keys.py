@@ -1,4 +1,4 @@
-"""API keys: who may call, and how often."""
+"""API keys as data, without their secrets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class ApiKey(Struct, frozen=True):
-    """A key as stored. `rate_limit` is requests per minute: None is the service's own setting, 0 is no limit."""
+    """A key as stored. `account` is the account's name, `name` the key's.
+
+    `rate_limit` is in requests per minute; None means the setting of the service, 0 means no limit. Times are RFC 3339.
+    """
 
     id: str
     account_id: str

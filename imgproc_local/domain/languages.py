@@ -54,4 +54,4 @@ LANGUAGES: dict[str, Language] = {
         Language("th", "Thai", "ไทย"),
     )
 }
-"""By code, in the order in which they are offered."""
+"""All supported languages by code, in the order in which they are listed to users."""

@@ -1,4 +1,4 @@
-"""What one request asks for, validated: stages, languages and format; and what its stages cost."""
+"""What one request asks for, after validation, and the price of its stages in credits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from imgproc_local.domain.job import StageName
 
 
 class Operation(StrEnum):
+    """The operations that a client can request. `process` is the other three together."""
+
     ANALYZE = "analyze"
     OPTIMIZE = "optimize"
     CONVERT = "convert"
@@ -24,12 +26,13 @@ STAGES: dict[Operation, tuple[StageName, ...]] = {
     Operation.PROCESS: (StageName.ANALYZE, StageName.OPTIMIZE, StageName.CONVERT),
 }
 
-ACCEPTED: dict[Operation, tuple[Format, ...]] = {
+ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
     Operation.ANALYZE: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),
     Operation.OPTIMIZE: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP, Format.AVIF),
     Operation.CONVERT: (Format.JPEG, Format.PNG),
     Operation.PROCESS: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),
 }
+"""The formats of uploads that each operation accepts."""
 
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10
@@ -38,7 +41,11 @@ DEFAULT_PROJECT_NAME = "API Uploads"
 
 
 class Plan(Struct, frozen=True):
-    """`project_id` is of an existing project; where it is None the project named `project_name` is used or created."""
+    """One validated request. `languages` are ISO 639-1 codes; `format` is the target of the conversion.
+
+    `project_id` is the identifier of an existing project. If it is None, the project named `project_name` is used, or
+    created if the account has none of that name.
+    """
 
     operation: Operation
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
@@ -48,7 +55,7 @@ class Plan(Struct, frozen=True):
 
 
 class Prices(Struct, frozen=True):
-    """Credits per stage; analyze is per language. Source: api/README.md, "Credits"."""
+    """The price of each stage in credits; `analyze` is per language. Source: api/README.md, "Credits"."""
 
     analyze: int = 1
     optimize: int = 1
@@ -56,7 +63,7 @@ class Prices(Struct, frozen=True):
 
 
 class Affordability(Struct, frozen=True):
-    """Whether a balance covers a batch, in credits. `shortfall` is 0 where it does."""
+    """Whether a balance covers the price of several images, in credits. `shortfall` is 0 if it does."""
 
     can_afford: bool
     required: int

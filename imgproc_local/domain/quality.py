@@ -1,7 +1,8 @@
-"""What an optimised or converted picture is to look like, and how much work goes into its size.
+"""The visual quality that optimised and converted pictures must have, and the effort spent on making them small.
 
-The target is a score by SSIMULACRA 2.1 of the result against its source: at 100 both are the same, at 90 they can't be
-told apart when flickering between both, at 70 the quality is high. Source: the scale published with SSIMULACRA 2.
+Quality is measured by SSIMULACRA 2.1, which scores a result against the original: 100 means identical, 90 means
+indistinguishable even when the two are shown in turn at the same place, 70 means high quality. Source: the scale
+published with SSIMULACRA 2.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from typing import Literal
 
 TargetName = Literal["visually-lossless", "web", "small"]
 TARGETS: dict[TargetName, float] = {"visually-lossless": 90.0, "web": 85.0, "small": 75.0}
+"""The score for each name that the setting `quality_target` accepts."""
 
 LOWEST_TARGET, HIGHEST_TARGET = 50.0, 95.0
-"""Below, artefacts are plain to see; above, hardly any encoder reaches the target."""
+"""The range of target scores: below it artefacts are obvious, and above it few encoders reach the target."""
 
 Effort = Literal["fast", "balanced", "best"]
-"""CPU time spent on a smaller file at the same target: `best` is for pictures that are served very often."""
+"""How much CPU time is spent on a smaller file at the same score. `best` is for pictures that are served very often."""
 
 
 def target_score(target: TargetName | float) -> float:
-    """The score that a name or number stands for."""
+    """The score for `target`, which is a name in `TARGETS` or the score itself."""
     return TARGETS[target] if isinstance(target, str) else float(target)

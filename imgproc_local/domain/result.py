@@ -7,8 +7,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Source(StrEnum):
-    """Who wrote a translation. Source: api/README.md, "Results"."""
+class TextSource(StrEnum):
+    """Where the texts of a translation come from: the vision model, measured facts, metadata, or a person's edit.
+
+    Source: api/README.md, "Results".
+    """
 
     VISION = "vision"
     FACTS = "facts"
@@ -17,9 +20,9 @@ class Source(StrEnum):
 
 
 class Translation(Struct, frozen=True):
-    """A file name and an alt text in one language. `seo_filename` comes from `domain.slug`, without extension."""
+    """A file name and an alt text in one language. `seo_filename` is a slug (`domain.slug`), without extension."""
 
     language_code: str
     seo_filename: str
     seo_alt_text: str
-    source: Source
+    source: TextSource

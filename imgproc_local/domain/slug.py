@@ -14,19 +14,21 @@ from typing import TypeVar
 from anyascii import anyascii
 
 _Letter = TypeVar("_Letter", str, int)
+"""A letter, or the number of one in Unicode's order (Hangul)."""
 
 MAX_WORDS = 8
 MAX_CHARS = 80
 
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
-"""Languages whose apostrophe separates two words (l'été, d'água); elsewhere it is part of one (don't, foto's)."""
+"""Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
 _INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
-"""Characters inside words, removed: Catalan's l·l, Hebrew's geresh and gershayim, soft hyphens, joiners."""
+"""Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
+hyphens, zero-width joiners."""
 
 
 def _romanisation(letters: Iterable[_Letter], latin: str) -> dict[_Letter, str]:
-    """The romanisation of each letter; `-` in `latin` means that the letter is dropped."""
+    """A map from each letter to its romanisation. `latin` is separated by spaces; `-` drops the letter."""
     return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))
 
 
@@ -58,7 +60,7 @@ _LETTERS: dict[str, dict[str, str]] = {
 
 
 def make_slug(text: str, language_code: str) -> str:
-    """The words of `text` as a file name without extension, romanised as in `language_code`; "" where none remains."""
+    """The words of `text` as a file name without extension, romanised as in `language_code`; "" if none remain."""
     words = _romanise(unicodedata.normalize("NFC", text), language_code).split()[:MAX_WORDS]
     slug = ""
     for word in words:
@@ -70,7 +72,7 @@ def make_slug(text: str, language_code: str) -> str:
 
 
 def numbered(slug: str, number: int) -> str:
-    """`slug-number`, cut after a word so that the result has at most 80 characters."""
+    """`slug-number`, with `slug` truncated after a word so that the result has at most 80 characters."""
     suffix = f"-{number}"
     room = MAX_CHARS - len(suffix)
     if len(slug) > room:
@@ -117,6 +119,7 @@ def _ascii(text: str) -> str:
 
 
 def _greek(text: str) -> str:
+    """Replaces the letter groups that are not romanised letter by letter."""
     plain = unicodedata.normalize("NFD", text)
     plain = plain.replace("ου\u0301", "ού").replace("ου", "ou").replace("ού", "ou")
     # αυ, ευ, ηυ sound as v before vowels and voiced consonants, as f elsewhere; a diaeresis separates the letters
@@ -130,6 +133,7 @@ def _greek(text: str) -> str:
 
 
 def _ukrainian(text: str) -> str:
+    """Romanises the letters that differ at the beginning of a word (є is ye there, ie elsewhere), and зг."""
     text = text.replace("зг", "zgh")
     for letter, initial in (("є", "ye"), ("ї", "yi"), ("й", "y"), ("ю", "yu"), ("я", "ya")):
         text = re.sub(rf"\b{letter}", initial, text)
@@ -137,6 +141,7 @@ def _ukrainian(text: str) -> str:
 
 
 def _hebrew(text: str) -> str:
+    """Removes vowel points, and romanises the letters that stand for vowels."""
     bare = "".join(char for char in text if not "\u0591" <= char <= "\u05c7")
     bare = re.sub(r"(?<=\w)(?:וו)(?=\w)", "v", bare)
     bare = re.sub(r"(?<=\w)ו", "o", bare)
@@ -146,6 +151,7 @@ def _hebrew(text: str) -> str:
 
 
 def _arabic(text: str) -> str:
+    """Removes vowel marks and tatweel, and romanises the article and the letters that stand for long vowels."""
     bare = "".join(char for char in text if not "\u064b" <= char <= "\u0652" and char != "ـ")
     bare = re.sub(r"\bال(?=\w\w)", "al", bare)
     # between consonants, the semivowels waw and yeh stand for the long vowels u and i
@@ -163,7 +169,7 @@ _DEVANAGARI_VOWEL_SIGNS = _romanisation("ािीुूृेैोौॉ", "a 
 
 
 def _devanagari(text: str) -> str:
-    """Hunterian without length marks.
+    """Hunterian transliteration without length marks.
 
     Schwa deletion: the inherent vowel a is dropped at the end of a word, and where VC precedes and CV follows it (V is
     a vowel, C a consonant).
@@ -223,7 +229,7 @@ _KANA_PATTERN = re.compile("|".join(sorted(_KANA, key=len, reverse=True)))
 
 
 def _kana(text: str) -> str:
-    """Hepburn without length marks.
+    """Hepburn romanisation without length marks, of text with kana.
 
     A run of kana and kanji is omitted if it contains kanji, whose pronunciation can't be derived from the text.
     """
@@ -234,6 +240,7 @@ def _kana(text: str) -> str:
 
 
 def _hepburn(run: str) -> str:
+    """The romanisation of a run of hiragana. っ doubles the consonant after it."""
     latin = _KANA_PATTERN.sub(lambda match: _KANA[match[0]], run)
     latin = re.sub("っ(?=ch)", "t", latin)
     latin = re.sub("っ(?=([a-z]))", r"\1", latin)
@@ -245,7 +252,8 @@ _INITIALS = _romanisation(range(19), "g kk n d tt r m b pp s ss - j jj ch k t p 
 _MEDIALS = _romanisation(range(21), "a ae ya yae eo e yeo ye o wa wae oe yo u wo we wi yu eu ui i")
 _FINALS = _romanisation(range(28), "- k k k n n n t l k m l l l p l m p p t t ng t t k t p t")
 _LIAISON = _romanisation(range(28), "- g kk ks n nj n d r lg lm lb ls lt lp r m b ps s ss ng j ch k t p -")
-"""A syllable's parts by their number in Unicode; _LIAISON is how a final consonant sounds where a vowel follows it."""
+"""The romanisation of a syllable's initial consonant, vowel and final consonant, by their indices in Unicode's order.
+`_LIAISON` is for a final consonant before a syllable that begins with a vowel."""
 
 
 def _hangul(text: str) -> str:
@@ -278,11 +286,11 @@ def _hangul(text: str) -> str:
 
 _U_UMLAUT = dict.fromkeys("绿律率旅履虑滤吕铝驴缕屡氯侣綠慮濾呂鋁驢縷屢侶", "lv")
 _U_UMLAUT |= {"女": "nv", "略": "lve", "掠": "lve", "虐": "nve"}
-"""Pinyin's ü is typed v; anyascii writes u."""
+"""Characters whose pinyin has ü, which is written v in file names. anyascii writes u instead."""
 
 
 def _pinyin(text: str) -> str:
-    """One word per syllable, as is usual in Chinese URLs."""
+    """Pinyin without tones, one word per syllable, as is usual in Chinese URLs."""
     return "".join(
         f" {_U_UMLAUT.get(char) or anyascii(char)} " if "\u3400" <= char <= "\u9fff" else char for char in text
     )

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import Embedded, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, WorkItem
 from imgproc_local.vision.describer import Describer, Hints
@@ -24,7 +24,7 @@ class DescriberInput(Struct, frozen=True):
     """What the describer receives: the thumbnail, and the texts embedded in the metadata."""
 
     pixels: Pixels
-    embedded: Embedded
+    embedded: EmbeddedMetadata
 
 
 def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:

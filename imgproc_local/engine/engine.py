@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, is_newer
-from imgproc_local.domain.plan import ACCEPTED, STAGES, Affordability, Plan, Prices
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, Plan, Prices
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
 from imgproc_local.engine.stage import Options, Stage
 from imgproc_local.engine.updates import Updates
@@ -84,7 +84,7 @@ class Engine:
         info = None
         if "image" not in found:
             try:
-                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, ACCEPTED[plan.operation])
+                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, ACCEPTED_FORMATS[plan.operation])
             except BadImage as error:
                 found.update(error.errors)
         if found or info is None:

@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from imgproc_local.domain.errors import OutsideServiceFailed
+from imgproc_local.domain.errors import ExternalServiceFailed
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
 
@@ -34,7 +34,7 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
 def run_with_service(service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by `service`; `fallback` lets the local codecs do it where the service fails.
 
-    Raises: OutsideServiceFailed, without `fallback`.
+    Raises: ExternalServiceFailed, without `fallback`.
     """
     from imgproc_local.codecs import external
 
@@ -43,7 +43,7 @@ def run_with_service(service: Tinify, fallback: bool, work: WorkItem, check_stop
         return run(work, check_stop)
     try:
         data = _optimized_by(service, picture, work, check_stop)
-    except OutsideServiceFailed as failure:
+    except ExternalServiceFailed as failure:
         if not fallback:
             raise
         log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
@@ -67,7 +67,7 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
 
 
 def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: CheckStop) -> bytes | None:
-    """The service's result with the metadata of `work`; None where it is not smaller. Raises: OutsideServiceFailed."""
+    """The service's result with the metadata of `work`; None where it is not smaller. Raises: ExternalServiceFailed."""
     from imgproc_local.codecs import external
     from imgproc_local.codecs.picture.formats import FORMATS
 

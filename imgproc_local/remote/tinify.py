@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
-from imgproc_local.domain.errors import OutsideServiceFailed, SettingInvalid
+from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid
 
 if TYPE_CHECKING:
     import httpx
@@ -56,7 +56,7 @@ _TOO_MANY_REQUESTS = 429
 
 
 class _Response(Struct, frozen=True):
-    """`body` is None if it was longer than allowed."""
+    """The parts of an HTTP response that are used. `body` is None if it was longer than allowed."""
 
     status: int
     location: str
@@ -65,6 +65,8 @@ class _Response(Struct, frozen=True):
 
 
 class _OutputInfo(Struct, frozen=True):
+    """`size` is the size of the result in bytes, `type` its media type."""
+
     size: int
     type: str = ""
 
@@ -120,9 +122,10 @@ def _is_loopback(host: str) -> bool:
 
 
 class Tinify:
-    """The service at `url`. `shrink` may be called from several threads at a time.
+    """A client of the service at `url`. `shrink` may be called from several threads at a time.
 
-    `timeout_s` bounds a call of `shrink` with all its attempts. `on_count` is called with each `Compression-Count`.
+    `timeout_s` limits one call of `shrink`, including retries. `on_count` is called with the number in each
+    `Compression-Count` header: the compressions of this key in this month.
     """
 
     def __init__(
@@ -139,21 +142,21 @@ class Tinify:
         self._timeout_s = timeout_s
         self._on_count = on_count
         self._monotonic = monotonic
-        self._cooldown: tuple[float, str] | None = None  # its end, and the message of the failure
+        self._cooldown: tuple[float, str] | None = None  # the time when it ends, and the message of the failure
 
     def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]) -> bytes | None:
-        """The file that the service returns, unchecked; None if it is not smaller than `max_bytes`.
+        """The file that the service returns, not yet validated; None if it is not smaller than `max_bytes`.
 
-        `picture` is a file of the media type `mime`. Raises: OutsideServiceFailed if there is no usable response, and
+        `picture` is a file of the media type `mime`. Raises: ExternalServiceFailed, if there is no usable response;
         what `check_stop` raises.
         """
         check_stop()
         cooldown = self._cooldown
         if cooldown is not None and self._monotonic() < cooldown[0]:
-            raise OutsideServiceFailed(f"{cooldown[1]} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
+            raise ExternalServiceFailed(f"{cooldown[1]} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
         try:
             return asyncio.run(self._shrink_until_stopped(picture, mime, max_bytes, check_stop))
-        except OutsideServiceFailed as failure:
+        except ExternalServiceFailed as failure:
             if not failure.this_picture_only:
                 self._cooldown = self._monotonic() + COOLDOWN_S, failure.message
             raise
@@ -185,7 +188,7 @@ class Tinify:
                 headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
             )
         except (OSError, ValueError, ImportError, httpx.InvalidURL):
-            raise OutsideServiceFailed(
+            raise ExternalServiceFailed(
                 "The compression service can't be reached: the environment has invalid certificate or proxy settings."
             ) from None
         try:
@@ -195,22 +198,22 @@ class Tinify:
                 )
                 shrunk = _decode_json(response.body, _SuccessBody)
                 if shrunk is None:
-                    raise OutsideServiceFailed("Expected JSON from the compression service, received something else.")
+                    raise ExternalServiceFailed("Expected JSON from the compression service; received something else.")
                 if shrunk.output is not None and shrunk.output.size >= max_bytes:
                     return None
                 result = await self._request(client, "GET", self._result_url(response.location), 200, max_bytes - 1)
                 if result.body and shrunk.output is not None and len(result.body) != shrunk.output.size:
-                    raise OutsideServiceFailed(
-                        "The compression service sent a file of another size than its response states."
+                    raise ExternalServiceFailed(
+                        "The compression service sent a file of a different size than its response states."
                     )
                 return result.body
         except TimeoutError:
-            raise OutsideServiceFailed(
+            raise ExternalServiceFailed(
                 f"The compression service did not finish within {self._timeout_s:g} seconds."
             ) from None
 
     def _result_url(self, location: str) -> str:
-        """The URL of the result. Raises: OutsideServiceFailed unless it is at the configured origin."""
+        """The URL of the result. Raises: ExternalServiceFailed unless it is at the configured origin."""
         import httpx
 
         shrink_url = httpx.URL(f"{self._url}/shrink")
@@ -221,7 +224,7 @@ class Tinify:
             url = httpx.URL()
         origin = shrink_url.scheme, shrink_url.host, shrink_url.port
         if not location or url.userinfo or (url.scheme, url.host, url.port) != origin:
-            raise OutsideServiceFailed(
+            raise ExternalServiceFailed(
                 "The Location header of the compression service is missing or names another origin."
             )
         return str(url)
@@ -245,7 +248,7 @@ class Tinify:
             except _TransientError as failure:
                 delay_s = INITIAL_RETRY_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
                 if attempt == MAX_ATTEMPTS:
-                    raise OutsideServiceFailed(f"{failure} {MAX_ATTEMPTS} attempts failed.") from None
+                    raise ExternalServiceFailed(f"{failure} {MAX_ATTEMPTS} attempts failed.") from None
                 log.info("%s Trying again.", failure)
                 await asyncio.sleep(delay_s if failure.retry_after_s is None else failure.retry_after_s)
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -265,7 +268,7 @@ class Tinify:
                     self._on_count(int(count))
                 encoding = response.headers.get("Content-Encoding", "identity")
                 if encoding.lower() != "identity":
-                    raise OutsideServiceFailed(
+                    raise ExternalServiceFailed(
                         "The compression service used a content encoding that was not requested."
                     )
                 return _Response(
@@ -281,7 +284,7 @@ class Tinify:
             ) from None
 
     def _raise_for_status(self, response: _Response, expected: int) -> None:
-        """Raises: _TransientError or OutsideServiceFailed if the status is not `expected`."""
+        """Raises: _TransientError or ExternalServiceFailed if the status is not `expected`."""
         status = response.status
         if status == expected:
             return
@@ -291,18 +294,18 @@ class Tinify:
                 raise _TransientError(
                     f"The compression service received too many requests{detail}.", float(response.retry_after)
                 )
-            raise OutsideServiceFailed(f"The compression service's request limit is reached{detail}.")
+            raise ExternalServiceFailed(f"The compression service's request limit is reached{detail}.")
         if status >= 500:
             raise _TransientError(f"The compression service failed with status {status}{detail}.")
         if status in (401, 403):
-            raise OutsideServiceFailed(f"The compression service does not accept the key{detail}.")
+            raise ExternalServiceFailed(f"The compression service does not accept the key{detail}.")
         if status in _PICTURE_REJECTED:
-            raise OutsideServiceFailed(
+            raise ExternalServiceFailed(
                 f"The compression service does not accept this picture{detail}.", this_picture_only=True
             )
         if 300 <= status < 400:
-            raise OutsideServiceFailed("The compression service sent a redirect. Redirects are not followed.")
-        raise OutsideServiceFailed(f"The compression service answered with status {status}{detail}.")
+            raise ExternalServiceFailed("The compression service sent a redirect. Redirects are not followed.")
+        raise ExternalServiceFailed(f"The compression service answered with status {status}{detail}.")
 
     def _error_detail(self, response: _Response) -> str:
         """The error message of the service in parentheses, printable and truncated, to append to a message.

@@ -1,6 +1,6 @@
-"""The last compression count of the external service, stored beside the database for `doctor` to show.
+"""The last compression count that the external service reported, stored beside the database for `doctor` to show.
 
-The file is replaced by renaming. Nothing depends on it, so a file that can't be read counts as missing.
+No result depends on the file, so a file that can't be read counts as missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ USAGE_FILE = "compression-service.json"
 
 
 class Usage(Struct, frozen=True):
-    """`compressions` is the count of the key in this month, as received at `seen_at` (RFC 3339, UTC)."""
+    """`compressions` is the number of compressions with the key in the month of `seen_at` (RFC 3339, UTC)."""
 
     compressions: int
     seen_at: str
@@ -38,4 +38,4 @@ def write_usage(folder: Path, usage: Usage) -> None:
     try:
         write_atomically(folder / USAGE_FILE, msgspec.json.encode(usage), mode=0o600)
     except OSError as error:
-        log.warning("the compression count can't be stored (%s)", error.strerror)
+        log.warning("The compression count can't be stored (%s).", error.strerror)

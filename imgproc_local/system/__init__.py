@@ -1,1 +1,1 @@
-"""The operating system: files, locks, child processes and the network filter. Nothing about pictures."""
+"""What the operating system provides: atomic files, locks, child processes, network filters. Nothing about pictures."""

@@ -1,5 +1,5 @@
-"""Air-gapped mode: this process and its children open no network connections. Sockets that are open when the mode is
-enabled stay usable: the listener, and the connections that it accepts.
+"""Air-gapped mode: this process and its children open no network connections. A listening socket that was opened before
+the mode was enabled remains usable, and so do the connections that it accepts.
 
 There are two layers. An audit hook blocks Python code from using any address outside the loopback interface. On Linux,
 a seccomp filter (`seccomp.py`) also prevents C libraries and child processes from creating sockets. Neither can be
@@ -67,7 +67,7 @@ def enable_if_inherited() -> None:
 
 
 def seccomp_error() -> str | None:
-    """Why C libraries and child processes are not restricted, or None if the seccomp filter restricts them."""
+    """Why the seccomp filter does not restrict C libraries and child processes; None if it does."""
     return _State.seccomp_error
 
 
@@ -93,7 +93,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_loopback(host: object) -> bool:
-    """Whether the host is this machine, without a name lookup."""
+    """Whether `host` is a loopback address or "localhost". No name is looked up."""
     if isinstance(host, (bytes, bytearray)):
         host = host.decode("ascii", "replace")
     if not isinstance(host, str):
@@ -132,7 +132,7 @@ def find_leaks() -> list[str]:
 
 
 def _test_leak(description: str, attempt: Callable[[], object], expected: type[OSError]) -> str | None:
-    """Call `attempt`, which must raise `expected`. Returns a description of any other outcome."""
+    """Call `attempt`, which must raise `expected`. Returns None if it did, else `description` and the outcome."""
     outcomes: list[str | None] = []
 
     def work() -> None:
@@ -144,7 +144,7 @@ def _test_leak(description: str, attempt: Callable[[], object], expected: type[O
         except OSError as error:
             outcomes.append(f"was not blocked, but failed: {error}")
 
-    # getaddrinfo has no timeout
+    # on a thread, because getaddrinfo has no timeout of its own
     thread = threading.Thread(target=work, name="imgproc-leak-test", daemon=True)
     thread.start()
     thread.join(2 * ATTEMPT_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Advisory locks on open files. The operating system releases a lock when its process ends, however it ends."""
+"""Advisory locks on open files. The operating system releases a lock when the process ends, even by a crash."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import sys
 import time
 from typing import IO
 
-POLL_S = 0.05
+POLL_INTERVAL_S = 0.05
+"""Time between two attempts to lock a file."""
 
 
 def lock_within(file: IO[bytes], wait_s: float) -> bool:
@@ -15,7 +16,7 @@ def lock_within(file: IO[bytes], wait_s: float) -> bool:
     while not try_lock(file):
         if time.monotonic() >= deadline_s:
             return False
-        time.sleep(POLL_S)
+        time.sleep(POLL_INTERVAL_S)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and stay after a loss of power."""
+"""Atomic and durable writes: a file is written completely or not at all, and survives a loss of power."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import secrets
 from pathlib import Path
 
 PART_PATTERN = ".*.part"
-"""Names of the temporary files of `write_atomically`. A killed process can leave one."""
+"""A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
-    """Replace the content of `path` in one step; it is on the disk when this returns.
+    """Replace the content of `path` in one step, and return when it is on the disk.
 
-    The file gets the permissions `mode`, less the process's umask. Raises: OSError; `path` is unchanged then.
+    `mode` are the permissions of the file, from which the process's umask is subtracted. Raises: OSError, with `path`
+    unchanged.
     """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
@@ -30,7 +31,7 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable. Windows can't open folders; there NTFS journals renames."""
+    """Make renames in `folder` durable. Does nothing on Windows, where folders can't be opened; NTFS logs renames."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""One process at a time owns a data folder. The lock ends with the process, however that ends."""
+"""A lock on the data folder: one process at a time owns it. The lock ends with the process, even after a crash."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from imgproc_local.system.files import PART_PATTERN, is_disk_full, write_atomica
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
 LOCK_WAIT_S = 0.25
-"""`current_owner` of another process locks the file for an instant."""
+"""How long to wait for the lock, because `current_owner` in another process holds it for an instant."""
 
 
 class Owner(Struct, frozen=True):
     """The process that owns a data folder.
 
-    `doing` is its command, such as `serve`; `address` is where it can be reached, if it serves; `since` is RFC 3339.
+    `doing` is its command, such as `serve`; `address` is the URL of its page, None if it serves none; `since` is the
+    time of its start (RFC 3339).
     """
 
     pid: int
@@ -34,9 +35,9 @@ class Owner(Struct, frozen=True):
 
 
 class FolderLock:
-    """Owns `folder`, which is created if it is missing, until `release`.
+    """Makes this process the owner of `folder` until `release`. A missing folder is created.
 
-    Raises: DataFolderBusy, with the owner; StorageFailed.
+    Raises: DataFolderBusy, if another process owns it (the message names that process); StorageFailed.
     """
 
     def __init__(self, folder: Path, owner: Owner) -> None:
@@ -56,13 +57,14 @@ class FolderLock:
             raise
 
     def publish(self, owner: Owner) -> None:
-        """Store what other processes read about the owner. Raises: StorageFailed."""
+        """Store `owner` for other processes to read. Raises: StorageFailed."""
         try:
             write_atomically(self._folder / OWNER_FILE, msgspec.json.encode(owner))
         except OSError as error:
             raise StorageFailed(_unusable(self._folder, error)) from error
 
     def release(self) -> None:
+        """Let another process own the folder."""
         (self._folder / OWNER_FILE).unlink(missing_ok=True)
         self._file.close()
 
@@ -73,7 +75,7 @@ class FolderLock:
 
 
 def current_owner(folder: Path) -> Owner | None:
-    """The process that owns the folder now; None without one. The file that a killed process left does not count."""
+    """The process that owns the folder now, or None. The owner file of a killed process is ignored."""
     try:
         owner = msgspec.json.decode((folder / OWNER_FILE).read_bytes(), type=Owner)
         with (folder / LOCK_FILE).open("rb") as file:
@@ -93,7 +95,7 @@ def make_folder(folder: Path) -> None:
 
 
 def foreign_owner_text(folder: Path) -> str:
-    """`; it belongs to the user …, and this is …` if the folder belongs to another user; else ""."""
+    """The end of an error message: "; it belongs to the user …, and this is …", or "" if the folder is this user's."""
     if sys.platform == "win32":
         return ""
     import pwd

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import Embedded, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, Pixels
 from imgproc_local.domain.result import Translation
 
 
@@ -15,7 +15,7 @@ class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels. `may_use_gps` is the setting `use_gps`, off by default."""
 
     info: ImageInfo
-    embedded: Embedded
+    embedded: EmbeddedMetadata
     original_filename: str = ""
     project_name: str = ""
     may_use_gps: bool = False

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.image import Embedded, EmbeddedText
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
@@ -24,12 +24,12 @@ from imgproc_local.vision.models.model import RunOptions, VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
 
-MISLEADING = Embedded(
+MISLEADING = EmbeddedMetadata(
     title=(EmbeddedText("Blue star"),),
     keywords=tuple(EmbeddedText(word) for word in ("summer", "green", "Katze", "三角")),
     city="Hamburg",
 )
-LONG = Embedded(
+LONG = EmbeddedMetadata(
     title=(EmbeddedText("Морской порт зимой на рассвете"),),
     description=(
         EmbeddedText(
@@ -51,7 +51,7 @@ class Variant(NamedTuple):
     size: tuple[int, int]
     suffix: str
     options: dict[str, Any]
-    embedded: Embedded = Embedded()
+    embedded: EmbeddedMetadata = EmbeddedMetadata()
     complaint: str = ""
 
 

@@ -28,7 +28,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.compose import open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.plan import ACCEPTED, Operation, Plan
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation, Plan
 from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import Answer
 from tests.bench.latency import CONNECTIONS, client, empty_server
@@ -122,7 +122,7 @@ def some_of(folder: Path, limit: int) -> list[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "bad" not in path.relative_to(folder).parts[:-1]:
             with suppress(ServiceError):
-                if probe(path, MAX_PIXELS).format in ACCEPTED[Operation.ANALYZE]:
+                if probe(path, MAX_PIXELS).format in ACCEPTED_FORMATS[Operation.ANALYZE]:
                     found.append(path)
     step = max(1, len(found) // limit)
     return found[::step][:limit]

@@ -14,7 +14,7 @@ from imgproc_local.codecs import external
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.errors import OutsideServiceFailed, StageTimedOut
+from imgproc_local.domain.errors import ExternalServiceFailed, StageTimedOut
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
 from tests.codecs.jpeg.test_optimize import NO_LIMIT
@@ -155,7 +155,7 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
     ],
 )
 def test_a_result_that_is_not_the_same_picture_is_refused(tmp_path: Path, result: bytes, told: str) -> None:
-    with pytest.raises(OutsideServiceFailed, match=told):
+    with pytest.raises(ExternalServiceFailed, match=told):
         adopted(tmp_path, JPEG, result)
 
 
@@ -164,7 +164,7 @@ def test_lost_transparency_is_refused(tmp_path: Path) -> None:
     assert sent(tmp_path, data) is not None
     white = Image.new("RGBA", (320, 240), "white")
     white.alpha_composite(Image.fromarray(pictures.graphic(alpha=True)))
-    with pytest.raises(OutsideServiceFailed, match="looks different"):
+    with pytest.raises(ExternalServiceFailed, match="looks different"):
         adopted(tmp_path, data, pictures.saved(white.convert("RGB").quantize(64), "PNG"))
 
 

@@ -18,7 +18,7 @@ NOT_OVER_HTTP = {
     "ModelUnusable",
     "SettingInvalid",
     "StageFailed",
-    "OutsideServiceFailed",
+    "ExternalServiceFailed",
     "StageTimedOut",
     "StageCancelled",
 }

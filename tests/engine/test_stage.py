@@ -11,7 +11,7 @@ import pytest
 
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine import analyze, convert, optimize
 from imgproc_local.engine.stage import Options, Output, WorkItem
 from tests.support import pictures
@@ -53,7 +53,7 @@ def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work
 
 
 def test_an_output_with_texts_survives_the_way_to_another_process() -> None:
-    output = Output(texts=(Translation("en", "a-name", "A text.", Source.FACTS),))
+    output = Output(texts=(Translation("en", "a-name", "A text.", TextSource.FACTS),))
     assert sent(output) == output
 
 

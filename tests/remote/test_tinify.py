@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from imgproc_local.domain.errors import OutsideServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.remote import tinify as client
 from imgproc_local.remote.tinify import Tinify, check_url
@@ -32,8 +32,8 @@ class Caller:
     def __call__(self, check_stop: Callable[[], None] = lambda: None, picture: bytes = PICTURE) -> bytes | None:
         return self.tinify.shrink(picture, "image/jpeg", len(picture), check_stop)
 
-    def failure(self) -> OutsideServiceFailed:
-        with pytest.raises(OutsideServiceFailed) as caught:
+    def failure(self) -> ExternalServiceFailed:
+        with pytest.raises(ExternalServiceFailed) as caught:
             self()
         return caught.value
 
@@ -161,7 +161,7 @@ def test_reading_stops_when_the_result_is_larger_than_the_picture(outside: Tinif
 
 def test_a_result_of_another_size_than_announced_is_refused(outside: TinifyServer, caller: Caller) -> None:
     outside.gets = [server.answered(200, b"short")]
-    assert "another size" in caller.failure().message
+    assert "different size" in caller.failure().message
 
 
 @pytest.mark.parametrize(("posts", "gets"), [([server.silent], []), ([], [server.silent]), ([], [server.dripping])])

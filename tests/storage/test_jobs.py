@@ -14,7 +14,7 @@ from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW, MAX_ATTEMPTS, Jobs, Submission
@@ -91,7 +91,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 def texts(name: str, *languages: str) -> tuple[Translation, ...]:
-    return tuple(Translation(code, name, f"Text in {code}.", Source.FACTS) for code in languages)
+    return tuple(Translation(code, name, f"Text in {code}.", TextSource.FACTS) for code in languages)
 
 
 # ---- submitting ----

@@ -19,7 +19,7 @@ from imgproc_local.api.app import end_requests, make_app
 from imgproc_local.cli.serve.server import Server, server_config
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.database import utc_now
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
@@ -46,7 +46,7 @@ class GatedDescriber:
         self.described += 1
         if self.error is not None:
             raise self.error
-        return tuple(Translation(code, self.slug, f"Text in {code}.", Source.FACTS) for code in languages)
+        return tuple(Translation(code, self.slug, f"Text in {code}.", TextSource.FACTS) for code in languages)
 
     def close(self) -> None:
         self.closed = True

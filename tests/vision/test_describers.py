@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from imgproc_local.domain.errors import StageTimedOut
-from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.result import Source
+from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
@@ -29,7 +29,7 @@ def without_a_model() -> LlmDescriber:
 DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_the_tiny_model, without_a_model]
 
 PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
-HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), Embedded(), "IMG_0001.JPG")
+HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), EmbeddedMetadata(), "IMG_0001.JPG")
 
 OPENERS = re.compile(
     r"(?i)^(an? |the )?(image|picture|photo|photograph|graphic) (of|shows|showing)\b"
@@ -66,7 +66,7 @@ def test_every_translation_follows_the_contract(describer: Describer) -> None:
         assert not re.search(r"[<>{}\n\t]", alt), alt
         assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+){0,7}", translation.seo_filename), translation
         assert len(translation.seo_filename) <= 80
-        assert translation.source in Source
+        assert translation.source in TextSource
 
 
 def test_the_same_picture_gets_the_same_texts(describer: Describer) -> None:
@@ -91,17 +91,17 @@ def test_describing_can_be_stopped_between_languages(describer: Describer) -> No
 
 def test_an_embedded_alt_text_is_used_unchanged(describer: Describer) -> None:
     own = EmbeddedText("Two herons at the mill pond.", "en-GB")
-    hints = Hints(HINTS.info, Embedded(alt_text=(own,)), "IMG_0001.JPG")
+    hints = Hints(HINTS.info, EmbeddedMetadata(alt_text=(own,)), "IMG_0001.JPG")
     translation, *_ = describer.describe(PLAIN, ["en"], hints, go_on)
-    assert (translation.seo_alt_text, translation.source) == (own.text, Source.EMBEDDED)
+    assert (translation.seo_alt_text, translation.source) == (own.text, TextSource.EMBEDDED)
 
 
 def test_a_position_is_mentioned_only_if_the_setting_allows_it(describer: Describer) -> None:
-    info, embedded = HINTS.info, Embedded(gps=(38.7223, -9.1393), camera="C")
+    info, embedded = HINTS.info, EmbeddedMetadata(gps=(38.7223, -9.1393), camera="C")
     for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), go_on):
         assert not re.search("38|72|13|gps", translation.seo_alt_text + translation.seo_filename, re.IGNORECASE)
     allowed = Hints(info, embedded, "IMG_0001.JPG", may_use_gps=True)
     translations = describer.describe(PLAIN, list(LANGUAGES), allowed, go_on)
-    for translation in (entry for entry in translations if entry.source == Source.FACTS):
+    for translation in (entry for entry in translations if entry.source == TextSource.FACTS):
         assert "GPS 38.7223, -9.1393" in translation.seo_alt_text
         assert not re.search("38|gps", translation.seo_filename)

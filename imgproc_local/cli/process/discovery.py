@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from imgproc_local.codecs.picture.probe import detect
 from imgproc_local.domain.errors import UnsupportedImage
-from imgproc_local.domain.plan import ACCEPTED, Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 
 HEAD_BYTES = 512
 
@@ -93,7 +93,7 @@ def _find_problem(file: Path) -> str | None:
     if not head:
         return "The file is empty."
     try:
-        detect(head, ACCEPTED[Operation.PROCESS])
+        detect(head, ACCEPTED_FORMATS[Operation.PROCESS])
     except UnsupportedImage as error:
         return error.message
     return None

@@ -9,10 +9,10 @@ import datetime
 
 from imgproc_local.codecs.metadata import exif, iptc, strip, xmp
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.domain.image import Embedded, EmbeddedText, KeepLocation
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, KeepLocation
 
 
-def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:
+def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
     """The words and facts in a file's blocks; XMP, which has languages, before IPTC-IIM, texts and EXIF."""
     published = strip.publishable(blocks, keep_location)
     words, datasets, main = published.xmp, iptc.read(published.iptc), published.exif
@@ -34,7 +34,7 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> Embedded:
     creators += [name.strip() for name in artist.split(";") if name.strip()]
     xp_keywords = [word.strip() for word in exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";") if word.strip()]
     stored, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
-    return Embedded(
+    return EmbeddedMetadata(
         alt_text=all_of(xmp.ALT_TEXT),
         extended_description=all_of(xmp.EXTENDED_DESCRIPTION),
         description=all_of(

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from itertools import groupby
 
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_words
@@ -79,7 +79,7 @@ def _describe_in_language(
             if embedded_text
             else sentence(language, facts, _mentions(language, texts, capture_month))
         )
-    source = Source.EMBEDDED if embedded_text else Source.FACTS
+    source = TextSource.EMBEDDED if embedded_text else TextSource.FACTS
     return Translation(language, _slug(language, facts, texts, embedded_text, capture_month), alt, source)
 
 

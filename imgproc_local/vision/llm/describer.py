@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
@@ -227,4 +227,4 @@ def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
     if filename_problem(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
     slug = make_slug(words, language)
-    return Translation(language, slug, answer.alt_text, Source.VISION)
+    return Translation(language, slug, answer.alt_text, TextSource.VISION)

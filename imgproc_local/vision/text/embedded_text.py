@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import Embedded, EmbeddedText
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.vision.text.human_words import filename_words, human_text
 from imgproc_local.vision.text.language import detect_language
 
@@ -43,7 +43,7 @@ class PictureTexts(Struct, frozen=True):
     filename: tuple[str, ...] = ()
 
 
-def collect_texts(embedded: Embedded, filename: str, position: tuple[float, float] | None) -> PictureTexts:
+def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[float, float] | None) -> PictureTexts:
     """The texts of a picture. `position` is (latitude, longitude) in degrees, None if it must not be published."""
     captions = _localized(embedded.description)
     titles = _localized(embedded.title) + _localized(embedded.headline)

@@ -14,7 +14,7 @@ from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.captions import reads_as_a_caption
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.image import Embedded, EmbeddedText, Format
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
@@ -23,7 +23,7 @@ NO_LIMIT = 10**9
 CAPTION = "Zwei Möwen über dem Hafen"
 
 
-def embedded(folder: Path, data: bytes) -> Embedded:
+def embedded(folder: Path, data: bytes) -> EmbeddedMetadata:
     path = pictures.write(folder, data, "read")
     return read_embedded(path, probe(path, NO_LIMIT))
 

@@ -11,7 +11,7 @@ from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.image import Embedded, EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
@@ -251,7 +251,7 @@ def _made(folder: Path, form: str, *segments: bytes) -> bytes:
     return out
 
 
-def _read(folder: Path, data: bytes) -> Embedded:
+def _read(folder: Path, data: bytes) -> EmbeddedMetadata:
     path = pictures.write(folder, data, "read")
     return read_embedded(path, probe(path, NO_LIMIT))
 

@@ -6,17 +6,19 @@ from datetime import date
 
 import pytest
 
-from imgproc_local.domain.image import Embedded, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.result import Source, Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
 
 
-def described(languages: str, embedded: Embedded | None = None, name: str = "IMG_0001.JPG") -> list[Translation]:
-    hints = Hints(ImageInfo(Format.JPEG, 40, 50), embedded or Embedded(), name)
+def described(
+    languages: str, embedded: EmbeddedMetadata | None = None, name: str = "IMG_0001.JPG"
+) -> list[Translation]:
+    hints = Hints(ImageInfo(Format.JPEG, 40, 50), embedded or EmbeddedMetadata(), name)
     translations = FactsDescriber(today=lambda: date(2024, 5, 1)).describe(
         GREEN, languages.split(), hints, lambda: None
     )
@@ -24,23 +26,23 @@ def described(languages: str, embedded: Embedded | None = None, name: str = "IMG
 
 
 def test_a_text_is_used_in_its_own_language_only() -> None:
-    embedded = Embedded(
+    embedded = EmbeddedMetadata(
         alt_text=(EmbeddedText("A heron at the pond", "en"), EmbeddedText("Ein Reiher am Teich", "de-CH"))
     )
     english, german, french = described("en de fr", embedded)
-    assert (english.seo_alt_text, english.source) == ("A heron at the pond", Source.EMBEDDED)
-    assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", Source.EMBEDDED)
-    assert french.source == Source.FACTS
+    assert (english.seo_alt_text, english.source) == ("A heron at the pond", TextSource.EMBEDDED)
+    assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", TextSource.EMBEDDED)
+    assert french.source == TextSource.FACTS
     assert "heron" not in french.seo_alt_text + french.seo_filename
     assert "Reiher" not in french.seo_alt_text + french.seo_filename
     assert "vert" in french.seo_alt_text
 
 
 def test_no_means_bokmal_and_x_default_means_no_language() -> None:
-    (norwegian,) = described("nb", Embedded(alt_text=(EmbeddedText("Hegre", "no"),)))
-    assert norwegian.source == Source.EMBEDDED
-    (english,) = described("en", Embedded(alt_text=(EmbeddedText("Hegre", "x-default"),)))
-    assert english.source == Source.FACTS
+    (norwegian,) = described("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
+    assert norwegian.source == TextSource.EMBEDDED
+    (english,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
+    assert english.source == TextSource.FACTS
 
 
 def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
@@ -52,7 +54,7 @@ def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
         "title": "The title",
     }
     while fields:
-        embedded = Embedded(**{field: (EmbeddedText(text, "en"),) for field, text in fields.items()})
+        embedded = EmbeddedMetadata(**{field: (EmbeddedText(text, "en"),) for field, text in fields.items()})
         (translation,) = described("en", embedded)
         assert translation.seo_alt_text == next(iter(fields.values()))
         fields.pop(next(iter(fields)))
@@ -60,41 +62,41 @@ def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
 
 def test_an_alt_text_up_to_250_characters_is_unchanged_and_a_caption_is_shortened() -> None:
     long = "One sentence stands here for a start. " * 6
-    (own,) = described("en", Embedded(alt_text=(EmbeddedText(long.strip(), "en"),)))
+    (own,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText(long.strip(), "en"),)))
     assert own.seo_alt_text == long.strip()
-    (cut,) = described("en", Embedded(description=(EmbeddedText(long.strip(), "en"),)))
+    (cut,) = described("en", EmbeddedMetadata(description=(EmbeddedText(long.strip(), "en"),)))
     assert len(cut.seo_alt_text) <= 125
     assert long.startswith(cut.seo_alt_text)
     assert cut.seo_alt_text.endswith(".")
-    (bounded,) = described("en", Embedded(alt_text=(EmbeddedText(long * 4, "en"),)))
+    (bounded,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText(long * 4, "en"),)))
     assert len(bounded.seo_alt_text) <= 250
 
 
 def test_an_untagged_text_is_used_if_its_language_is_certain() -> None:
     english, german = described(
-        "en de", Embedded(description=(EmbeddedText("A heron at the edge of the pond in the rain"),))
+        "en de", EmbeddedMetadata(description=(EmbeddedText("A heron at the edge of the pond in the rain"),))
     )
-    assert english.source == Source.EMBEDDED
-    assert german.source == Source.FACTS
+    assert english.source == TextSource.EMBEDDED
+    assert german.source == TextSource.FACTS
 
 
 def test_a_title_of_unknown_language_is_quoted_in_every_language() -> None:
-    english, german, french = described("en de fr", Embedded(title=(EmbeddedText("Abendrot"),)))
+    english, german, french = described("en de fr", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)))
     assert english.seo_alt_text.startswith("“Abendrot”: picture")
     assert german.seo_alt_text.startswith("„Abendrot“: Bild")
     assert french.seo_alt_text.startswith("«\u00a0Abendrot\u00a0»\u00a0: image")
-    assert {translation.source for translation in (english, german, french)} == {Source.FACTS}
+    assert {translation.source for translation in (english, german, french)} == {TextSource.FACTS}
     assert english.seo_filename.startswith("abendrot")
 
 
 def test_a_title_in_another_script_is_left_out() -> None:
-    english, russian = described("en ru", Embedded(title=(EmbeddedText("Вечер"),)))
+    english, russian = described("en ru", EmbeddedMetadata(title=(EmbeddedText("Вечер"),)))
     assert "Вечер" not in english.seo_alt_text
     assert "«Вечер»" in russian.seo_alt_text
 
 
 def test_names_are_copied_into_every_language() -> None:
-    embedded = Embedded(
+    embedded = EmbeddedMetadata(
         persons=("Ada Lovelace",),
         event=(EmbeddedText("Great Exhibition"),),
         sublocation="Hyde Park",
@@ -108,7 +110,7 @@ def test_names_are_copied_into_every_language() -> None:
 
 
 def test_keywords_are_labelled_as_keywords() -> None:
-    embedded = Embedded(keywords=(EmbeddedText("harbour"), EmbeddedText("boats"), EmbeddedText("IMG_1")))
+    embedded = EmbeddedMetadata(keywords=(EmbeddedText("harbour"), EmbeddedText("boats"), EmbeddedText("IMG_1")))
     (german,) = described("de", embedded)
     assert "Stichwörter „harbour, boats“" in german.seo_alt_text
     assert german.seo_filename.startswith("harbour-boats")
@@ -122,7 +124,7 @@ def test_words_of_the_file_name_are_labelled_as_such() -> None:
 
 
 def test_with_a_title_the_file_name_is_not_mentioned() -> None:
-    (english,) = described("en", Embedded(title=(EmbeddedText("Abendrot"),)), name="heron_at_the_pond.jpg")
+    (english,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)), name="heron_at_the_pond.jpg")
     assert "heron" not in english.seo_alt_text
 
 
@@ -135,22 +137,22 @@ def test_a_file_name_without_words_is_not_mentioned(name: str) -> None:
 
 
 def test_a_photograph_with_a_plausible_date_mentions_month_and_year() -> None:
-    (english,) = described("en", Embedded(camera="C", created="2023-07-14"))
+    (english,) = described("en", EmbeddedMetadata(camera="C", created="2023-07-14"))
     assert "taken in July 2023" in english.seo_alt_text
     assert english.seo_filename.endswith("2023")
     for implausible in ("2000-01-01", "1980-01-01", "2024-05-09"):
-        (english,) = described("en", Embedded(camera="C", created=implausible))
+        (english,) = described("en", EmbeddedMetadata(camera="C", created=implausible))
         assert "taken" not in english.seo_alt_text
 
 
 def test_a_date_alone_makes_no_photograph() -> None:
-    (english,) = described("en", Embedded(created="2023-07-14"))
+    (english,) = described("en", EmbeddedMetadata(created="2023-07-14"))
     assert english.seo_alt_text.startswith("Picture")
     assert "2023" not in english.seo_alt_text
 
 
 def test_a_camera_default_caption_is_not_used() -> None:
-    embedded = Embedded(
+    embedded = EmbeddedMetadata(
         description=(EmbeddedText("OLYMPUS DIGITAL CAMERA"),), title=(EmbeddedText("DSC_0042"),), camera="OLYMPUS E-M1"
     )
     (english,) = described("en", embedded)
@@ -159,7 +161,7 @@ def test_a_camera_default_caption_is_not_used() -> None:
 
 
 def test_creator_and_copyright_are_not_mentioned() -> None:
-    (english,) = described("en", Embedded(creator=("Grace Hopper",), copyright="© Grace Hopper"))
+    (english,) = described("en", EmbeddedMetadata(creator=("Grace Hopper",), copyright="© Grace Hopper"))
     assert "Grace" not in english.seo_alt_text
     assert "grace" not in english.seo_filename
 
@@ -168,30 +170,30 @@ def test_creator_and_copyright_are_not_mentioned() -> None:
 def test_a_picture_without_texts_gets_a_file_name_in_every_language(code: str) -> None:
     (translation,) = described(code)
     assert 2 <= len(translation.seo_filename.split("-")) <= 8
-    assert translation.source == Source.FACTS
+    assert translation.source == TextSource.FACTS
 
 
 def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> None:
-    (short,) = described("en", Embedded(title=(EmbeddedText("Heron"),)))
+    (short,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Heron"),)))
     assert short.seo_filename == "heron-picture-dark-green"
-    (long,) = described("en", Embedded(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
+    (long,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
     assert long.seo_filename == "heron-by-the-old-mill-at-dusk"
-    (twice,) = described("en", Embedded(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
+    (twice,) = described("en", EmbeddedMetadata(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
     assert "overlook-overlook" not in twice.seo_filename
 
 
 def test_mark_up_in_a_text_is_removed() -> None:
-    (english,) = described("en", Embedded(alt_text=(EmbeddedText("<b>A heron</b> at the\npond", "en"),)))
+    (english,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText("<b>A heron</b> at the\npond", "en"),)))
     assert english.seo_alt_text == "A heron at the pond"
 
 
 def test_an_event_keeps_its_lower_case_letter_and_a_keyword_gets_a_capital() -> None:
-    (event,) = described("en", Embedded(event=(EmbeddedText("iPhone launch"),)))
+    (event,) = described("en", EmbeddedMetadata(event=(EmbeddedText("iPhone launch"),)))
     assert event.seo_alt_text.startswith("iPhone launch: ")
-    (keyword,) = described("en", Embedded(keywords=(EmbeddedText("heron", "en"),)))
+    (keyword,) = described("en", EmbeddedMetadata(keywords=(EmbeddedText("heron", "en"),)))
     assert keyword.seo_alt_text.startswith("Heron: ")
 
 
 def test_braces_are_literal_and_bidirectional_controls_are_removed() -> None:
-    (english,) = described("en", Embedded(title=(EmbeddedText("\u202e{kind} {0} 100 %s"),), city="{city}"))
+    (english,) = described("en", EmbeddedMetadata(title=(EmbeddedText("\u202e{kind} {0} 100 %s"),), city="{city}"))
     assert english.seo_alt_text.startswith("“{kind} {0} 100 %s”, {city}: picture")
