@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import unicodedata
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +18,7 @@ from imgproc_local.api.requests import get, preference_applied, read_form, read_
 from imgproc_local.api.wire import DispatchBody, dispatch_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
+from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation
@@ -129,14 +129,6 @@ async def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str
 
 def content_disposition(stem: str, ending: str) -> str:
     """An attachment header; a name that is not ASCII gets an ASCII fallback. Source: RFC 6266."""
-    filename = stem + ending
-    plain = (_ascii(stem).strip() or "image") + _ascii(ending)
-    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
-    header = f'attachment; filename="{quoted}"'
-    if plain != filename:
-        header += f"; filename*=UTF-8''{quote(filename, safe='')}"
-    return header
-
-
-def _ascii(text: str) -> str:
-    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name, plain = download_name(stem, ending), ascii_download_name(stem, ending)
+    header = f'attachment; filename="{plain}"'  # no character in it needs to be escaped
+    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"

@@ -13,11 +13,15 @@ from typing import TypeVar
 
 from anyascii import anyascii
 
+from imgproc_local.domain.filename import is_device_name
+
 _Letter = TypeVar("_Letter", str, int)
 """A letter, or the number of one in Unicode's order (Hangul)."""
 
 MAX_WORDS = 8
 MAX_CHARS = 80
+AFTER_DEVICE = "image"
+"""The second word of a slug whose only word is the name of a device in Windows, such as `con`."""
 
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
@@ -68,7 +72,7 @@ def make_slug(text: str, language_code: str) -> str:
         if len(longer) > MAX_CHARS:
             break
         slug = longer
-    return slug
+    return f"{slug}-{AFTER_DEVICE}" if is_device_name(slug) else slug
 
 
 def numbered(slug: str, number: int) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
-import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from imgproc_local.domain.errors import BadImage, InvalidRequest
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, Plan, Prices
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
@@ -24,11 +22,6 @@ from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 
 log = logging.getLogger(__name__)
-
-MAX_FILENAME_BYTES = 255
-MAX_EXTENSION_CHARACTERS = 16
-BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They reverse the order of letters: `gpj.exe` can be displayed as `exe.jpg`."""
 
 
 class Engine:
@@ -94,7 +87,7 @@ class Engine:
                 Submission(
                     account_id=account_id,
                     plan=plan,
-                    original_filename=clean_filename(filename, info.format),
+                    original_filename=original_name(filename, default=f"image.{info.format.value}"),
                     sha256=blob.sha256,
                     size_bytes=blob.size_bytes,
                     info=info,
@@ -209,17 +202,3 @@ class Engine:
     def _wake_lanes(self) -> None:
         for event in self._wake.values():
             event.set()
-
-
-def clean_filename(raw: str, file_format: Format) -> str:
-    """The last path segment of `raw` without control characters, cut to 255 bytes; `image.FORMAT` if that is empty."""
-    name = re.split(r"[/\\]", raw)[-1]
-    name = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cs") and c not in BIDI_CONTROLS).strip()
-    if not name.strip("."):
-        name = f"image.{file_format.value}"
-    if len(name.encode()) > MAX_FILENAME_BYTES:
-        _, dot, extension = name.rpartition(".")
-        suffix = dot + extension if len(extension) <= MAX_EXTENSION_CHARACTERS else ""
-        room = MAX_FILENAME_BYTES - len(suffix.encode())
-        name = name.encode()[:room].decode("utf-8", "ignore") + suffix
-    return name

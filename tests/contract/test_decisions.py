@@ -219,6 +219,11 @@ def test_a_result_that_is_not_smaller_is_discarded_for_the_original_bytes(servic
             "attachment; filename=\"Ubung-optimized.jpg\"; filename*=UTF-8''%C3%9Cbung-optimized.jpg",
         ),
         ("写真.jpg", "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E5%86%99%E7%9C%9F-optimized.jpg"),
+        (
+            "‥／ﾊ＂.jpg",
+            "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E2%80%A5_%EF%BE%8A_-optimized.jpg",
+        ),
+        ("con.a.jpg:stream", 'attachment; filename="_con.a-optimized.jpg_stream"'),
     ],
 )
 def test_content_disposition(service: Running, uploaded: str, header: str) -> None:

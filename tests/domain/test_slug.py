@@ -53,6 +53,11 @@ def test_words_are_romanised_by_the_conventions_of_the_language(language: str, t
     assert make_slug(text, language) == slug
 
 
+@pytest.mark.parametrize(("text", "slug"), [("Con", "con-image"), ("COM1!", "com1-image"), ("Con air", "con-air")])
+def test_a_slug_is_not_the_name_of_a_device(text: str, slug: str) -> None:
+    assert make_slug(text, "en") == slug
+
+
 def test_the_reading_of_kanji_is_never_invented() -> None:
     assert make_slug("東京の夜 カメラ", "ja") == "kamera"
 

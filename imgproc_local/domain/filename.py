@@ -1,0 +1,92 @@
+"""File names that are received with uploads, and file names for downloads.
+
+Invariant: a name for a download can be created on every operating system, and stays in the folder that the user chose.
+It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible or reverses the order
+of letters, is not the name of a device (`CON.png`), and does not end in a dot or a space. This holds for its ASCII
+version too, which is cleaned after the characters have been replaced by their compatibility equivalents: `／` becomes
+`/` only there.
+
+Source: "Naming Files, Paths, and Namespaces" in Microsoft's documentation of Windows; RFC 6266, section 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_BYTES = 255
+"""The longest file name of ext4, APFS and NTFS; in UTF-8, and therefore also in UTF-16 units."""
+MAX_EXTENSION_CHARS = 16
+"""A longer suffix is part of the name, not an extension."""
+EMPTY_STEM = "image"
+"""The name of a download whose own name has no character left."""
+JOINERS = "\u200c\u200d"
+"""Zero-width non-joiner and joiner. They are part of the spelling of Persian and Hindi, and of emoji."""
+
+_RESERVED = re.compile(r'[<>:"/\\|?*]')
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])[ .]*(\.|$)", re.IGNORECASE)
+"""Windows opens the device whatever extension follows."""
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories: control and format characters, surrogates, and separators of lines and paragraphs."""
+
+
+def original_name(received: str, default: str) -> str:
+    """The file name that is stored for an upload: the last path segment of `received`, without invisible characters.
+
+    `default` is used where nothing remains. At most `MAX_BYTES` bytes of UTF-8; the extension is not cut.
+    """
+    name = _without_invisible(re.split(r"[/\\]", received)[-1]).strip()
+    if not name.strip("."):
+        name = default
+    stem, dot, extension = name.rpartition(".")
+    if not stem or len(extension) > MAX_EXTENSION_CHARS:
+        stem, dot, extension = name, "", ""
+    return _cut(stem, dot + extension)
+
+
+def download_name(stem: str, ending: str) -> str:
+    """`stem` and `ending`, such as `-optimized.png`, as the name of a file that a user downloads."""
+    stem, ending = (_replace_reserved(_without_invisible(part)) for part in (stem, ending))
+    return _join(stem, ending)
+
+
+def ascii_download_name(stem: str, ending: str) -> str:
+    """As `download_name`, in ASCII: letters without their marks; other scripts are left out."""
+    stem, ending = (_replace_reserved(_to_ascii(part)) for part in (stem, ending))
+    return _join(stem, ending)
+
+
+def is_device_name(name: str) -> bool:
+    """Whether Windows opens a device instead of a file called `name`, also after a compatibility mapping (`COM¹`)."""
+    return _DEVICE.match(unicodedata.normalize("NFKC", name)) is not None
+
+
+def _to_ascii(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return "".join(char for char in plain if char.isprintable())
+
+
+def _without_invisible(text: str) -> str:
+    return "".join(char for char in text if char in JOINERS or unicodedata.category(char) not in _INVISIBLE)
+
+
+def _replace_reserved(text: str) -> str:
+    """Replace reserved characters, and those that programs turn into reserved ones by compatibility mapping."""
+    return "".join("_" if _RESERVED.search(unicodedata.normalize("NFKD", char)) else char for char in text)
+
+
+def _join(stem: str, ending: str) -> str:
+    # spaces and dots at the end would be dropped by Windows, those at the start would hide the file elsewhere
+    stem, ending = stem.strip().lstrip("."), re.sub(r"[\s.]+$", "", ending)
+    if not stem.strip(" ._"):
+        stem = EMPTY_STEM
+    if is_device_name(stem + ending):
+        stem = f"_{stem}"
+    return _cut(stem, ending)
+
+
+def _cut(stem: str, ending: str) -> str:
+    """`stem` and `ending` in at most `MAX_BYTES` bytes of UTF-8; `stem` is cut first."""
+    room = max(0, MAX_BYTES - len(ending.encode()))
+    name = stem.encode()[:room].decode("utf-8", "ignore") + ending
+    return name.encode()[:MAX_BYTES].decode("utf-8", "ignore")

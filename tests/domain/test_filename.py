@@ -1,0 +1,99 @@
+"""Names of uploads and downloads, over all of Unicode and the rules of every operating system."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+
+import pytest
+
+from imgproc_local.domain.filename import MAX_BYTES, ascii_download_name, download_name, original_name
+
+RESERVED = set('<>:"/\\|?*')
+DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
+    f"{port}{n}" for port in ("COM", "LPT") for n in "0123456789"
+}
+ENDING = "-optimized.png"
+
+
+def problem(name: str) -> str | None:
+    """Why `name` is not a safe file name; None if it is."""
+    mapped = unicodedata.normalize("NFKC", name)
+    if RESERVED & set(name) or RESERVED & set(mapped):
+        return "reserved character"
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name):
+        return "control character"
+    if any(unicodedata.category(char) == "Cf" and char not in "\u200c\u200d" for char in name):
+        return "format character"
+    if mapped.partition(".")[0].strip().upper() in DEVICES:
+        return "device"
+    if name != name.strip() or name.endswith("."):
+        return "space or dot at an end"
+    if len(name.encode()) > MAX_BYTES:
+        return "too long"
+    return None
+
+
+def test_every_character_at_every_place_gives_a_safe_name() -> None:
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        for stem, ending in ((char, ENDING), (f"a{char}b", ENDING), ("a", f".png{char}"), (f"con{char}", ".png")):
+            name, plain = download_name(stem, ending), ascii_download_name(stem, ending)
+            assert problem(name) is None, (hex(code), stem, name)
+            assert problem(plain) is None, (hex(code), stem, plain)
+            assert plain.isascii(), hex(code)
+            assert plain.isprintable(), hex(code)
+
+
+@pytest.mark.parametrize(
+    ("uploaded", "plain"),
+    [
+        ("‥／ﾊ＂", "image-optimized.png"),
+        ("name.png:stream", "name.png_stream-optimized.png"),
+        ("con", "con-optimized.png"),
+        ("con.x", "_con.x-optimized.png"),
+        ("COM¹.a", "_COM1.a-optimized.png"),
+        ("nul .a", "_nul .a-optimized.png"),
+        ("\u200eab\u200f\u2066c", "abc-optimized.png"),
+        ("写真", "image-optimized.png"),
+        ("  . ", "image-optimized.png"),
+        ("a\nb\x7f", "ab-optimized.png"),
+        ("café", "cafe-optimized.png"),
+    ],
+)
+def test_ascii_names_of_downloads(uploaded: str, plain: str) -> None:
+    assert ascii_download_name(uploaded, ENDING) == plain
+
+
+@pytest.mark.parametrize("device", ["CON", "nul", "Com7", "lpt1", "CONIN$", "COM²", "aux "])
+def test_a_device_is_not_opened_whatever_the_extension(device: str) -> None:
+    for make in (download_name, ascii_download_name):
+        assert make(device, ".webp").startswith("_")
+        assert make(f"{device}.tar", ".webp").startswith("_")
+
+
+def test_dots_and_spaces_at_the_end_are_removed() -> None:
+    assert download_name("a", ".png. .") == "a.png"
+    assert download_name("..a", "") == "a"
+
+
+def test_scripts_and_their_joiners_are_preserved() -> None:
+    for stem in ("Żółw 写真", "می\u200cخواهم", "👩\u200d🎨"):
+        assert download_name(stem, ".png") == f"{stem}.png"
+
+
+def test_a_long_name_is_cut_and_its_ending_preserved() -> None:
+    assert download_name("é" * 300, ENDING) == "é" * 120 + ENDING
+    assert len(download_name("a", "." + "é" * 300).encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize("received", ["a\u202egpj.exe", "a\u200egpj.exe", "\ufeffagpj.exe", "agp\u00adj.exe"])
+def test_invisible_characters_are_removed_from_the_name_of_an_upload(received: str) -> None:
+    assert original_name(received, "image.png") == "agpj.exe"
+    assert re.fullmatch(r"[ -~]+", original_name(received, "image.png"))
+
+
+@pytest.mark.parametrize("received", ["", "..", "\u200b", "C:\\Users\\", " . "])
+def test_an_upload_without_a_name_gets_the_default(received: str) -> None:
+    assert original_name(received, "image.png") == "image.png"
