@@ -38,14 +38,14 @@ def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
 
 def is_own_host(host: str, configured: str) -> bool:
     """Whether a `Host` header names this service. The port is not compared."""
-    name = _name(host)
+    name = _host_name(host)
     if name in LOOPBACK_NAMES or name == configured.strip("[]").lower():
         return True
-    # a service on all interfaces has addresses that no setting names; DNS rebinding needs a name
+    # a service on all interfaces has addresses that no setting lists; they are safe, because DNS rebinding needs a name
     return configured.strip("[]") in ("0.0.0.0", "::") and _is_address(name)  # noqa: S104
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
@@ -60,6 +60,7 @@ def _is_address(name: str) -> bool:
 
 
 def has_session(connection: Connection) -> bool:
+    """Whether the request has the session cookie with the right token."""
     services: Services = connection.app.state.services
     return services.page.is_token(connection.cookies.get(services.page.cookie_name, ""))
 

@@ -1,4 +1,4 @@
-"""The endpoints of the local page beyond the API: keys, the balance before there is a key, and the vision model."""
+"""The page's own endpoints, which need no API key: an overview with balance and vision model, the keys, and tickets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imgproc_local.web.guard import get, require_same_origin, require_session
 
 MAX_BODY_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 10
-MAX_NAME = 100
+MAX_NAME_CHARS = 100
 MAX_RATE_LIMIT = 1_000_000
 
 
@@ -36,7 +36,10 @@ class DescribedBy(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """`balance` is that of the default account, to which the keys of the page belong; None before its first key."""
+    """What the page shows at its start. `balance` is that of the default account, None if that does not exist yet.
+
+    The keys that the page creates belong to the default account.
+    """
 
     balance: int | None
     max_upload_bytes: int
@@ -50,7 +53,7 @@ class OverviewBody(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True, omit_defaults=True):
-    """`key` is the secret. Only the response that creates the key contains it."""
+    """An API key. `key` is its secret, which only the response to its creation contains."""
 
     id: str
     name: str
@@ -70,7 +73,7 @@ class KeysBody(Struct, frozen=True):
 
 
 class Ticket(Struct, frozen=True):
-    """`ticket` opens the page once, in place of the token."""
+    """`ticket` is used instead of the token in a link to the page. It is valid once."""
 
     ticket: str
 
@@ -80,7 +83,7 @@ class TicketBody(Struct, frozen=True):
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit."""
+    """The key to create. `rate_limit` is per minute: None means the setting rate_limit_per_minute, 0 no limit."""
 
     name: str
     rate_limit: int | None = None
@@ -162,8 +165,8 @@ def _new_key(body: bytes) -> NewKey:
         raise InvalidRequest({"body": [f"{expected}: {error}."]}) from error
     errors: dict[str, list[str]] = {}
     name = unicodedata.normalize("NFC", requested.name.strip())
-    if not 1 <= len(name) <= MAX_NAME or not name.isprintable():
-        errors["name"] = [f"name must be 1 to {MAX_NAME} printable characters; received {requested.name[:40]!r}."]
+    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
+        errors["name"] = [f"name must be 1 to {MAX_NAME_CHARS} printable characters; received {requested.name[:40]!r}."]
     if requested.rate_limit is not None and not 0 <= requested.rate_limit <= MAX_RATE_LIMIT:
         errors["rate_limit"] = [
             f"rate_limit must be an integer from 0 (no limit) to {MAX_RATE_LIMIT}; received {requested.rate_limit}."

@@ -56,7 +56,7 @@ STATIC = {
     "dom.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-"""The files that are served, and their media types. Litestar adds the charset to text."""
+"""The files in `static/` that are served by name, with their media types. Litestar adds the charset to text."""
 
 
 @cache

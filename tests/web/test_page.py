@@ -104,5 +104,5 @@ def test_every_control_has_an_accessible_name() -> None:
     for control in re.findall(r"<input[^>]*>", html):
         assert control in labelled or " hidden " in control, control
     for target in re.findall(r"aria-(?:labelledby|describedby)=\"([\w-]+)\"", html):
-        assert f'id="{target}"' in html or target == "made-key-title"
+        assert f'id="{target}"' in html or target == "created-key-title"
     assert 'aria-live="' in html or 'role="status"' in html

@@ -3,18 +3,18 @@
 import { announce, byId, el } from "./dom.js";
 import { showKeys, startKeys } from "./keys.js";
 import * as pictures from "./pictures.js";
-import { keyMade, local } from "./service.js";
+import { keyCreated, local } from "./service.js";
 
-const CHOICE_STORE = "imgproc-local.choice";
-const names = new Map();
-let grades = {};
+const CHOICE_STORAGE_KEY = "imgproc-local.choice";
+const languageNames = new Map(); // English names by code
+let grades = {}; // of the vision model, by language code
 let maxLanguages = 10;
 
 // ---- languages and format ----
 
 function storedChoice() {
   try {
-    return JSON.parse(localStorage.getItem(CHOICE_STORE)) ?? {};
+    return JSON.parse(localStorage.getItem(CHOICE_STORAGE_KEY)) ?? {};
   } catch {
     return {};
   }
@@ -26,16 +26,17 @@ function chosenLanguages() {
 
 const chosenFormat = () => document.querySelector("input[name=format]:checked").value;
 
-/** The languages chosen last time, else those of the browser, else English. */
-function firstChoice() {
-  const offered = (codes) => [...new Set(codes)].filter((code) => names.has(code)).slice(0, maxLanguages);
+/** The codes of the languages chosen last time, else of the first two languages of the browser, else English. */
+function initialLanguages() {
+  const offered = (codes) => [...new Set(codes)].filter((code) => languageNames.has(code)).slice(0, maxLanguages);
   const stored = offered(storedChoice().languages ?? []);
   if (stored.length > 0) return stored;
+  // browsers may call Norwegian Bokmål (nb) by the older code "no"
   const preferred = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
   return preferred.length > 0 ? preferred.slice(0, 2) : ["en"];
 }
 
-/** Show which model writes the texts. The grades of the languages are beside their names. */
+/** Show what writes the texts: a vision model, or the metadata without one. */
 function showDescriber({ model, problem }) {
   const graded = Object.keys(grades).length > 0;
   let text = "No vision model is in use. Texts are made from the metadata, the file name and the colours of a picture.";
@@ -49,8 +50,8 @@ function showDescriber({ model, problem }) {
 
 async function showLanguages() {
   const { data } = await (await fetch("/api/v1/languages", { credentials: "omit" })).json();
-  for (const { code, name } of data) names.set(code, name);
-  const chosen = firstChoice();
+  for (const { code, name } of data) languageNames.set(code, name);
+  const chosen = initialLanguages();
   byId("language-list").replaceChildren(...data.map(({ code, name, native_name: nativeName }) => el("li", {},
     el("label", {},
       el("input", { type: "checkbox", value: code, checked: chosen.includes(code), onchange: languagesChanged }), " ",
@@ -61,19 +62,19 @@ async function showLanguages() {
   languagesChanged();
 }
 
-const withGrade = (code) => names.get(code) + (grades[code] === undefined ? "" : ` (${grades[code]})`);
+const nameWithGrade = (code) => languageNames.get(code) + (grades[code] === undefined ? "" : ` (${grades[code]})`);
 
 function languagesChanged() {
   const chosen = chosenLanguages();
   const full = chosen.length >= maxLanguages;
   for (const box of document.querySelectorAll("#language-list input")) box.disabled = full && !box.checked;
-  byId("languages").querySelector("summary").textContent = chosen.map(withGrade).join(", ") || "None chosen: English";
+  byId("languages").querySelector("summary").textContent = chosen.map(nameWithGrade).join(", ") || "None chosen: English";
   byId("language-hint").textContent = full ? `You can choose at most ${maxLanguages} languages.` : "";
-  remember();
+  storeChoice();
 }
 
-function remember() {
-  localStorage.setItem(CHOICE_STORE, JSON.stringify({ languages: chosenLanguages(), format: chosenFormat() }));
+function storeChoice() {
+  localStorage.setItem(CHOICE_STORAGE_KEY, JSON.stringify({ languages: chosenLanguages(), format: chosenFormat() }));
 }
 
 function searchLanguages() {
@@ -83,7 +84,7 @@ function searchLanguages() {
 
 // ---- file input ----
 
-function take(files) {
+function addFiles(files) {
   if (files.length === 0) return;
   const languages = chosenLanguages();
   pictures.add(files, { languages: languages.length > 0 ? languages : ["en"], format: chosenFormat() });
@@ -91,32 +92,32 @@ function take(files) {
 
 function listenForFiles() {
   const drop = byId("drop");
-  const isOver = (event, over) => {
+  const showDropTarget = (event, over) => {
     event.preventDefault();
     drop.classList.toggle("over", over);
   };
   // the whole page accepts drops, because the browser would open a file that is dropped beside the box
-  document.addEventListener("dragover", (event) => isOver(event, true));
-  document.addEventListener("dragleave", (event) => { if (event.relatedTarget === null) isOver(event, false); });
+  document.addEventListener("dragover", (event) => showDropTarget(event, true));
+  document.addEventListener("dragleave", (event) => { if (event.relatedTarget === null) showDropTarget(event, false); });
   document.addEventListener("drop", async (event) => {
-    isOver(event, false);
-    take(await pictures.filesOfDrop(event.dataTransfer));
+    showDropTarget(event, false);
+    addFiles(await pictures.filesOfDrop(event.dataTransfer));
   });
   byId("choose").addEventListener("click", () => byId("files").click());
   byId("files").addEventListener("change", (event) => {
-    take([...event.target.files]);
+    addFiles([...event.target.files]);
     event.target.value = "";
   });
 }
 
 // ---- balance ----
 
-let balanceDue = null;
+let balanceTimer = null;
 
-/** Update the balance soon, with one request for many pictures. */
-function balanceSoon() {
-  balanceDue ??= setTimeout(async () => {
-    balanceDue = null;
+/** Update the balance after 700 ms: calls within this time share one request. */
+function refreshBalanceSoon() {
+  balanceTimer ??= setTimeout(async () => {
+    balanceTimer = null;
     try {
       showBalance(await local("GET", "/overview"));
     } catch {
@@ -134,17 +135,17 @@ function showBalance({ balance }) {
 async function start() {
   listenForFiles();
   byId("language-search").addEventListener("input", searchLanguages);
-  for (const radio of document.querySelectorAll("input[name=format]")) radio.addEventListener("change", remember);
+  for (const radio of document.querySelectorAll("input[name=format]")) radio.addEventListener("change", storeChoice);
   for (const which of ["optimized", "converted"]) {
     byId(`all-${which}`).addEventListener("click", () => pictures.downloadAll(which));
   }
-  keyMade.addEventListener("made", () => { showKeys().catch((error) => announce(error.message)); });
+  keyCreated.addEventListener("created", () => { showKeys().catch((error) => announce(error.message)); });
   window.addEventListener("beforeunload", (event) => { if (pictures.hasUnsent()) event.preventDefault(); });
 
   const overview = await local("GET", "/overview");
   maxLanguages = overview.max_languages;
   showBalance(overview);
-  pictures.prepare({ overview, onSettled: balanceSoon, languageName: (code) => names.get(code) ?? code });
+  pictures.prepare({ overview, onBalanceChange: refreshBalanceSoon, languageName: (code) => languageNames.get(code) ?? code });
   grades = overview.described_by.grades;
   showDescriber(overview.described_by);
   await showLanguages();

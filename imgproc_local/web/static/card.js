@@ -18,15 +18,18 @@ const SOURCES = {
   person: "written by a person",
 };
 
-const BUTTON_ORDER = ["optimized", "converted", "again", "remove"];
+const BUTTON_ORDER = ["optimized", "converted", "retry", "remove"];
 const ROW_ORDER = ["original", "optimized", "converted"];
 
 export const isFinal = (status) => ["completed", "done", "failed"].includes(status);
 
 export class Card {
-  /** `on` has the actions of the buttons: download(which), retry(), remove(). `languageName(code)` names a language. */
-  constructor(name, size, on, languageName) {
-    this.on = on;
+  /**
+   * The card of a file, with its name and its size in bytes. `handlers` are called by the buttons: download(which), retry(),
+   * remove(). `languageName(code)` returns the name of a language.
+   */
+  constructor(name, size, handlers, languageName) {
+    this.handlers = handlers;
     this.languageName = languageName;
     this.buttons = {};
     this.thumb = el("div", { class: "thumb", "aria-hidden": "true" }, name.split(".").pop().slice(0, 4).toUpperCase());
@@ -38,25 +41,26 @@ export class Card {
     this.problems = el("ul", { class: "problems", hidden: true });
     this.sizes = el("dl", { class: "sizes" });
     this.rows = {};
-    this.size("original", "Original", bytes(size));
+    this.addSize("original", "Original", bytes(size));
     this.texts = el("div", { class: "texts" });
     this.actions = el("div", { class: "actions" });
     this.node = el("li", { class: "card" }, this.thumb, el("div", { class: "facts" },
       this.title, this.state, this.waiting, this.stageList, this.problems, this.sizes, this.texts, this.actions));
-    this.button("remove", "Delete", `Delete ${name}`, () => on.remove());
+    this.button("remove", "Delete", `Delete ${name}`, () => handlers.remove());
     this.name = name;
   }
 
-  /** Add a button, unless it exists, at its place in `BUTTON_ORDER`. */
+  /** Add a button at its place in `BUTTON_ORDER`. Does nothing if it exists. */
   button(id, label, fullLabel, onclick) {
     if (this.buttons[id]) return;
     this.buttons[id] = el("button", { type: "button", "aria-label": fullLabel, onclick }, label);
-    inOrder(this.actions, BUTTON_ORDER, this.buttons, id);
+    insertInOrder(this.actions, BUTTON_ORDER, this.buttons, id);
   }
 
-  size(id, label, ...content) {
+  /** Add a row to the list of file sizes, at its place in `ROW_ORDER`. */
+  addSize(id, label, ...content) {
     this.rows[id] = el("div", {}, el("dt", {}, label), el("dd", {}, ...content));
-    inOrder(this.sizes, ROW_ORDER, this.rows, id);
+    insertInOrder(this.sizes, ROW_ORDER, this.rows, id);
   }
 
   removeButton(id) {
@@ -74,17 +78,17 @@ export class Card {
     this.waiting.textContent = text ?? "";
   }
 
-  /** Show an error that is not one of the job: before it was created, or in reaching it. */
-  fail(message, canRepeat) {
+  /** Show an error outside the job: the picture could not be sent, or its job could not be followed. */
+  fail(message, canRetry) {
     this.setState("failed", "Failed");
     this.showWaiting(null);
     this.listProblems([message]);
-    if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.retry());
+    if (canRetry) this.button("retry", "Try again", `Try ${this.name} again`, () => this.handlers.retry());
   }
 
   /** Show the picture as not sent yet. */
   reset() {
-    this.removeButton("again");
+    this.removeButton("retry");
     this.listProblems([]);
     this.stageList.hidden = true;
     this.setState("waiting", "Waiting to be sent");
@@ -95,7 +99,8 @@ export class Card {
     this.problems.replaceChildren(...messages.map((message) => el("li", {}, message)));
   }
 
-  show(job, canRepeat) {
+  /** Show the state and the results of `job`, as the API describes it. */
+  show(job, canRetry) {
     const { image, status } = job;
     const errors = job.errors ?? [];
     this.showState(status, image);
@@ -103,7 +108,7 @@ export class Card {
     for (const stage of STAGES) this.showStage(stage, job, errors);
     if (status === "failed") {
       this.listProblems(errors.map(({ stage, message }) => `${STAGES.find(({ name }) => name === stage).label}: ${message}`));
-      if (canRepeat) this.button("again", "Try again", `Try ${this.name} again`, () => this.on.retry());
+      if (canRetry) this.button("retry", "Try again", `Try ${this.name} again`, () => this.handlers.retry());
     }
     this.showSizes(image);
     if (image.translations.length > 0 && !this.texts.hasChildNodes()) {
@@ -114,8 +119,8 @@ export class Card {
   showState(status, image) {
     if (status === "pending") this.setState("waiting", "Queued");
     else if (status === "failed") {
-      const some = STAGES.some((stage) => stage.done(image));
-      this.setState("failed", some ? "Partly done" : "Failed");
+      const hasResult = STAGES.some((stage) => stage.done(image));
+      this.setState("failed", hasResult ? "Partly done" : "Failed");
     } else if (isFinal(status)) this.setState("done", "Done");
     else {
       // the status names the stage that started last; other stages may still run after it is done
@@ -132,19 +137,19 @@ export class Card {
     const node = this.stages[stage.name];
     if (node.dataset.state === state) return;
     node.dataset.state = state;
-    node.replaceChildren(el("span", { "aria-hidden": "true" }, MARKS[state]), ` ${stage.label}`, el("span", { class: "unseen" }, `: ${state}`));
+    node.replaceChildren(el("span", { "aria-hidden": "true" }, MARKS[state]), ` ${stage.label}`, el("span", { class: "visually-hidden" }, `: ${state}`));
   }
 
   showSizes(image) {
     if (image.optimized_size !== null && !this.buttons.optimized) {
-      this.size("optimized", "Optimized", ...change(image.original_size, image.optimized_size, image.compression_percentage));
-      this.button("optimized", "Download optimized", `Download optimized ${this.name}`, () => this.on.download("optimized"));
+      this.addSize("optimized", "Optimized", ...change(image.original_size, image.optimized_size, image.compression_percentage));
+      this.button("optimized", "Download optimized", `Download optimized ${this.name}`, () => this.handlers.download("optimized"));
     }
     if (image.converted_size !== null && !this.buttons.converted) {
       const format = image.converted_format === "avif" ? "AVIF" : "WebP";
       const percentage = Math.round(100 * (1 - image.converted_size / image.original_size));
-      this.size("converted", format, ...change(image.original_size, image.converted_size, percentage));
-      this.button("converted", `Download ${format}`, `Download ${this.name} as ${format}`, () => this.on.download("converted"));
+      this.addSize("converted", format, ...change(image.original_size, image.converted_size, percentage));
+      this.button("converted", `Download ${format}`, `Download ${this.name} as ${format}`, () => this.handlers.download("converted"));
     }
   }
 
@@ -173,12 +178,13 @@ export class Card {
   }
 }
 
-/** Insert `nodes[id]` at its place in `order`. No other node moves, so the focus is preserved. */
-function inOrder(parent, order, nodes, id) {
+/** Insert `nodes[id]` into `parent` before the nodes that follow it in `order`. No other node moves, so the focus is preserved. */
+function insertInOrder(parent, order, nodes, id) {
   const after = order.slice(order.indexOf(id) + 1).find((other) => nodes[other]);
   parent.insertBefore(nodes[id], after ? nodes[after] : null);
 }
 
+/** The size before and after, in bytes, and the change in words. `percentage` is the share of bytes saved. */
 function change(before, after, percentage) {
   if (after === before) return [bytes(after), " ", el("span", { class: "hint" }, "can't be made smaller")];
   const word = percentage > 0 ? `${percentage} % smaller` : percentage < 0 ? `${-percentage} % larger` : "about the same";

@@ -1,7 +1,7 @@
-// Elements, notices, dialogs and sizes for the other modules.
-// Text is always inserted as text: no module parses markup, and the Content Security Policy forbids it.
+// Helpers of the other modules: elements, notices, the confirmation dialog, and sizes as text.
+// Text is always inserted as a text node: no module parses HTML, and the Content Security Policy forbids it.
 
-/** A new element. Attributes `on…` are event listeners; those that are null, undefined or false are omitted. */
+/** A new element. Attributes named `on…` add event listeners; attributes that are null, undefined or false are omitted. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,17 +16,20 @@ export const byId = (id) => document.getElementById(id);
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-let announcing;
+let announcementTimer;
 
 /** Announce `text` to assistive technology. A later text within 300 ms replaces it. */
 export function announce(text) {
-  clearTimeout(announcing);
-  announcing = setTimeout(() => { byId("announcements").textContent = text; }, 300);
+  clearTimeout(announcementTimer);
+  announcementTimer = setTimeout(() => { byId("announcements").textContent = text; }, 300);
 }
 
 const notices = new Map();
 
-/** Show a message at the top until `clearNotice(id)`. Resolves when its button is pressed. */
+/**
+ * Show a message at the top of the page until `clearNotice(id)`. The promise resolves when its button is pressed. A message
+ * that is already shown under this `id` remains.
+ */
 export function notice(id, text, buttonText = null) {
   if (notices.has(id)) return notices.get(id).pressed;
   const node = el("p", { class: "notice" }, text, " ");
@@ -43,7 +46,7 @@ export function clearNotice(id) {
   notices.delete(id);
 }
 
-/** Whether the user confirms. Escape means no. */
+/** Ask the user in a dialog. Resolves with true for `yes`, with false for `no` or Escape. */
 export function confirmed({ title, text, yes, no }) {
   const dialog = byId("confirm");
   byId("confirm-title").textContent = title;
@@ -76,8 +79,8 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // only secure contexts have a clipboard object, and http in the local network is none
-    const field = el("textarea", { class: "unseen", readonly: true });
+    // browsers offer the clipboard only to secure contexts, to which pages over http from another machine do not belong
+    const field = el("textarea", { class: "visually-hidden", readonly: true });
     field.value = text;
     const focused = document.activeElement;
     document.body.append(field);
@@ -91,7 +94,7 @@ async function copy(text) {
 
 const UNITS = ["bytes", "KB", "MB", "GB"];
 
-/** A size as text in powers of 1024, as in the limits of the service. */
+/** `size`, in bytes, as text such as "1.4 MB". A unit is 1024 of the one before, as in the settings of the service. */
 export function bytes(size) {
   let unit = 0;
   while (size >= 1000 && unit < UNITS.length - 1) {

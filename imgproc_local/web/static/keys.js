@@ -5,7 +5,7 @@ import { forgetKey, local, storedKey } from "./service.js";
 
 let defaultLimit = null;
 
-/** Show the keys for the first time, and forget the key of the page if it was revoked. Throws `Refused`. */
+/** Show the keys when the page starts, and forget the page's own key if it was revoked. Throws `Refused`. */
 export async function startKeys(rateLimitPerMinute) {
   defaultLimit = rateLimitPerMinute;
   byId("limit-hint").textContent = `Leave the limit empty for the default (${limitText(defaultLimit)}). 0 means no limit.`;
@@ -72,7 +72,7 @@ async function create(form) {
   });
 }
 
-/** Run `work`, and show its error message beside the form. */
+/** Run `work` and, if it throws, show the error message beside the form. */
 async function showingErrors(work) {
   byId("key-problem").textContent = "";
   try {
@@ -84,14 +84,14 @@ async function showingErrors(work) {
 
 function showSecret({ name, key }) {
   const curl = `curl -H "Authorization: Bearer ${key}" -H "Prefer: wait=60" -F languages=en -F image=@picture.jpg ${location.origin}/api/v1/images/process`;
-  const panel = byId("made-key");
+  const panel = byId("created-key");
   const close = () => {
     panel.hidden = true;
     panel.replaceChildren();
     byId("new-key").elements.name.focus();
   };
   panel.replaceChildren(
-    el("h3", { id: "made-key-title" }, `Your new key “${name}”`),
+    el("h3", { id: "created-key-title" }, `Your new key “${name}”`),
     el("p", {}, "Copy it now: it can't be shown again."),
     el("p", { class: "secret" }, el("code", { dir: "ltr" }, key), " ", copyButton("Copy", "the key", () => key)),
     el("p", {}, "To try it with one of your pictures:"),

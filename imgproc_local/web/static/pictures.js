@@ -1,6 +1,6 @@
-// The pictures on the page: uploads and follows a few at a time.
+// The pictures on the page: uploads them and follows their jobs, a few at a time.
 //
-// A browser opens six connections to one host: two for uploads, three to follow jobs, one for downloads and keys.
+// A browser opens at most six connections to a host: two are used for uploads, three for jobs, one for downloads and keys.
 
 import { announce, byId, clearNotice, confirmed, el, notice, sleep } from "./dom.js";
 import { Card, isFinal } from "./card.js";
@@ -8,15 +8,15 @@ import { api, follow, Refused, storedKey } from "./service.js";
 
 const UPLOADS = 2;
 const FOLLOWS = 3;
-const FOLLOW_MS = 10_000; // after this time, a slow job makes room to follow the next one and is queued again
-const EARLIER = 12;
-const NOT_RETRYABLE = [409, 413, 422];
+const FOLLOW_MS = 10_000; // if a job is not final after this time, the next one is followed, and this one later again
+const MAX_EARLIER = 12;
+const NOT_RETRYABLE = [409, 413, 422]; // statuses that the same picture would get again
 const EXTENSIONS = { "image/jpeg": "jpg", "image/png": "png", "image/gif": "gif", "image/webp": "webp", "image/avif": "avif" };
 
-/** A queue that runs `work` on its items in order, `width` at a time. */
+/** A queue that calls the async function `work` for its items in order, `concurrency` at a time. */
 class Lane {
-  constructor(width, work) {
-    Object.assign(this, { width, work, waiting: [], running: 0 });
+  constructor(concurrency, work) {
+    Object.assign(this, { concurrency, work, waiting: [], running: 0 });
   }
 
   put(item) {
@@ -25,7 +25,7 @@ class Lane {
   }
 
   next() {
-    while (this.running < this.width && this.waiting.length > 0) {
+    while (this.running < this.concurrency && this.waiting.length > 0) {
       this.running += 1;
       this.work(this.waiting.shift()).finally(() => {
         this.running -= 1;
@@ -39,17 +39,20 @@ const pictures = new Set();
 const toUpload = new Lane(UPLOADS, upload);
 const toFollow = new Lane(FOLLOWS, followOnce);
 const toDraw = new Lane(1, (picture) => picture.card.drawThumbnail(picture.file));
-const context = { overview: null, languageName: (code) => code, onSettled: () => {} };
+const context = { overview: null, languageName: (code) => code, onBalanceChange: () => {} };
 
-/** `overview` has the limits of the service. `onSettled` is called when a picture was accepted, and when it is final. */
+/**
+ * Called once when the page starts. `overview` has the limits of the service. `onBalanceChange` is called when a picture was
+ * accepted and when its job is final.
+ */
 export function prepare(given) {
   Object.assign(context, given);
 }
 
-/** Add files. `options` are their languages and their format. */
+/** Add files and upload them. `options` are the codes of the `languages` and the `format` to convert to. */
 export function add(files, options) {
   for (const file of files) {
-    const picture = { file, options, job: null, state: "open", abort: new AbortController(), attempt: newAttempt() };
+    const picture = { file, options, job: null, state: "open", abort: new AbortController(), idempotencyKey: newIdempotencyKey() };
     picture.card = newCard(picture, file.name, file.size);
     pictures.add(picture);
     byId("cards").append(picture.card.node);
@@ -60,10 +63,10 @@ export function add(files, options) {
   showProgress();
 }
 
-/** Show the jobs of earlier visits, and follow those that are not final. */
+/** Show the latest jobs that an earlier visit of the page created, and follow those that are not final. */
 export async function addEarlier() {
   if (!storedKey()) return;
-  const { data } = await (await api(`/jobs?limit=${EARLIER}`)).json();
+  const { data } = await (await api(`/jobs?limit=${MAX_EARLIER}`)).json();
   const mine = new Set([...pictures].map(({ job }) => job?.job_id));
   for (const job of data.filter(({ job_id }) => !mine.has(job_id))) {
     const picture = { file: null, options: null, job, state: "earlier", abort: new AbortController() };
@@ -79,24 +82,25 @@ export async function addEarlier() {
 export const hasUnsent = () => [...pictures].some((picture) => picture.state === "open" && picture.job === null);
 
 function newCard(picture, name, size) {
-  const on = {
+  const handlers = {
     download: (which) => download(picture, which),
     retry: () => retry(picture),
     remove: () => remove(picture),
   };
-  return new Card(name, size, on, context.languageName);
+  return new Card(name, size, handlers, context.languageName);
 }
 
 /** An Idempotency-Key, so that a picture is not accepted twice when a response is lost. */
-function newAttempt() {
+function newIdempotencyKey() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, "0")).join("");
 }
 
 function start(picture) {
   const limit = context.overview?.max_upload_bytes;
   if (limit && picture.file.size > limit) {
-    // checked here, because a refusal during the upload reaches the browser as a closed connection
-    settle(picture, "failed", new Refused(413, `The file is larger than ${limit / 1024 / 1024} MB, the maximum for a picture.`));
+    // checked before the upload: the service closes the connection of a file that is too large, and the browser reports
+    // only that
+    finish(picture, "failed", new Refused(413, `The file is larger than ${limit / 1024 / 1024} MB, the maximum for a picture.`));
   } else {
     toUpload.put(picture);
   }
@@ -112,17 +116,17 @@ async function upload(picture) {
     for (const code of options.languages) form.append("languages", code);
     form.append("format", options.format);
     form.append("image", file, file.name);
-    const headers = { "Idempotency-Key": picture.attempt };
-    const answer = await api("/images/process", {
+    const headers = { "Idempotency-Key": picture.idempotencyKey };
+    const response = await api("/images/process", {
       method: "POST", body: form, headers, signal: abort.signal, onWait: (text) => card.showWaiting(text),
     });
-    const { job_id } = (await answer.json()).data;
+    const { job_id } = (await response.json()).data;
     picture.job = { job_id, status: "pending" };
     card.setState("waiting", "Queued");
-    context.onSettled();
+    context.onBalanceChange();
     toFollow.put(picture);
   } catch (error) {
-    if (!abort.signal.aborted) settle(picture, "failed", error);
+    if (!abort.signal.aborted) finish(picture, "failed", error);
   }
 }
 
@@ -134,6 +138,7 @@ async function requireReadable(file) {
   }
 }
 
+/** Follow the job of `picture` for at most `FOLLOW_MS`, and queue it again if it is not final then. */
 async function followOnce(picture) {
   const { card, abort } = picture;
   if (abort.signal.aborted) return;
@@ -144,20 +149,21 @@ async function followOnce(picture) {
     }, (text) => card.showWaiting(text), abort.signal);
   } catch (error) {
     if (abort.signal.aborted) return;
-    if (error.status === 404) settle(picture, "failed", new Refused(404, "This picture was deleted from the service."));
-    else settle(picture, "failed", error);
+    if (error.status === 404) finish(picture, "failed", new Refused(404, "This picture was deleted from the service."));
+    else finish(picture, "failed", error);
     return;
   }
   if (abort.signal.aborted) return;
   if (isFinal(picture.job.status)) {
-    settle(picture, picture.job.status === "failed" ? "failed" : "done");
+    finish(picture, picture.job.status === "failed" ? "failed" : "done");
   } else {
     await sleep(500);
     toFollow.put(picture);
   }
 }
 
-function settle(picture, state, error = null) {
+/** Record that nothing more happens to `picture`: `state` is "done" or "failed". An error is shown on its card. */
+function finish(picture, state, error = null) {
   if (picture.state !== "earlier") picture.state = state;
   if (error) {
     if (!(error instanceof Refused)) console.error(error);
@@ -165,11 +171,11 @@ function settle(picture, state, error = null) {
     picture.card.fail(message, picture.file !== null && !NOT_RETRYABLE.includes(error.status));
   }
   showProgress();
-  context.onSettled();
+  context.onBalanceChange();
 }
 
 function retry(picture) {
-  Object.assign(picture, { job: null, state: "open", attempt: newAttempt() });
+  Object.assign(picture, { job: null, state: "open", idempotencyKey: newIdempotencyKey() });
   picture.card.reset();
   picture.card.title.focus();
   start(picture);
@@ -212,10 +218,10 @@ async function download(picture, which) {
   const { image } = picture.job;
   const { card } = picture;
   try {
-    const answer = await api(`/images/${image.id}/${which}`, { onWait: (text) => card.showWaiting(text) });
-    const file = await answer.blob();
+    const response = await api(`/images/${image.id}/${which}`, { onWait: (text) => card.showWaiting(text) });
+    const file = await response.blob();
     const extension = EXTENSIONS[file.type];
-    const link = el("a", { href: URL.createObjectURL(file), download: `${savedName(image, which)}.${extension}` });
+    const link = el("a", { href: URL.createObjectURL(file), download: `${downloadName(image, which)}.${extension}` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   } catch (error) {
@@ -223,11 +229,11 @@ async function download(picture, which) {
   }
 }
 
-/** The SEO name in the first language, else the original name. */
-function savedName(image, which) {
+/** The SEO file name in the first language, else the original name. The two files of a picture get different names. */
+function downloadName(image, which) {
   const name = image.translations[0]?.seo_filename ?? image.original_filename.replace(/\.[^.]*$/, "");
-  const twins = which === "optimized" && image.original_filename.toLowerCase().endsWith(`.${image.converted_format}`);
-  return twins || (which === "optimized" && image.translations.length === 0) ? `${name}-optimized` : name;
+  const sameExtension = which === "optimized" && image.original_filename.toLowerCase().endsWith(`.${image.converted_format}`);
+  return sameExtension || (which === "optimized" && image.translations.length === 0) ? `${name}-optimized` : name;
 }
 
 export async function downloadAll(which) {
@@ -241,13 +247,13 @@ export async function downloadAll(which) {
 
 function showProgress() {
   const all = [...pictures];
-  const settled = all.filter(({ state }) => state !== "open").length;
+  const finished = all.filter(({ state }) => state !== "open").length;
   const failed = all.filter(({ state }) => state === "failed").length;
   byId("batch").hidden = all.length === 0;
   byId("progress").max = Math.max(1, all.length);
-  byId("progress").value = settled;
+  byId("progress").value = finished;
   const problems = failed > 0 ? `, ${failed} failed` : "";
-  const text = `${settled} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${problems}`;
+  const text = `${finished} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${problems}`;
   if (byId("progress-text").textContent !== text) {
     byId("progress-text").textContent = text;
     if (all.length > 0) announce(text);
@@ -256,7 +262,7 @@ function showProgress() {
 
 // ---- file input ----
 
-/** The files of a drop, including those with the extension of a picture in dropped folders. */
+/** The dropped files, and those files in dropped folders that have the extension of a picture. */
 export async function filesOfDrop(transfer) {
   clearNotice("drop");
   const entries = [...transfer.items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
@@ -265,31 +271,35 @@ export async function filesOfDrop(transfer) {
     return [];
   }
   const files = [];
-  let unread = 0;
+  let unreadable = 0;
   for (const entry of entries) {
     if (entry instanceof File) files.push(entry);
-    else unread += await collect(entry, files, true);
+    else unreadable += await collectFiles(entry, files, true);
   }
-  if (unread > 0) notice("drop", `${unread} ${unread === 1 ? "file" : "files"} could not be read.`, "Close");
+  if (unreadable > 0) notice("drop", `${unreadable} ${unreadable === 1 ? "file" : "files"} could not be read.`, "Close");
   else if (files.length === 0) notice("drop", "There is no JPEG, PNG, GIF or WebP picture in the folder.", "Close");
   return files;
 }
 
-async function collect(entry, files, wanted) {
+/**
+ * Add the file `entry`, or the files in the folder `entry`, to `files`. Returns how many could not be read. `isDropped` is
+ * true for what the user dropped, which is added whatever its extension.
+ */
+async function collectFiles(entry, files, isDropped) {
   try {
     if (entry.isFile) {
-      if (wanted || /\.(jpe?g|png|gif|webp)$/i.test(entry.name)) {
+      if (isDropped || /\.(jpe?g|png|gif|webp)$/i.test(entry.name)) {
         files.push(await new Promise((resolve, reject) => { entry.file(resolve, reject); }));
       }
       return 0;
     }
     const reader = entry.createReader();
-    let unread = 0;
+    let unreadable = 0;
     for (;;) {
       // browsers return a folder in parts of about a hundred entries
       const part = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
-      if (part.length === 0) return unread;
-      for (const inner of part) unread += await collect(inner, files, false);
+      if (part.length === 0) return unreadable;
+      for (const inner of part) unreadable += await collectFiles(inner, files, false);
     }
   } catch {
     return 1;

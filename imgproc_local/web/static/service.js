@@ -1,17 +1,17 @@
-// Requests to the service. A call returns the response or throws the error message of the service. Temporary problems (a
-// rate limit, a stopped server, a revoked key) are shown and waited for here.
+// Requests to the service. A call returns the response or throws the service's error message. While a problem is temporary
+// (a rate limit, a stopped server, a revoked key), it is shown and the request waits.
 
 import { clearNotice, notice, sleep } from "./dom.js";
 
-// The key of the page is in localStorage instead of sessionStorage: one key per browser instead of one per tab. The session
-// cookie can create any number of keys, so hiding this one better would protect nothing; foreign scripts never run here.
-const KEY_STORE = "imgproc-local.key";
+// The API key of the page is in localStorage, not in sessionStorage, so that all tabs share one key. A better hidden place
+// would protect nothing: whoever has the session cookie can create keys, and no foreign script runs in this page.
+const API_KEY_STORAGE_KEY = "imgproc-local.key";
 const KEY_NAME = "Local page";
-const KEY_RATE_LIMIT = 600; // enough for a large folder, and still a limit if this script should fail
-const SILENCE_MS = 45_000; // the event stream sends a comment every 15 s
-const MAX_CUTS = 3;
+const KEY_RATE_LIMIT = 600; // per minute: enough for a large folder, and a limit if an error here repeats requests
+const SILENCE_MS = 45_000; // a stream without data for this time is given up; the service sends a comment every 15 s
+const MAX_INTERRUPTIONS = 3;
 
-/** The service refused a request. */
+/** The service refused a request with `status`, or could not be reached (`status` 0). */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -22,12 +22,12 @@ export class Refused extends Error {
 class Unreachable extends Error {}
 class SessionEnded extends Error {}
 
-// ---- the session of the page: /local ----
+// ---- endpoints of the page, with the session cookie: /local ----
 
 async function localOnce(method, path, body) {
-  let answer;
+  let response;
   try {
-    answer = await fetch(`/local${path}`, {
+    response = await fetch(`/local${path}`, {
       method,
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
@@ -37,12 +37,12 @@ async function localOnce(method, path, body) {
   } catch (error) {
     throw new Unreachable("The service can't be reached.", { cause: error });
   }
-  if (answer.status === 401) throw new SessionEnded();
-  if (!answer.ok) throw await refusal(answer);
-  return answer.status === 204 ? null : (await answer.json()).data;
+  if (response.status === 401) throw new SessionEnded();
+  if (!response.ok) throw await readRefusal(response);
+  return response.status === 204 ? null : (await response.json()).data;
 }
 
-/** Call an endpoint of the page. Throws `Refused`, also if the service can't be reached. */
+/** Call an endpoint below /local and return the data of the response. Throws `Refused`, also if the service can't be reached. */
 export async function local(method, path, body) {
   try {
     return await localOnce(method, path, body);
@@ -64,22 +64,22 @@ function sessionEnded() {
   );
 }
 
-async function refusal(answer) {
-  let message = `The service answered ${answer.status}.`;
+async function readRefusal(response) {
+  let message = `The service responded with status ${response.status}.`;
   try {
-    const body = await answer.json();
+    const body = await response.json();
     message = body.message ?? body.error ?? message;
   } catch {
     // not JSON: the status is all that is known
   }
-  return new Refused(answer.status, message);
+  return new Refused(response.status, message);
 }
 
 // ---- the key of the page ----
 
 export function storedKey() {
   try {
-    const stored = JSON.parse(localStorage.getItem(KEY_STORE));
+    const stored = JSON.parse(localStorage.getItem(API_KEY_STORAGE_KEY));
     return stored?.id && stored?.key ? stored : null;
   } catch {
     return null;
@@ -87,24 +87,24 @@ export function storedKey() {
 }
 
 export function forgetKey() {
-  localStorage.removeItem(KEY_STORE);
+  localStorage.removeItem(API_KEY_STORAGE_KEY);
 }
 
-/** Dispatches "made" when the page has created a key for itself. */
-export const keyMade = new EventTarget();
-let making = null;
+/** Dispatches "created" when the page has created a key for itself. */
+export const keyCreated = new EventTarget();
+let creation = null;
 
 async function currentKey() {
   const stored = storedKey();
   if (stored) return stored.key;
-  making ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: KEY_RATE_LIMIT })
-    .then((made) => {
-      localStorage.setItem(KEY_STORE, JSON.stringify({ id: made.id, key: made.key }));
-      keyMade.dispatchEvent(new Event("made"));
-      return made.key;
+  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: KEY_RATE_LIMIT })
+    .then((created) => {
+      localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id: created.id, key: created.key }));
+      keyCreated.dispatchEvent(new Event("created"));
+      return created.key;
     })
-    .finally(() => { making = null; });
-  return making;
+    .finally(() => { creation = null; });
+  return creation;
 }
 
 // ---- the API ----
@@ -115,14 +115,14 @@ async function currentKey() {
  * of `signal`.
  */
 export async function api(path, { method = "GET", body, headers = {}, signal, onWait = () => {} } = {}) {
-  for (let cuts = 0; ; ) {
+  for (let interruptions = 0; ; ) {
     signal?.throwIfAborted();
     let key;
-    let answer;
+    let response;
     try {
       key = await currentKey();
       const sent = { ...headers, Authorization: `Bearer ${key}` };
-      answer = await fetch(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store", credentials: "omit" });
+      response = await fetch(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store", credentials: "omit" });
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof Refused) throw error;
@@ -131,27 +131,27 @@ export async function api(path, { method = "GET", body, headers = {}, signal, on
         await sessionEnded();
       } else {
         onWait("Waiting for the service.");
-        cuts += (await reachable()) ? 1 : 0;
-        if (cuts >= MAX_CUTS) throw new Refused(0, "The connection was interrupted several times during the upload.");
+        interruptions += (await reachable()) ? 1 : 0;
+        if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times during the upload.");
       }
       onWait(null);
       continue;
     }
-    if (answer.status === 401) {
+    if (response.status === 401) {
       if (storedKey()?.key === key) {
         onWait("Waiting for a new key.");
         await keyRefused(key);
       }
-    } else if (answer.status === 429 || answer.status === 503) {
-      const { message } = await refusal(answer);
-      const wait_s = Number(answer.headers.get("Retry-After")) || 5;
+    } else if (response.status === 429 || response.status === 503) {
+      const { message } = await readRefusal(response);
+      const wait_s = Number(response.headers.get("Retry-After")) || 5;
       onWait(`${message} Trying again in ${wait_s} s.`);
       await sleep(wait_s * 1000);
-    } else if (answer.ok) {
+    } else if (response.ok) {
       onWait(null);
-      return answer;
+      return response;
     } else {
-      throw await refusal(answer);
+      throw await readRefusal(response);
     }
     onWait(null);
   }
@@ -168,7 +168,7 @@ async function keyRefused(key) {
 
 let probing = null;
 
-/** Wait until the service answers. True if it did at once, so that the problem is another one. */
+/** Wait until the service responds. True if it did at once: then something else interrupted the request. */
 function reachable() {
   probing ??= probe().finally(() => { probing = null; });
   return probing;
@@ -188,24 +188,24 @@ async function probe() {
 }
 
 /**
- * Follow a job by its event stream, and call `onJob` with every change. Ends when the job is final, when the stream ends,
- * or after `maxMs`. Throws `Refused`.
+ * Follow a job by its event stream, and call `onJob` with its data after every change. Resolves when the stream ends (the job
+ * is final or the connection is lost) or after `maxMs`. Throws `Refused`.
  */
 export async function follow(jobId, maxMs, onJob, onWait, signal) {
   const stop = new AbortController();
   const limit = setTimeout(() => stop.abort(), maxMs);
   let silence;
-  const alive = () => {
+  const restartSilenceTimer = () => {
     clearTimeout(silence);
     silence = setTimeout(() => stop.abort(), SILENCE_MS);
   };
   const either = AbortSignal.any([stop.signal, signal]);
   try {
-    const answer = await api(`/jobs/${jobId}/events`, { signal: either, onWait });
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    const response = await api(`/jobs/${jobId}/events`, { signal: either, onWait });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
-      alive();
+      restartSilenceTimer();
       const { value, done } = await reader.read();
       if (done) return;
       const events = (text + value).split("\n\n");
