@@ -1,4 +1,4 @@
-"""The SQLite file: one writer behind a lock, one reader beside it, every error reported as `StorageFailed`.
+"""The SQLite file: one writer behind a lock, readers beside it, every error reported as `StorageFailed`.
 
 Invariant: what is inside one `transaction()` is committed whole or not at all, also when the task that runs it is
 cancelled. The statements run on the connection's own thread in the order given, so a rollback always follows a
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from importlib import resources
@@ -20,6 +21,7 @@ from typing import Any
 import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.commit_record import CommitRecord, open_record, read_commits
 from imgproc_local.storage.migration import migrate
 
 Row = sqlite3.Row
@@ -27,6 +29,8 @@ Parameters = Mapping[str, Any]
 Clock = Callable[[], datetime]
 
 BUSY_TIMEOUT_MS = 5000
+READERS, LIST_READERS = 2, 2
+"""Connections for single rows, and for lists: a poll never waits for a list."""
 
 
 def _load_queries() -> dict[str, str]:
@@ -48,11 +52,16 @@ def rfc3339(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_id() -> str:
-    """A ULID written as 26 lower-case characters."""
+def new_id(now: datetime | None = None, above: str | None = None) -> str:
+    """A ULID of the instant `now`, written as 26 lower-case characters and higher than `above`."""
     from ulid import ULID
 
-    return str(ULID()).lower()
+    value = int(ULID.from_datetime(now) if now else ULID())
+    if above is not None:
+        lowest = int(ULID.from_str(above.upper())) + 1
+        if value < lowest:  # the clock went back, or two ids of one millisecond
+            value = lowest + secrets.randbelow(2**32)
+    return str(ULID.from_int(value)).lower()
 
 
 class Transaction:
@@ -83,12 +92,42 @@ class Transaction:
         await self.all(query, parameters)
 
 
+class _Pool:
+    """Connections that only read. Each is used by one task at a time; further tasks wait."""
+
+    def __init__(self, connections: Sequence[aiosqlite.Connection]) -> None:
+        self._all = connections
+        self._free: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
+        for connection in connections:
+            self._free.put_nowait(connection)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[aiosqlite.Connection]:
+        connection = await self._free.get()
+        try:
+            yield connection
+        finally:
+            self._free.put_nowait(connection)
+
+    async def close(self) -> None:
+        for connection in self._all:
+            await connection.close()
+
+
 class Database:
     """`clock` gives the instants that rows carry."""
 
-    def __init__(self, writer: aiosqlite.Connection, reader: aiosqlite.Connection, clock: Clock) -> None:
+    def __init__(
+        self,
+        writer: aiosqlite.Connection,
+        readers: Sequence[aiosqlite.Connection],
+        record: CommitRecord,
+        clock: Clock,
+    ) -> None:
         self._writer = writer
-        self._reader = reader
+        self._readers = _Pool(readers[:READERS])
+        self._list_readers = _Pool(readers[READERS:])
+        self._record = record
         self._clock = clock
         self._lock = asyncio.Lock()
 
@@ -99,11 +138,20 @@ class Database:
             with _translated_errors():
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
-                    yield Transaction(self._writer, self._clock())
-                    await _until_done(self._writer.execute_fetchall("COMMIT"))
+                    changes = self._writer.total_changes
+                    tx = Transaction(self._writer, self._clock())
+                    yield tx
+                    number = await tx.value("count_commit") if self._writer.total_changes > changes else None
+                    await _until_done(self._commit(number))
                 except BaseException:
                     await _until_done(self._rollback())
                     raise
+
+    async def _commit(self, number: int | None) -> None:
+        await self._writer.execute_fetchall("COMMIT")
+        if number is not None:
+            # as a function of SQLite it runs on the connection's own thread, which no upload can keep busy
+            await self._writer.execute_fetchall("SELECT record_commit(?)", (number,))
 
     async def _rollback(self) -> None:
         # a cancelled task may have left a statement queued: let it run first, then look at the result
@@ -113,14 +161,24 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
-        """Statements that only read; each sees what was committed before it began."""
+        """Statements that read a few rows; each sees what was committed before it began."""
         with _translated_errors():
-            yield Transaction(self._reader, self._clock())
+            async with self._readers.connection() as connection:
+                yield Transaction(connection, self._clock())
+
+    @asynccontextmanager
+    async def listing(self) -> AsyncIterator[Transaction]:
+        """As `reading`, for statements that may take longer; no `reading` waits for them."""
+        with _translated_errors():
+            async with self._list_readers.connection() as connection:
+                yield Transaction(connection, self._clock())
 
     async def close(self) -> None:
-        await self._reader.close()
+        await self._readers.close()
+        await self._list_readers.close()
         async with self._lock:
             await self._writer.close()
+            self._record.close()
 
 
 async def _until_done(work: Coroutine[Any, Any, Any]) -> None:
@@ -189,16 +247,20 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
     with _translated_errors():
         # refuse a file that can't be opened before aiosqlite starts its thread, which would outlive the error
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
-        writer = await _connect(path)
+        before = read_commits(path)
+        opened: list[aiosqlite.Connection] = []
         try:
+            writer = await _connect(path)
+            opened.append(writer)
             await migrate(writer, path)
-            reader = await _connect(path)
-            try:
+            ((committed,),) = await writer.execute_fetchall(QUERIES["committed"])
+            record = open_record(path, before, committed, rfc3339(clock()))
+            await writer.create_function("record_commit", 1, record.record)
+            for _ in range(READERS + LIST_READERS):
+                opened.append(reader := await _connect(path))
                 await reader.execute_fetchall("PRAGMA query_only = ON")
-            except BaseException:
-                await reader.close()
-                raise
         except BaseException:
-            await writer.close()
+            for connection in opened:
+                await connection.close()
             raise
-    return Database(writer, reader, clock)
+    return Database(writer, opened[1:], record, clock)

@@ -6,20 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, Status, StoredFile
-from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
-from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
+from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
+from imgproc_local.storage.job_rows import read_job, read_jobs
 
+ABOVE_ALL_IDS = "~"
+"""Sorts after every ULID."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
 """How many times the process may be killed while a stage is running; then the stage fails."""
@@ -86,7 +88,7 @@ class Jobs:
             if account["balance"] < required:
                 raise InsufficientCredits(required, account["balance"], account["name"])
             project_id = await project_of_plan(tx, submission.account_id, submission.plan)
-            job_id = new_id()
+            job_id = new_id(tx.now, above=await tx.value("highest_job_id"))
             await tx.run(
                 "insert_job",
                 {
@@ -108,9 +110,10 @@ class Jobs:
             )
             for stage, price in submission.prices.items():
                 lane = submission.lanes[stage]
-                await tx.run("insert_stage", {"job_id": job_id, "name": stage.value, "lane": lane, "price": price})
+                values = {"job_id": job_id, "account_id": submission.account_id, "name": stage.value}
+                await tx.run("insert_stage", {**values, "lane": lane, "price": price})
                 await move_credits(tx, submission.account_id, "hold", -price, job_id, stage.value)
-            return await _job(tx, job_id), True
+            return await read_job(tx, job_id), True
 
     async def _earlier(self, tx: Transaction, submission: Submission) -> Job | None:
         if submission.idempotency_key is None:
@@ -129,7 +132,7 @@ class Jobs:
             raise IdempotencyConflict(
                 "This Idempotency-Key was sent with another body in the last 24 hours; use a new key for a new request."
             )
-        return await _job(tx, row["id"])
+        return await read_job(tx, row["id"])
 
     async def require_room(self) -> None:
         """For a check before an upload is read; `submit` checks again. Raises: QueueFull."""
@@ -146,7 +149,7 @@ class Jobs:
     async def get(self, job_id: str, account_id: str | None = None) -> Job:
         """The present state of the job. Raises: NotFound, for an unknown job or one of another account."""
         async with self._database.reading() as read:
-            return await _job(read, job_id, account_id)
+            return await read_job(read, job_id, account_id)
 
     async def by_image(self, image_id: str, account_id: str) -> Job:
         """The job of an image. Raises `NotFound`."""
@@ -154,7 +157,7 @@ class Jobs:
             job_id = await read.value("job_id_by_image", {"image_id": image_id, "account_id": account_id})
             if job_id is None:
                 raise NotFound(f"No image {image_id!r} in this account.")
-            return await _job(read, job_id, account_id)
+            return await read_job(read, job_id, account_id)
 
     async def page(
         self,
@@ -165,19 +168,18 @@ class Jobs:
         before_id: str | None = None,
     ) -> list[Job]:
         """At most `limit` jobs, newest first, older than `before_id` where it is given."""
-        async with self._database.reading() as read:
-            rows = await read.all(
-                "list_jobs",
-                {
-                    "account_id": account_id,
-                    "project_id": project_id,
-                    "before_id": before_id,
-                    "statuses": None if statuses is None else msgspec.json.encode(list(statuses)).decode(),
-                    "limit": limit,
-                },
-            )
-            jobs = [await read.one("job_by_id", {"id": row["id"], "account_id": account_id}) for row in rows]
-        return [_to_job(row) for row in jobs if row is not None]
+        parameters = {
+            "account_id": account_id,
+            "project_id": project_id,
+            "before_id": before_id or ABOVE_ALL_IDS,
+            "statuses": msgspec.json.encode(list(statuses or ())).decode(),
+            "limit": limit,
+        }
+        async with self._database.listing() as read:
+            ids: list[str] = []
+            for query in _list_queries(statuses, project_id):
+                ids += [row["id"] for row in await read.all(query, parameters)]
+            return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     # ---- running ----
 
@@ -190,7 +192,7 @@ class Jobs:
             work = await tx.one("work_of_job", {"job_id": row["job_id"]})
             assert work is not None
             return ClaimedStage(
-                job=await _job(tx, row["job_id"]),
+                job=await read_job(tx, row["job_id"]),
                 stage=StageName(row["name"]),
                 attempts=row["attempts"],
                 languages=msgspec.json.decode(work["languages"], type=tuple[str, ...]),
@@ -222,7 +224,7 @@ class Jobs:
                 return None
             for position, translation in enumerate(texts):
                 await _insert_translation(tx, job, position, translation)
-            return await _job(tx, job.id)
+            return await read_job(tx, job.id)
 
     async def record_failed(self, job: Job, stage: StageName, message: str) -> Job | None:
         """Store the failure of a stage and release its credits; None where the job has been deleted."""
@@ -234,7 +236,7 @@ class Jobs:
         if row is None:
             return None
         await move_credits(tx, row["account_id"], "release", row["price"], job_id, stage.value)
-        return await _job(tx, job_id)
+        return await read_job(tx, job_id)
 
     async def requeue(self, job: Job, stage: StageName) -> None:
         """Put a stage that an orderly stop cancelled back into the queue. The attempt does not count."""
@@ -263,7 +265,7 @@ class Jobs:
             NotFound: no such job in this account.
         """
         async with self._database.transaction() as tx:
-            await _job(tx, job_id, account_id)
+            await read_job(tx, job_id, account_id)
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
                 await move_credits(tx, account_id, "release", stage["price"], job_id, stage["name"])
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
@@ -282,6 +284,15 @@ class Jobs:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})
+
+
+def _list_queries(statuses: Sequence[Status] | None, project_id: str | None) -> list[str]:
+    """The statements that together list the jobs of these statuses."""
+    suffix = "" if project_id is None else "_of_project"
+    if statuses is None:
+        return [f"list_jobs{suffix}"]
+    queries = {Status.COMPLETED: f"list_completed_jobs{suffix}", Status.FAILED: "list_failed_jobs"}
+    return list(dict.fromkeys(queries.get(status, "list_open_jobs") for status in statuses))
 
 
 async def _insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
@@ -309,51 +320,3 @@ async def _insert_translation(tx: Transaction, job: Job, position: int, translat
 
 def _nth_name(base: str, number: int) -> str:
     return base if number == 1 else numbered(base, number)
-
-
-class _StageRow(Struct):
-    name: StageName
-    state: StageState
-    started_seq: int | None
-    error: str | None
-    output_sha256: str | None
-    output_size: int | None
-    output_format: Format | None
-
-    @property
-    def output(self) -> StoredFile | None:
-        if self.output_sha256 is None or self.output_size is None or self.output_format is None:
-            return None
-        return StoredFile(self.output_sha256, self.output_size, self.output_format)
-
-
-_decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
-_decode_translations = msgspec.json.Decoder(tuple[Translation, ...]).decode
-_decode_info = msgspec.json.Decoder(ImageInfo).decode
-
-
-async def _job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
-    row = await tx.one("job_by_id", {"id": job_id, "account_id": account_id})
-    if row is None:
-        raise NotFound(f"No job {job_id!r} in this account.")
-    return _to_job(row)
-
-
-def _to_job(row: Row) -> Job:
-    stages: tuple[_StageRow, ...] = _decode_stages(row["stages"])
-    outputs: dict[str, Any] = {stage.name: stage.output for stage in stages}
-    info = _decode_info(row["info"])
-    return Job(
-        id=row["id"],
-        image_id=row["image_id"],
-        account_id=row["account_id"],
-        project_id=row["project_id"],
-        operation=Operation(row["operation"]).value,
-        original_filename=row["original_filename"],
-        original=StoredFile(row["original_sha256"], row["original_size"], info.format),
-        stages=tuple(Stage(stage.name, stage.state, stage.started_seq, stage.error) for stage in stages),
-        created_at=row["created_at"],
-        optimized=outputs.get(StageName.OPTIMIZE),
-        converted=outputs.get(StageName.CONVERT),
-        translations=_decode_translations(row["translations"]),
-    )

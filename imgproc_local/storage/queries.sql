@@ -60,7 +60,10 @@ INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id
 -- ---- jobs: taking them in ----
 
 -- name: count_open_jobs
-SELECT count(DISTINCT job_id) FROM stages WHERE state IN ('pending', 'running');
+SELECT count(*) FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
+
+-- name: highest_job_id
+SELECT max(id) FROM jobs;
 
 -- name: job_by_idempotency_key
 SELECT id, fingerprint FROM jobs
@@ -77,12 +80,13 @@ INSERT INTO jobs (
 );
 
 -- name: insert_stage
-INSERT INTO stages (job_id, name, lane, state, price) VALUES (:job_id, :name, :lane, 'pending', :price);
+INSERT INTO stages (job_id, account_id, name, lane, state, price)
+VALUES (:job_id, :account_id, :name, :lane, 'pending', :price);
 
 -- ---- jobs: reading them ----
 
--- name: job_by_id
--- One row with its stages and translations as JSON, so that a poll is one statement.
+-- name: jobs_by_id
+-- Each row with its stages and translations as JSON, so that a poll is one statement.
 SELECT
     jobs.*,
     (SELECT json_group_array(json_object(
@@ -94,34 +98,61 @@ SELECT
         'seo_alt_text', seo_alt_text, 'source', source))
      FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position)) AS translations
 FROM jobs
-WHERE jobs.id = :id AND (:account_id IS NULL OR jobs.account_id = :account_id);
+WHERE jobs.id IN (SELECT value FROM json_each(:ids)) AND (:account_id IS NULL OR jobs.account_id = :account_id)
+ORDER BY jobs.id DESC;
 
 -- name: job_id_by_image
 SELECT id FROM jobs WHERE image_id = :image_id AND account_id = :account_id;
 
+-- Lists by status follow the rules of domain.job.derive_status; a test holds the two together. Each begins at an index
+-- of its status, so that its time depends on the rows that it returns. Unary plus keeps a term from choosing an index.
+
 -- name: list_jobs
--- The status is derived here by the rules of domain.job.derive_status; a test holds the two together.
-SELECT id FROM (
-    SELECT jobs.id,
-        CASE
-            WHEN NOT EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
-            THEN CASE
-                WHEN EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id AND state = 'failed') THEN 'failed'
-                ELSE 'completed'
-            END
-            ELSE coalesce(
-                (SELECT CASE name
-                    WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
-                 FROM stages WHERE job_id = jobs.id AND started_seq IS NOT NULL
-                 ORDER BY started_seq DESC LIMIT 1),
-                'pending')
-        END AS status
-    FROM jobs
-    WHERE account_id = :account_id
-        AND (:project_id IS NULL OR project_id = :project_id)
-        AND (:before_id IS NULL OR id < :before_id)
-)
-WHERE :statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses))
+SELECT id FROM jobs WHERE account_id = :account_id AND id < :before_id ORDER BY id DESC LIMIT :limit;
+
+-- name: list_jobs_of_project
+SELECT id FROM jobs
+WHERE project_id = :project_id AND +account_id = :account_id AND id < :before_id
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_open_jobs
+SELECT DISTINCT job_id AS id FROM stages AS open
+WHERE account_id = :account_id AND state IN ('pending', 'running') AND job_id < :before_id
+    AND coalesce(
+        (SELECT CASE name WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
+         FROM stages WHERE stages.job_id = open.job_id AND started_seq IS NOT NULL
+         ORDER BY started_seq DESC LIMIT 1),
+        'pending') IN (SELECT value FROM json_each(:statuses))
+    AND (:project_id IS NULL OR :project_id = (SELECT project_id FROM jobs WHERE jobs.id = open.job_id))
+ORDER BY open.job_id DESC LIMIT :limit;
+
+-- name: list_failed_jobs
+SELECT DISTINCT job_id AS id FROM stages AS failed
+WHERE account_id = :account_id AND state = 'failed' AND job_id < :before_id
+    AND NOT EXISTS (
+        SELECT 1 FROM stages
+        WHERE account_id = :account_id AND job_id = failed.job_id AND state IN ('pending', 'running'))
+    AND (:project_id IS NULL OR :project_id = (SELECT project_id FROM jobs WHERE jobs.id = failed.job_id))
+ORDER BY failed.job_id DESC LIMIT :limit;
+
+-- name: list_completed_jobs
+SELECT id FROM jobs
+WHERE account_id = :account_id AND id < :before_id
+    AND NOT EXISTS (
+        SELECT 1 FROM stages
+        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (
+        SELECT 1 FROM stages WHERE account_id = :account_id AND job_id = jobs.id AND state = 'failed')
+ORDER BY id DESC LIMIT :limit;
+
+-- name: list_completed_jobs_of_project
+SELECT id FROM jobs
+WHERE project_id = :project_id AND +account_id = :account_id AND id < :before_id
+    AND NOT EXISTS (
+        SELECT 1 FROM stages
+        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (
+        SELECT 1 FROM stages WHERE account_id = :account_id AND job_id = jobs.id AND state = 'failed')
 ORDER BY id DESC LIMIT :limit;
 
 -- ---- stages: working on them ----
@@ -203,6 +234,14 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256)
 
 -- name: beat
 INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at;
+
+-- ---- commits ----
+
+-- name: committed
+SELECT number FROM commits;
+
+-- name: count_commit
+UPDATE commits SET number = number + 1 RETURNING number;
 
 -- ---- inspection ----
 

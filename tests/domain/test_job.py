@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from imgproc_local.domain.job import Stage, StageName, StageState, Status, derive_status
 from imgproc_local.storage.database import open_database
+from imgproc_local.storage.jobs import Jobs
 
 ANALYZE, OPTIMIZE, CONVERT = StageName
 PENDING, RUNNING, DONE, FAILED = StageState
@@ -51,31 +51,26 @@ async def test_the_listing_in_sql_derives_the_same_status(tmp_path: Path) -> Non
             ):
                 job_id = f"{number:026d}"
                 await tx._connection.execute_fetchall(
-                    "INSERT INTO jobs VALUES (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, '{}', ?, NULL, '')",
-                    (job_id, f"i{job_id}", at),
+                    "INSERT INTO jobs VALUES"
+                    " (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL)",
+                    (job_id, f"i{job_id}", '{"format": "jpeg", "width_px": 8, "height_px": 8}', at),
                 )
                 stages = []
                 for name, state, started in zip(StageName, combination, order, strict=True):
                     seq = None if started is None else number * 10 + started
                     stages.append(Stage(name, state, seq))
                     await tx._connection.execute_fetchall(
-                        "INSERT INTO stages (job_id, name, lane, state, price, started_seq) VALUES (?, ?, '', ?, 1, ?)",
+                        "INSERT INTO stages (job_id, account_id, name, lane, state, price, started_seq)"
+                        " VALUES (?, 'a', ?, '', ?, 1, ?)",
                         (job_id, name.value, state.value, seq),
                     )
                 expected[job_id] = derive_status(stages)
-        async with database.reading() as read:
-            for status in Status:
-                rows = await read.all(
-                    "list_jobs",
-                    {
-                        "account_id": "a",
-                        "project_id": None,
-                        "before_id": None,
-                        "statuses": msgspec.json.encode([status]).decode(),
-                        "limit": 1000,
-                    },
-                )
-                found = {row["id"] for row in rows}
+        jobs = Jobs(database, 1)
+        for status in Status:
+            for project_id in (None, "p"):
+                found = {job.id for job in await jobs.page("a", 1000, [status], project_id)}
                 assert found == {job_id for job_id, derived in expected.items() if derived is status}
+        assert len(await jobs.page("a", 1000, list(Status))) == len(expected)
+        assert await jobs.page("a", 1000, list(Status), "another project") == []
     finally:
         await database.close()

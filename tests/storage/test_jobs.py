@@ -364,3 +364,17 @@ async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> N
     assert await store.jobs.record_failed(running.job, running.stage, "Cancelled.") is None
     assert await store.balance() == BALANCE - 5
     assert await store.jobs.referenced_files() == set()
+
+
+async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) -> None:
+    store.now = datetime(2040, 1, 1, tzinfo=UTC)
+    jobs = [await store.submit()]
+    store.now = datetime(2026, 11, 1, tzinfo=UTC)
+    jobs += [await store.submit() for _ in range(3)]
+    assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]
+    assert jobs[-1].created_at.startswith("2026-")
+
+
+async def test_jobs_of_one_instant_list_in_the_order_of_their_submission(store: Store) -> None:
+    jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
+    assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]

@@ -1,0 +1,71 @@
+"""Reads jobs with their stages and translations from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.domain.errors import NotFound
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.plan import Operation
+from imgproc_local.domain.result import Translation
+from imgproc_local.storage.database import Row, Transaction
+
+
+class _StageRow(Struct):
+    name: StageName
+    state: StageState
+    started_seq: int | None
+    error: str | None
+    output_sha256: str | None
+    output_size: int | None
+    output_format: Format | None
+
+    @property
+    def output(self) -> StoredFile | None:
+        if self.output_sha256 is None or self.output_size is None or self.output_format is None:
+            return None
+        return StoredFile(self.output_sha256, self.output_size, self.output_format)
+
+
+_decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
+_decode_translations = msgspec.json.Decoder(tuple[Translation, ...]).decode
+_decode_info = msgspec.json.Decoder(ImageInfo).decode
+
+
+async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
+    """The job in its present state. Raises: NotFound, for an unknown job or one of another account."""
+    jobs = await read_jobs(tx, [job_id], account_id)
+    if not jobs:
+        raise NotFound(f"No job {job_id!r} in this account.")
+    return jobs[0]
+
+
+async def read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
+    """Those of the jobs that exist, newest first."""
+    parameters = {"ids": msgspec.json.encode(job_ids).decode(), "account_id": account_id}
+    return [_to_job(row) for row in await tx.all("jobs_by_id", parameters)]
+
+
+def _to_job(row: Row) -> Job:
+    stages: tuple[_StageRow, ...] = _decode_stages(row["stages"])
+    outputs: dict[str, Any] = {stage.name: stage.output for stage in stages}
+    info = _decode_info(row["info"])
+    return Job(
+        id=row["id"],
+        image_id=row["image_id"],
+        account_id=row["account_id"],
+        project_id=row["project_id"],
+        operation=Operation(row["operation"]).value,
+        original_filename=row["original_filename"],
+        original=StoredFile(row["original_sha256"], row["original_size"], info.format),
+        stages=tuple(Stage(stage.name, stage.state, stage.started_seq, stage.error) for stage in stages),
+        created_at=row["created_at"],
+        optimized=outputs.get(StageName.OPTIMIZE),
+        converted=outputs.get(StageName.CONVERT),
+        translations=_decode_translations(row["translations"]),
+    )

@@ -1,0 +1,69 @@
+"""Lists are read through an index, whatever they are filtered by, and no poll waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
+
+LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]
+INDEXES = {"open": "stages_open", "failed": "stages_failed"}
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = await open_database(tmp_path / "d.db")
+    yield database
+    await database.close()
+
+
+@pytest.mark.parametrize("name", LISTS)
+async def test_a_list_reads_through_an_index_and_sorts_nothing(database: Database, name: str, tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "d.db")
+    try:
+        parameters = dict.fromkeys(("account_id", "project_id", "before_id", "statuses", "limit"), "")
+        steps = connection.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", parameters).fetchall()
+    finally:
+        connection.close()
+    outermost = [detail for _, parent, _, detail in steps if parent == 0]
+    index = next((index for status, index in INDEXES.items() if status in name), "jobs_by_account")
+    if "of_project" in name:
+        index = "jobs_by_project"
+    assert any(step.startswith("SEARCH") and f"{index} (" in step for step in outermost), steps
+    assert not any("SCAN" in step or "TEMP B-TREE" in step for step in outermost), steps
+    assert not any("SCAN" in step[3] and "json_each" not in step[3] for step in steps), steps
+
+
+async def test_polls_do_not_wait_for_lists(database: Database) -> None:
+    async with asyncio.timeout(10), AsyncExitStack() as lists:
+        for _ in range(LIST_READERS):
+            await lists.enter_async_context(database.listing())
+        async with database.reading() as read:
+            assert await read.value("count_keys") == 0
+
+
+async def test_readers_are_bounded_and_returned_when_a_task_is_cancelled(database: Database) -> None:
+    async def hold(entered: asyncio.Event) -> None:
+        async with database.listing():
+            entered.set()
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            tasks = []
+            for _ in range(LIST_READERS):
+                entered = asyncio.Event()
+                tasks.append(asyncio.create_task(hold(entered)))
+                await entered.wait()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05), database.listing():
+                    pass
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
