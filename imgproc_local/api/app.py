@@ -51,7 +51,7 @@ def make_app(
             }
         ),
         exception_handlers=errors.HANDLERS,
-        before_send=[add_rate_limit_headers],
+        before_send=[add_rate_limit_headers, errors.complete_allow],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=None,  # read_form bounds uploads, and other handlers read no body

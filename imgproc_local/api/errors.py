@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from litestar import Request, Response
+from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 from litestar.routes import HTTPRoute
+from litestar.types import Message, Scope
 
 from imgproc_local.api.wire import (
     ErrorBody,
@@ -88,13 +89,23 @@ HTTP_PHRASES = {
 }
 
 
-def _allowed(request: Request[Any, Any, Any]) -> list[str]:
-    """The methods of the request's path. Source: RFC 9110, section 15.5.6."""
+def _allow(app: Litestar, path: str) -> str:
+    """The `Allow` header of `path`: its methods. Source: RFC 9110, section 10.2.1."""
     methods: set[str] = set()
-    for route in request.app.routes:
-        if isinstance(route, HTTPRoute) and _matches(route.path, request.url.path):
+    for route in app.routes:
+        if isinstance(route, HTTPRoute) and _matches(route.path, path):
             methods |= set(route.methods)
-    return sorted(methods)
+    return ", ".join(sorted(methods))
+
+
+async def complete_allow(message: Message, scope: Scope) -> None:
+    """A `before_send` hook that lists every method in the `Allow` header of an answer to OPTIONS.
+
+    Litestar's own answer has the methods of the handler that was registered first.
+    """
+    if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and message["status"] == 204:
+        headers = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
+        message["headers"] = [*headers, (b"allow", _allow(scope["litestar_app"], scope["path"]).encode())]
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -109,7 +120,7 @@ def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respons
     if error.status_code >= 500:
         return unexpected(request, error)
     message = HTTP_PHRASES.get(error.status_code, error.detail)
-    headers = {"Allow": ", ".join(_allowed(request))} if error.status_code == 405 else {}
+    headers = {"Allow": _allow(request.app, request.url.path)} if error.status_code == 405 else {}
     return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
 
 

@@ -13,10 +13,9 @@ from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
-from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_word, statuses_of
+from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_words, statuses_of
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
-from imgproc_local.domain.job import Status
 
 DEFAULT_PAGE = 20
 MAX_PAGE = 100
@@ -65,14 +64,13 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
     limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE, minimum=1, maximum=MAX_PAGE)
     status_set = services.config.status_set
     statuses = None
-    if word := query.get("status"):
+    if (word := query.get("status")) is not None:
         statuses = statuses_of(word, status_set)
         if not statuses:
-            words = ", ".join(dict.fromkeys(status_word(status, status_set) for status in Status))
-            errors["status"] = [f"status must be one of {words}; received {word[:40]!r}."]
+            errors["status"] = [f"status must be one of {', '.join(status_words(status_set))}; received {word[:40]!r}."]
     for name in ("cursor", "project_id"):
         value = query.get(name)
-        if value and not ULID.fullmatch(value):
+        if value is not None and not ULID.fullmatch(value):
             errors[name] = [f"{name} must be a ULID of 26 characters; received {value[:40]!r}."]
     if errors:
         raise InvalidRequest(errors)
@@ -80,8 +78,8 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
         authenticated_key(request).account_id,
         limit + 1,
         statuses,
-        (query.get("project_id") or "").lower() or None,
-        (query.get("cursor") or "").lower() or None,
+        query["project_id"].lower() if "project_id" in query else None,
+        query["cursor"].lower() if "cursor" in query else None,
     )
     more = len(jobs) > limit
     jobs = jobs[:limit]

@@ -10,13 +10,14 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
 from msgspec import Meta, Struct
 
 from imgproc_local import __version__
 from imgproc_local.api import wire
 from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import get
+from imgproc_local.compose import Services
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
 
 REF = "#/components/schemas/{name}"
@@ -72,6 +73,7 @@ BODIES: list[type[Struct]] = [
     wire.DispatchBody,
     wire.JobBody,
     wire.JobsBody,
+    wire.StatusEvent,
     wire.BalanceBody,
     wire.AffordBody,
     wire.HealthBody,
@@ -128,6 +130,8 @@ def _path_id(name: str, description: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
+STATUS = {"type": "string", "enum": wire.status_words("A")}
+ULID = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}
 PREFER = _header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
 IDEMPOTENCY_KEY = _header("Idempotency-Key", "the same key and body within 24 hours answer with the same job")
 PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
@@ -199,7 +203,6 @@ def _operation(
 def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
     invalid = _json(wire.ValidationErrorBody, "a parameter is invalid")
     no_job = _json(wire.ErrorBody, "no such job in this account")
-    events = {"description": "one `status` event per change, until the job is final"}
     return {
         "/languages": {
             "get": {
@@ -221,9 +224,9 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 "The account's jobs, newest first (local addition)",
                 {"200": _json(wire.JobsBody, "one page"), "422": invalid},
                 [
-                    _query("status", "only jobs of this status", {"type": "string"}),
-                    _query("project_id", "only jobs of this project", {"type": "string"}),
-                    _query("cursor", "next_cursor of the page before", {"type": "string"}),
+                    _query("status", "only jobs of this status", STATUS),
+                    _query("project_id", "only jobs of this project", ULID),
+                    _query("cursor", "next_cursor of the page before", ULID),
                     _query("limit", "jobs per page", {**INTEGER_1_100, "default": 20}),
                 ],
             )
@@ -247,7 +250,11 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 "job_events",
                 "Server-Sent Events of a job (local addition)",
                 {
-                    "200": {**events, "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+                    "200": {
+                        "description": "a stream of events (Server-Sent Events in the HTML standard): one per change,"
+                        " the first at once, until the job is final; the schema is that of one event",
+                        "content": {"text/event-stream": {"schema": {"$ref": REF.format(name="StatusEvent")}}},
+                    },
                     "404": no_job,
                 },
                 [JOB_ID],
@@ -296,13 +303,13 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def build() -> bytes:
-    """The document as JSON."""
+def build(status_set: wire.StatusSet = "A") -> bytes:
+    """The document as JSON, with the status words of `status_set`."""
     _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
     paths = _paths(schemas)
     for fields in FIELDS.values():
         del schemas[fields.__name__]
-    return msgspec.json.encode(
+    document = msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {
@@ -324,8 +331,11 @@ def build() -> bytes:
             },
         }
     )
+    words_a, words = (msgspec.json.encode(wire.status_words(words)) for words in ("A", status_set))
+    return document.replace(words_a, words)
 
 
 @get("/openapi.json", guards=[refuse_trailing_slash])
-async def document() -> Response[bytes]:
-    return Response(build(), media_type="application/json")
+async def document(request: Request[Any, Any, Any]) -> Response[bytes]:
+    services: Services = request.app.state.services
+    return Response(build(services.config.status_set), media_type="application/json")

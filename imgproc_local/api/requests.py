@@ -49,7 +49,7 @@ CHUNK_TIMEOUT_S = 30
 UPLOAD_TIMEOUT_S = 600
 """How long an upload may take: 25 MB at 44 KB a second."""
 MAX_PROJECT_NAME = 255
-ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE)
+ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 
 MAX_IDEMPOTENCY_KEY = 255
 MAX_WAIT_S = 60
@@ -353,13 +353,15 @@ def read_integer(
     maximum: int,
     default: int | None = None,
 ) -> int:
-    """The integer parameter `name`; a missing, malformed or out-of-range one is added to `errors`."""
-    text = str(query.get(name) or "").strip()
+    """The integer parameter `name`; a malformed or out-of-range one, or a missing one without a default, is added to
+    `errors`.
+    """
     expected = f"{name} must be an integer from {minimum} to {maximum}"
-    if not text:
+    if name not in query:
         if default is None:
             errors[name] = [f"{expected}; it is required and was not sent."]
         return minimum if default is None else default
+    text = str(query[name])
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
         errors[name] = [f"{expected}; received {text[:40]!r}."]
         return minimum

@@ -33,8 +33,9 @@ Ulid = Annotated[
 StatusWord = Annotated[
     str,
     Meta(
-        description="pending, analyzing, optimizing, converting, completed or failed;"
-        ' with the setting status_set = "B": pending, processing, done or failed'
+        description="the status of the job",
+        # an openapi.json of status set B is served with the words of that set
+        extra_json_schema={"enum": [status.value for status in Status]},
     ),
 ]
 LanguageCode = Annotated[str, Meta(description="ISO 639-1 code", min_length=2, max_length=2, examples=["en"])]
@@ -113,6 +114,13 @@ class JobBody(Struct, frozen=True):
     data: JobData
 
 
+class StatusEvent(Struct, frozen=True):
+    """One event of the stream of `GET /jobs/{id}/events`. `data` is sent as JSON on one line."""
+
+    event: Annotated[Literal["status"], Meta(description="the only type of event")]
+    data: JobBody
+
+
 class JobsBody(Struct, frozen=True):
     data: list[JobData]
     next_cursor: Annotated[
@@ -180,6 +188,11 @@ def afford_body(checked: Affordability) -> AffordBody:
 
 def status_word(status: Status, status_set: StatusSet) -> str:
     return SET_B[status] if status_set == "B" else status.value
+
+
+def status_words(status_set: StatusSet) -> list[str]:
+    """The words of a status set, in the order in which a job can have them."""
+    return list(dict.fromkeys(status_word(status, status_set) for status in Status))
 
 
 def statuses_of(word: str, status_set: StatusSet) -> list[Status]:

@@ -1,0 +1,73 @@
+"""The published OpenAPI document describes what the service accepts and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import pictures
+from tests.support.service import Running, running
+
+SET_A = ["pending", "analyzing", "optimizing", "converting", "completed", "failed"]
+SET_B = ["pending", "processing", "done", "failed"]
+
+
+def document(service: Running) -> dict[str, Any]:
+    published: dict[str, Any] = httpx.get(f"{service.url}/openapi.json").json()
+    return published
+
+
+def enums_of_statuses(published: dict[str, Any]) -> list[list[str]]:
+    schemas = published["components"]["schemas"]
+    parameters = published["paths"]["/jobs"]["get"]["parameters"]
+    return [
+        *(schemas[name]["properties"]["status"]["enum"] for name in ("Dispatch", "JobData", "ImageBody")),
+        next(parameter for parameter in parameters if parameter["name"] == "status")["schema"]["enum"],
+    ]
+
+
+def test_a_status_is_one_of_the_words_of_the_set_in_force(service: Running, tmp_path: Path) -> None:
+    assert enums_of_statuses(document(service)) == [SET_A] * 4
+    with running(tmp_path, status_set="B") as other:
+        assert enums_of_statuses(document(other)) == [SET_B] * 4
+
+
+@pytest.mark.parametrize("name", ["limit", "status", "cursor", "project_id"])
+def test_a_parameter_of_the_list_may_not_be_empty(service: Running, name: str) -> None:
+    answer = service.client.get(f"/jobs?{name}=")
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == [name]
+    assert service.client.get("/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["images", "languages"])
+def test_a_number_of_afford_may_not_be_empty(service: Running, name: str) -> None:
+    query = {"images": "1", "languages": "1"} | {name: ""}
+    answer = service.client.get("/credits/afford", params=query)
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == [name]
+
+
+def test_options_lists_every_documented_method(service: Running) -> None:
+    for path, operations in document(service)["paths"].items():
+        root = service.root if path == "/healthz" else service.url
+        answer = httpx.options(root + path.replace("{id}", "01arz3ndektsv4rrffq69g5fav"))
+        allowed = set(answer.headers["allow"].split(", "))
+        methods = {method.upper() for method in operations if method != "servers"}
+        assert allowed == methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()), path
+
+
+def test_the_event_stream_has_the_schema_of_its_events(service: Running) -> None:
+    published = document(service)
+    answer = published["paths"]["/jobs/{id}/events"]["get"]["responses"]["200"]
+    assert list(answer["content"]) == ["text/event-stream"]
+    schema = published["components"]["schemas"][answer["content"]["text/event-stream"]["schema"]["$ref"][21:]]
+    assert schema["properties"]["event"]["enum"] == ["status"]
+    assert schema["properties"]["data"]["$ref"].endswith("/JobBody")
+    job = service.process("optimize", pictures.jpeg())
+    stream = service.client.get(f"/jobs/{job['job_id']}/events")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.text.startswith("event: status\ndata: {")
