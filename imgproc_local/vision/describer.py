@@ -1,4 +1,4 @@
-"""The interface of all describers: one picture in, an alt text and a file name per language out."""
+"""The interface of all describers. A describer writes an alt text and a file name of a picture in several languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from imgproc_local.domain.result import Translation
 
 
 class Hints(Struct, frozen=True):
-    """What is known about a picture besides its pixels. `may_use_gps` is the setting `use_gps`, off by default."""
+    """What is known about a picture besides its pixels.
+
+    `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
+    """
 
     info: ImageInfo
     embedded: EmbeddedMetadata

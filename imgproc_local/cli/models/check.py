@@ -157,7 +157,7 @@ def _print_results(results: list[LanguageResult]) -> None:
 
     rows = [("LANGUAGE", "GRADE", *(area.upper() for area in results[0].areas), "REFUSED")]
     for result in results:
-        refused = sum(bool(text.refused) for text in result.texts)
+        refused = sum(bool(text.rejection) for text in result.texts)
         shares = (f"{share:.0%}" for share in result.areas.values())
         name = f"{result.language}  {LANGUAGES[result.language].name}"
         rows.append((name, format_grade(result.share), *shares, f"{refused} of {len(result.texts)}"))
@@ -175,7 +175,7 @@ def _result_fields(result: LanguageResult) -> dict[str, object]:
         "share": round(result.share, 4),
         "areas": {area: round(share, 4) for area, share in result.areas.items()},
         "texts": [
-            {"picture": text.probe, "alt_text": text.alt_text, "refused": text.refused or None, "missed": text.missed}
+            {"picture": text.probe, "alt_text": text.alt_text, "refused": text.rejection or None, "missed": text.missed}
             for text in result.texts
         ],
     }

@@ -1,6 +1,6 @@
-"""Names of colours: the name of the nearest ISCC-NBS centroid in CIELAB, reduced to an everyday word.
+"""Names of colours: the everyday name of the nearest ISCC-NBS centroid in CIELAB.
 
-A name such as `dark_green` is a key of the phrase tables, not a word of a language.
+A name such as `dark_green` is a key of the phrase tables, which have the words of each language.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ Lab = tuple[float, float, float]
 
 # Source: Paul Centore, "sRGB Centroids for the ISCC-NBS Colour System", 2016 (the names are those of Kelly and Judd,
 # NBS Special Publication 440, 1976).
-# The centroids of its level-3 categories are grouped by everyday words: the system's level-1 names with its light and
-# dark modifiers. `_neutral` decides the five neutral colours by lightness instead.
+# The centroids of its level-3 categories are grouped under everyday names: those of level 1, some of them with "light"
+# or "dark". White, greys and black have only slightly tinted centroids here: `_neutral_name` names untinted colours.
 _CENTROIDS = {
     "pink": (
         "fd7992 f48fa0 e66980 f8c3ce e2a3ae c5808a efd1dc cbadb7 b4888d f59080 ef6366 f8c4b6 e2a698 c9807e "
@@ -65,23 +65,23 @@ FAMILIES = {
     "light_grey": "grey",
     "dark_grey": "grey",
 }
-"""The family of each shade. A name that is missing here is a family itself."""
+"""The family of each shade. A name that is not a key is the name of a family."""
 
 NEUTRAL_CHROMA = 5.0
 """CIELAB chroma below which a colour is white, grey or black."""
 
 
 def colour_name(rgb: Rgb) -> str:
-    """The name of an 8-bit sRGB colour, one of `NAMES`."""
+    """The name of `rgb`, an 8-bit sRGB colour; one of `NAMES`."""
     lightness, a, b = lab(rgb)
     if a * a + b * b < NEUTRAL_CHROMA**2:
-        return _neutral(lightness)
+        return _neutral_name(lightness)
     distances = (((lightness - c[0]) ** 2 + (a - c[1]) ** 2 + (b - c[2]) ** 2, name) for c, name in _centroids())
     return min(distances)[1]
 
 
-def dominant_colours(counts: Iterable[tuple[int, Rgb]]) -> dict[str, float]:
-    """The share of each colour name, largest first, of (number of pixels, colour) pairs."""
+def colour_shares(counts: Iterable[tuple[int, Rgb]]) -> dict[str, float]:
+    """The share of the pixels (0 to 1) by colour name, largest first. `counts` are pairs (number of pixels, colour)."""
     shares: dict[str, float] = {}
     pairs = list(counts)
     total = sum(count for count, _ in pairs)
@@ -91,8 +91,11 @@ def dominant_colours(counts: Iterable[tuple[int, Rgb]]) -> dict[str, float]:
     return dict(sorted(shares.items(), key=lambda share: -share[1]))
 
 
-def _neutral(lightness: float) -> str:
-    """Source: ISCC-NBS neutral limits at Munsell values 2.5, 4.5, 6.5 and 8.5; L* is close to ten times the value."""
+def _neutral_name(lightness: float) -> str:
+    """The name of a colour without hue, by its CIELAB lightness (0 to 100).
+
+    Source: ISCC-NBS neutral limits at Munsell values 2.5, 4.5, 6.5 and 8.5; L* is about ten times the value.
+    """
     for limit, name in ((25, "black"), (45, "dark_grey"), (65, "grey"), (85, "light_grey")):
         if lightness < limit:
             return name
@@ -101,6 +104,7 @@ def _neutral(lightness: float) -> str:
 
 @cache
 def _centroids() -> tuple[tuple[Lab, str], ...]:
+    """Pairs of a centroid in CIELAB and its name."""
     return tuple(
         (lab((int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16))), name)
         for name, codes in _CENTROIDS.items()
@@ -109,7 +113,7 @@ def _centroids() -> tuple[tuple[Lab, str], ...]:
 
 
 def lab(rgb: Rgb) -> Lab:
-    """CIELAB of an 8-bit sRGB colour. Source: IEC 61966-2-1 (sRGB, D65) and CIE 15 (L*a*b*)."""
+    """The CIELAB values of an 8-bit sRGB colour. Source: IEC 61966-2-1 (sRGB, D65) and CIE 15 (L*a*b*)."""
     r, g, b = (channel / 255 for channel in rgb)
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (r, g, b))
     x = (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505

@@ -21,16 +21,21 @@ from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, is_screenshot_n
 from imgproc_local.vision.text.language import function_words, is_readable
 
 MIN_SLUG_WORDS = 3
-MAX_TITLE_CHARS = 80
-MAX_CAPTION_CHARS = 100
-MAX_KEYWORDS = 5
-MAX_KEYWORD_CHARS = 30
+"""A slug with fewer words is extended by the kind of picture, its colours and the year."""
+MAX_TITLE_CHARS, MAX_CAPTION_CHARS = 80, 100
+"""Longer titles and captions are not quoted in a sentence."""
+MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
+"""The number of keywords that a sentence mentions, and the length above which a keyword is ignored."""
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
 """Dates that a camera writes when its clock was never set."""
 
 
 class FactsDescriber:
-    """A `Describer` without state. GPS positions are mentioned only with `Hints.may_use_gps`, never in a file name."""
+    """A `Describer` without state, for pictures whose content no model has seen.
+
+    A GPS position is mentioned only with `Hints.may_use_gps`, and never in a file name. `today` returns the date after
+    which capture dates count as wrong.
+    """
 
     def __init__(self, today: Callable[[], date] = date.today) -> None:
         self._today = today
@@ -56,11 +61,11 @@ class FactsDescriber:
         return tuple(translations)
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Does nothing: no memory is held."""
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
-    """Year and month of `YYYY-MM-DD`; None if the camera's clock was not set or the date is in the future."""
+    """Year and month of `created` (`YYYY-MM-DD`); None without it, with an unset clock, or with a future date."""
     if not created or created in _UNSET_CLOCK_DATES or created > (today + timedelta(days=1)).isoformat():
         return None
     return int(created[:4]), int(created[5:7])
@@ -69,6 +74,7 @@ def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
 def _describe_in_language(
     language: str, facts: PixelFacts, texts: PictureTexts, capture_month: tuple[int, int] | None
 ) -> Translation:
+    """The embedded text in `language` that is most suitable as an alt text, else a sentence generated from facts."""
     embedded_alt = first_in_language(texts.alt_texts, language)
     embedded_text = embedded_alt or first_in_language(texts.alt_text_candidates, language)
     if embedded_alt and len(embedded_alt) <= MAX_ALT_CHARS:
@@ -88,42 +94,43 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     quote = _quotation(language, texts.titles, MAX_TITLE_CHARS) or _quotation(
         language, texts.captions, MAX_CAPTION_CHARS
     )
-    in_language: list[str] = []
-    unknown_language: list[str] = []
+    keywords: list[str] = []
+    keywords_of_unknown_language: list[str] = []
     if not quote:
-        in_language = _keywords(texts, language)
+        keywords = _keywords(texts, language)
         # the first keyword begins the sentence; the others keep their case
-        in_language[:1] = [word[:1].upper() + word[1:] for word in in_language[:1]]
-    if not quote and not in_language:
-        unknown_language = [word for word in _keywords(texts, None) if is_readable(word, language)]
+        keywords[:1] = [word[:1].upper() + word[1:] for word in keywords[:1]]
+    if not quote and not keywords:
+        keywords_of_unknown_language = [word for word in _keywords(texts, None) if is_readable(word, language)]
+    # events in the requested language first
     events = sorted(texts.events, key=lambda entry: entry.language != language)
     # one word may be a code or a number; two or more words that a person typed are likely a description
     filename = " ".join(texts.filename)
     use_filename = (
-        not (quote or in_language or unknown_language)
+        not (quote or keywords or keywords_of_unknown_language)
         and len(texts.filename) >= 2
         and len(filename) <= MAX_TITLE_CHARS
         and is_readable(filename, language)
     )
     return Mentions(
         quote=quote,
-        verbatim=(*in_language, *(entry.text for entry in events[:1])),
+        verbatim=(*keywords, *(entry.text for entry in events[:1])),
         persons=texts.persons,
         places=(*texts.places, *texts.position),
-        keywords=", ".join(unknown_language),
+        keywords=", ".join(keywords_of_unknown_language),
         filename=filename if use_filename else "",
         capture_month=capture_month,
     )
 
 
 def _keywords(texts: PictureTexts, language: str | None) -> list[str]:
-    """The first short keywords in `language`, or those of unknown language if `language` is None."""
+    """The first keywords in `language` that are short enough; None stands for keywords of unknown language."""
     matching = [entry.text for entry in texts.keywords if entry.language == language]
     return [text for text in matching if len(text) <= MAX_KEYWORD_CHARS][:MAX_KEYWORDS]
 
 
 def _quotation(language: str, texts: Sequence[LocalizedText], max_chars: int) -> str:
-    """The first text that is short enough and readable. A text of unknown language is preferred: it may be a name."""
+    """The first short text in a script of `language`, preferably one of unknown language, because it may be a name."""
     matching = [entry for entry in texts if len(entry.text) <= max_chars and is_readable(entry.text, language)]
     matching.sort(key=lambda entry: entry.language is not None)
     return matching[0].text.rstrip(".。 ") if matching else ""
@@ -137,7 +144,7 @@ def _slug(
     content = _content_text(language, texts, embedded_text)
     words = _split_slug(content, language)
     for addition in (*names, *slug_words(language, facts, capture_month)):
-        # if there is text or a name, words from pixel facts and the date only fill the slug up to MIN_SLUG_WORDS
+        # if there is a text or a name, words for pixel facts and the date are added only up to MIN_SLUG_WORDS
         if words and len(words) >= MIN_SLUG_WORDS and (content or names) and addition not in names:
             break
         added = _split_slug(addition, language)
@@ -147,7 +154,7 @@ def _slug(
 
 
 def _content_text(language: str, texts: PictureTexts, embedded_text: str) -> str:
-    """The text that describes the content best: in the requested language, else of unknown language."""
+    """The text that says most about the content: one in the requested language, else one of unknown language."""
     return (
         first_in_language(texts.titles, language)
         or embedded_text
@@ -160,7 +167,7 @@ def _content_text(language: str, texts: PictureTexts, embedded_text: str) -> str
 
 
 def _split_slug(text: str, language: str) -> list[str]:
-    """The words of the slug of `text`; a truncated slug does not end in a function word."""
+    """The words of the slug of `text` without immediate repetitions; a truncated slug ends in no function word."""
     words = [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
     if len(words) == MAX_WORDS:
         while len(words) > MIN_SLUG_WORDS and words[-1] in function_words(language):

@@ -1,8 +1,8 @@
-"""The phrase table of each language, and the sentence that is assembled from it.
+"""The phrase table of each language, and the sentence that is assembled from its fragments.
 
-All grammar is in the tables: each fragment has the inflection, spaces and punctuation that its sentence needs. The code
-selects fragments, inserts names, months and numbers, and leaves out the least informative fragments when a sentence
-becomes too long. Lists, month names and plurals come from CLDR, through Babel.
+All grammar is in the tables: each fragment has the inflection, spaces and punctuation that the sentence needs. The code
+selects fragments, inserts names, months and numbers, and omits the least informative fragments if the sentence would be
+too long. Lists, month names and plurals come from CLDR, through Babel.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from imgproc_local.vision.facts.pixels import PixelFacts
 from imgproc_local.vision.text.human_words import PREFERRED_ALT_CHARS
 
 MAX_LEAD_CHARS = 180
+"""Limit for the part of a sentence that people wrote: quotation, events, names. What does not fit is omitted."""
 MAX_PERSONS = 4
+"""The number of persons that a sentence names."""
 
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
-    """The phrase table of one language. `{placeholders}` are filled by the code, with "" for an unused fragment.
+    """The phrase table of one language. The code replaces each `{placeholder}`, that of an unused fragment by "".
 
-    `lead` joins what a person wrote (a title, names) with the rest; `body` is the order of the fragments.
-    `months` names the CLDR form of months that fits into `when`, or lists twelve names if neither form fits.
-    `pair` joins two colours where CLDR's list is not a phrase; with `join_names = false` commas separate persons.
-    `slug_kind` and `slug_colour` replace the words for file names where those of the sentence don't suit.
+    `body` orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `comma` separates
+    these texts. `sentence` adds the final punctuation. `months` selects the CLDR form of month names that `when` needs,
+    or lists twelve names if neither form is correct there. `year_offset` is added to the Gregorian year. `pair` joins
+    two colours if CLDR's list pattern is not suitable; `join_names = false` separates persons by commas instead of
+    "and". `slug_kind` and `slug_colour` have the words for file names if those of the sentence are not suitable.
     """
 
     quotes: tuple[str, str]
@@ -59,7 +62,11 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mentions(Struct, frozen=True):
-    """What a sentence says besides the pixel facts, as a person wrote it. `capture_month` is (year, month)."""
+    """What a sentence mentions besides the pixel facts; all texts are used as a person wrote them.
+
+    `quote` is put in quotation marks; `verbatim`, `persons` and `places` are copied. `keywords` and `filename` follow a
+    label. `capture_month` is (year, month).
+    """
 
     quote: str = ""
     verbatim: tuple[str, ...] = ()
@@ -72,13 +79,13 @@ class Mentions(Struct, frozen=True):
 
 @cache
 def phrases(language_code: str) -> Phrases:
-    """The table of `language_code`."""
+    """The phrase table of `language_code`."""
     table = resources.files(__package__).joinpath("sentences", f"{language_code}.toml")
     return msgspec.toml.decode(table.read_bytes(), type=Phrases)
 
 
 def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
-    """One sentence in `language_code`, of at most 250 characters and usually at most 125."""
+    """One sentence in `language_code`, of at most 250 characters and usually at most 125, in NFC."""
     table = phrases(language_code)
     locale = Locale(language_code)
     lead = _lead(table, locale, mentions)
@@ -92,7 +99,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
         "keywords": table.keywords.format(words=mentions.keywords) if mentions.keywords else "",
         "file": table.file.format(words=mentions.filename) if mentions.filename else "",
     }
-    # the shape is only mentioned if little else is known; landscape, the usual one, if nothing else is
+    # the shape is mentioned only without texts; landscape, the usual one, only without colours and date as well
     little_known = not (lead or mentions.keywords or mentions.filename) and facts.kind in ("photograph", "picture")
     if not little_known or (facts.shape == "landscape" and (facts.colours or mentions.capture_month)):
         fragments["shape"] = ""
@@ -108,7 +115,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
 
 
 def slug_words(language_code: str, facts: PixelFacts, capture_month: tuple[int, int] | None) -> tuple[str, ...]:
-    """Words for kind, colours and year, the most informative first."""
+    """Words for the kind of picture, its colours and the year, the most informative first."""
     table = phrases(language_code)
     key = _kind_key(facts)
     words = [table.slug_kind.get(key) or table.kind[key]]
@@ -131,13 +138,15 @@ def _kind(table: Phrases, facts: PixelFacts) -> str:
 def _assemble(table: Phrases, lead: str, fragments: dict[str, str]) -> str:
     body = table.body.format(**fragments).strip(" ,،、，")
     whole = table.lead.format(lead=lead, body=body) if lead else body
-    # a name may end in a full stop (Washington D.C.)
+    # the sentence adds a full stop, and a name may end in one (Washington D.C.)
     text = table.sentence.format(body=whole.rstrip(".") if table.sentence.endswith(".") else whole)
-    # a name at the beginning keeps its lower-case letter
-    return unicodedata.normalize("NFC", text if text.startswith(lead or "\0") else text[:1].upper() + text[1:])
+    # a sentence begins with a capital, except for a lead, which keeps the case in which a person wrote it
+    begins_with_lead = bool(lead) and text.startswith(lead)
+    return unicodedata.normalize("NFC", text if begins_with_lead else text[:1].upper() + text[1:])
 
 
 def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
+    """The texts at the beginning of the sentence, separated by commas; those that make it too long are omitted."""
     parts = [table.quotes[0] + mentions.quote + table.quotes[1]] if mentions.quote else []
     parts += mentions.verbatim
     if mentions.persons:

@@ -1,4 +1,4 @@
-"""What can be measured in the pixels of a picture: its kind, whether it is black and white, main colours, shape.
+"""Measures the pixels of a picture: its kind, main colours and shape, and whether it is black and white.
 
 Content is never guessed. Pillow's C code processes the pixels; Python only sees histograms and small palettes.
 """
@@ -9,45 +9,59 @@ from msgspec import Struct
 from PIL import Image, ImageChops, ImageStat
 
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.vision.facts.colours import FAMILIES, Rgb, dominant_colours
+from imgproc_local.vision.facts.colours import FAMILIES, Rgb, colour_shares
 
 SAMPLE_SIDE_PX = 160
+"""Colours are measured in a copy with sides of at most this length."""
 PALETTE_SIZE = 48
+"""The number of colours to which that copy is quantised."""
+MIN_VISIBLE_OPACITY = 0.005
+"""Mean opacity (0 to 1) below which a picture counts as fully transparent."""
+MIN_OPAQUE_OPACITY = 0.98
+"""Mean opacity below which a picture counts as having transparent areas."""
 
 GREY_TOLERANCE = 10
-"""Largest difference between the channels of a grey pixel. Rounding of JPEG's chroma stays below it; sepia exceeds
-it."""
+"""Largest difference between the channels of a grey pixel, in 8-bit steps. Rounding of chroma in a JPEG stays below it;
+sepia exceeds it."""
+MAX_COLOURED_SHARE = 0.001
+"""Share of pixels that may be coloured in a black-and-white picture."""
+MIN_BLACK_AND_WHITE_DEVIATION = 12
+"""Minimum standard deviation, in 8-bit steps. For a surface of one tone, the name of its grey says more."""
 
 MIN_MAIN_SHARE = 0.30
 """Minimum share of the picture's area for a colour to be named alone."""
 MIN_SECOND_SHARE = 0.15
 MIN_PAIR_SHARE = 0.45
-"""Two colours are named if the second covers at least `MIN_SECOND_SHARE`, and both together `MIN_PAIR_SHARE`."""
+"""Two colours are named if the second has at least `MIN_SECOND_SHARE` and both together have `MIN_PAIR_SHARE`."""
 
 MIN_FLAT_SHARE = 0.60
 MAX_SOFT_SHARE = 0.55
 """A picture is a graphic if at least `MIN_FLAT_SHARE` of its pixels equal their neighbours, and at most
-`MAX_SOFT_SHARE` of the others differ from them only slightly. Photographs fail the first test because of noise, and
-product photographs on a plain background fail the second."""
+`MAX_SOFT_SHARE` of the other pixels differ from their neighbours by at most `SOFT_DIFFERENCE`. Photographs fail the
+first test because of noise; product photographs on a plain background fail the second."""
 SOFT_DIFFERENCE = 8
-"""The largest difference, in 8-bit steps, that counts as slight."""
+"""In 8-bit steps."""
+MIN_GRAPHIC_SIDE_PX = 32
+"""Smaller pictures have too few pixels for these tests."""
 
 MIN_PANORAMA_RATIO = 2.0
+"""Minimum ratio of width to height of a panorama."""
 MIN_LONG_SIDE_RATIO = 1.15
 """Minimum ratio of the longer to the shorter side of a landscape or portrait picture."""
 SQUARE_TOLERANCE = 0.02
+"""Maximum difference of the sides of a square picture, as a share of the longer side."""
 
 MIN_HUE_SHARE = 0.06
 MANY_HUES = 4
-"""A picture without a main colour has many colours if this many hues cover `MIN_HUE_SHARE` each."""
+"""A picture without a main colour has "many colours" if at least `MANY_HUES` hues cover `MIN_HUE_SHARE` each."""
 
 
 class PixelFacts(Struct, frozen=True):
     """The measurements of one picture.
 
-    `kind` is photograph, graphic, screenshot, animation, or picture if the kind is unknown. `colours` has at most two
-    names of `facts.colours`. `shape` is portrait, landscape, square, panorama, or "" if the picture is
-    nearly square.
+    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown. `colours` are at
+    most two names of `colours.NAMES`. `shape` is "portrait", "landscape", "square", "panorama", or "" for a picture
+    that is almost square.
     """
 
     kind: str
@@ -61,10 +75,10 @@ class PixelFacts(Struct, frozen=True):
 
 
 def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:
-    """Measure `image`. `from_camera` is taken from the metadata, and `is_screenshot` from the file name."""
+    """The measurements of `image`. `from_camera` is known from the metadata, `is_screenshot` from the file name."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
-    if opacity < 0.005:
+    if opacity < MIN_VISIBLE_OPACITY:
         return PixelFacts("picture", fully_transparent=True)
     animated = info.frames > 1
     graphic = info.format is not Format.JPEG and _is_graphic(picture, opacity)
@@ -80,7 +94,12 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
         kind = "picture"
     sample = picture.copy()
     sample.thumbnail((SAMPLE_SIDE_PX, SAMPLE_SIDE_PX), Image.Resampling.BOX)
-    grey = not animated and opacity > 0.98 and kind in ("photograph", "picture") and _is_black_and_white(sample)
+    grey = (
+        not animated
+        and opacity > MIN_OPAQUE_OPACITY
+        and kind in ("photograph", "picture")
+        and _is_black_and_white(sample)
+    )
     colours, many = ((), False) if grey else _main_colours(sample, opacity)
     return PixelFacts(
         kind,
@@ -88,14 +107,15 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
         colours=colours,
         many_colours=many,
         shape=_shape(*info.display_size_px),
-        has_transparent_areas=opacity < 0.98,
+        has_transparent_areas=opacity < MIN_OPAQUE_OPACITY,
         duration_ms=info.duration_ms if animated else 0,
     )
 
 
 def _is_graphic(picture: Image.Image, opacity: float) -> bool:
+    """Whether the pixels look drawn: flat areas with sharp edges. `opacity` is the mean opacity, 0 to 1."""
     width, height = picture.size
-    if min(width, height) < 32:
+    if min(width, height) < MIN_GRAPHIC_SIDE_PX:
         return False
     inner = picture.crop((0, 0, width - 1, height - 1))
     right = ImageChops.difference(inner, picture.crop((1, 0, width, height - 1)))
@@ -103,7 +123,7 @@ def _is_graphic(picture: Image.Image, opacity: float) -> bool:
     red, green, blue = ImageChops.lighter(right, below).split()
     differences = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
     total = sum(differences)
-    # transparent areas became uniform white, which counts as flat but is not part of the drawing
+    # transparent areas are uniformly white here: flat, but not part of the drawing
     flat = (differences[0] / total - (1 - opacity)) / opacity
     soft = sum(differences[1 : SOFT_DIFFERENCE + 1]) / total / opacity
     return flat >= MIN_FLAT_SHARE and soft <= MAX_SOFT_SHARE * (1 - flat)
@@ -115,12 +135,12 @@ def _is_black_and_white(sample: Image.Image) -> bool:
         ImageChops.lighter(ImageChops.lighter(red, green), blue), ImageChops.darker(ImageChops.darker(red, green), blue)
     )
     coloured = sum(spread.histogram()[GREY_TOLERANCE + 1 :])
-    # for a surface of a single tone, the name of its colour says more than "black and white"
-    return coloured <= 0.001 * sample.width * sample.height and ImageStat.Stat(green).stddev[0] >= 12
+    is_grey = coloured <= MAX_COLOURED_SHARE * sample.width * sample.height
+    return is_grey and ImageStat.Stat(green).stddev[0] >= MIN_BLACK_AND_WHITE_DEVIATION
 
 
 def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...], bool]:
-    """One or two colour names, or none; and whether the picture has many colours instead."""
+    """The names of one or two main colours; if there is none, whether the picture has many colours."""
     quantized = sample.quantize(PALETTE_SIZE, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     palette = quantized.getpalette() or []
     counts: list[tuple[int, Rgb]] = []
@@ -128,13 +148,13 @@ def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...],
         assert isinstance(index, int)
         r, g, b = palette[3 * index : 3 * index + 3]
         counts.append((count, (r, g, b)))
-    shares = dominant_colours(counts)
-    if opacity < 0.98:
-        # transparent areas were flattened onto white, which is no colour of the picture
+    shares = colour_shares(counts)
+    if opacity < MIN_OPAQUE_OPACITY:
+        # transparent areas were composited over white, which is not a colour of the picture
         shares["white"] = max(0.0, shares.get("white", 0.0) - (1 - opacity))
         total = sum(shares.values()) or 1.0
         shares = {name: share / total for name, share in sorted(shares.items(), key=lambda item: -item[1])}
-    # the shares of a colour family are added up under its most frequent shade
+    # a colour family is named by its most frequent shade and has the share of all its shades
     families: dict[str, tuple[str, float]] = {}
     for name, share in shares.items():
         family = FAMILIES.get(name, name)
@@ -153,7 +173,7 @@ def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...],
 
 
 def _shape(width_px: int, height_px: int) -> str:
-    """Source: ISO 12231 for landscape and portrait; a panorama is at least twice as wide as high."""
+    """The name of the shape, or "" for none. Source: ISO 12231 for landscape and portrait."""
     if width_px >= MIN_PANORAMA_RATIO * height_px:
         return "panorama"
     if abs(width_px - height_px) <= SQUARE_TOLERANCE * max(width_px, height_px):

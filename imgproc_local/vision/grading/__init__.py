@@ -1,1 +1,1 @@
-"""Grades a model on this machine, on pictures whose content is known."""
+"""Grades a model on this machine by its descriptions of pictures whose content is known."""

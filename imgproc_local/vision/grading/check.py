@@ -1,12 +1,12 @@
-"""Grades a model: it describes the probe pictures like any others, and its alt texts are searched for their content.
+"""Measures how well a model describes the probe pictures (`probes.py`): its alt texts are searched for their facts.
 
-The prompt and the grammar are those of the service, without notes of an owner. Each answer is generated once: one that
-the lint rejects counts as empty, where the service would ask again. A text whose words are those of another language
-counts as empty, too. All areas have the same weight: a language's share is the mean over `AREAS` of the share of facts
-that were named. `grade.py` translates shares into letters.
+The prompt and the grammar are those of the service, without notes of an owner. Each answer is generated once. An answer
+that the lint rejects counts as empty, although the service would generate it again; a text in another language counts
+as empty, too. In each of `AREAS`, the model gets the share of facts that its texts name. The share of a language is the
+mean over all areas. `grade.py` converts shares to letters.
 
-Words are searched, not understood: "no red circle" would count. So a grade compares models and languages on one
-machine; it does not predict the quality on photographs, which are harder.
+The search does not understand a text: "no red circle" names a red circle. So a grade compares models and languages on
+one machine, and does not predict the quality on photographs, which are harder.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, share
 from imgproc_local.vision.text.embedded_text import PictureTexts
 
 LANGUAGES_PER_BATCH = 10
-"""The most that one request may ask for."""
+"""As many as one request to the service may have."""
 FOREIGN_WORDS_MARGIN = 2
-"""A single text is in another language if it has this many more words of it than of the requested one."""
+"""A single text counts as another language if it has at least this many more words of it than of the requested one."""
 MIN_OWN_WORDS_SHARE = 0.9
-"""All texts are in another language if together they have less than this share of its number of words in the requested
-one. Even Danish texts have only 84 % of their words in common with Norwegian, and no other pair more than 60 %."""
+"""All texts of a language count as another language if the number of words that they have of the requested one, divided
+by the number of words of the other, is less than this. For good Danish texts this ratio of Norwegian to Danish words is
+0.84, and for all other pairs of languages at most 0.6."""
 
 CheckStop = Callable[[], None]
 Progress = Callable[[int, int], None]
-"""Called with the number of texts written and the total."""
+"""A function that is called with the number of generated texts and their total."""
 
 
 class ModelUnderTest(Protocol):
@@ -47,16 +48,20 @@ class ModelUnderTest(Protocol):
 
 
 class ProbeText(Struct, frozen=True):
-    """The alt text of one probe. `refused` is why it counts as empty, "" if it counts; `missed` are facts not named."""
+    """The alt text of one probe.
+
+    `rejection` is the reason why the text counts as empty, "" if it does not; `missed` are the facts that it does not
+    name.
+    """
 
     probe: str
     alt_text: str
-    refused: str
+    rejection: str
     missed: tuple[str, ...]
 
 
 class LanguageResult(Struct, frozen=True):
-    """The result of one language. `share`, and those of `areas`, are shares of facts that were named, from 0 to 1."""
+    """The result of one language. `areas` are shares of named facts (0 to 1) by area, `share` is their mean."""
 
     language: str
     share: float
@@ -67,7 +72,7 @@ class LanguageResult(Struct, frozen=True):
 def check_model(
     model: ModelUnderTest, requested: Sequence[str], progress: Progress, check_stop: CheckStop
 ) -> list[LanguageResult]:
-    """Let the model describe every probe in the `requested` languages; the results in their order.
+    """Let the model describe every probe in the `requested` languages. Returns one result per language, in their order.
 
     Raises: ModelUnusable; what `check_stop` raises.
     """
@@ -75,7 +80,7 @@ def check_model(
     batches = [
         requested[start : start + LANGUAGES_PER_BATCH] for start in range(0, len(requested), LANGUAGES_PER_BATCH)
     ]
-    # the picture is processed once for all batches, with a context for the one with the longest prompts
+    # each picture is processed once for all batches; the context must fit the batch with the longest prompts
     longest = sorted((language_prompt(language) for language in requested), key=len)[-LANGUAGES_PER_BATCH:]
     answers: dict[str, dict[str, str]] = {language: {} for language in requested}
     done, total = 0, len(PROBES) * len(requested)
@@ -91,32 +96,32 @@ def check_model(
 
 
 def grade_language(language: str, answers: Mapping[str, str], shared: str = "") -> LanguageResult:
-    """The result of the generated `answers` in `language`, by the names of their probes."""
+    """The result of one language. `answers` are the generated answers by the names of the probes."""
     parsed = [_parse(answers[probe.name], language, shared) for probe in PROBES]
     detected = _detect_languages([alt_text for alt_text, _ in parsed], language)
     hits: dict[str, list[bool]] = {area: [] for area in AREAS}
     texts, counted = [], {}
     for probe, (alt_text, complaint), actual in zip(PROBES, parsed, detected, strict=True):
-        refused = complaint or (f"its words are {LANGUAGES[actual].name}" if actual != language else "")
-        counted[probe.name] = "" if refused else alt_text
+        rejection = complaint or (f"its words are {LANGUAGES[actual].name}" if actual != language else "")
+        counted[probe.name] = "" if rejection else alt_text
         facts = _facts(probe, counted[probe.name], language)
         for area, _, is_named in facts:
             hits[area].append(is_named)
         missed = tuple(fact for _, fact, is_named in facts if not is_named)
-        texts.append(ProbeText(probe.name, alt_text, refused, missed))
+        texts.append(ProbeText(probe.name, alt_text, rejection, missed))
     hits[POSITIONS] += [_distinguishes(pair, counted, language) for pair in PAIRS]
-    areas = {area: sum(found) / len(found) for area, found in hits.items()}
+    areas = {area: sum(named) / len(named) for area, named in hits.items()}
     return LanguageResult(language, sum(areas.values()) / len(areas), areas, tuple(texts))
 
 
 def languages_in_claim(claim: str) -> tuple[str, ...]:
-    """The supported languages that a model's card names ("English, German"); all if it names none ("many")."""
+    """The codes of the languages that `claim`, from a model's card, names; of all supported ones if it names none."""
     named = tuple(language.code for language in LANGUAGES.values() if language.name.lower() in claim.lower())
     return named or tuple(LANGUAGES)
 
 
 def _parse(answer: str, language: str, shared: str) -> tuple[str, str]:
-    """The alt text and the complaint of the lint, "" if it accepts the text."""
+    """The cleaned alt text, and the complaint of the lint: "" if it accepts the text."""
     parsed = parse_answer(answer)
     if parsed is None:
         return "", "it broke off"
@@ -125,7 +130,7 @@ def _parse(answer: str, language: str, shared: str) -> tuple[str, str]:
 
 
 def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:
-    """The language of each text by its words: `language`, unless another one has clearly more of them."""
+    """The language of each text: `language`, unless the text has clearly more words of another one."""
     counts = [{code: count_words(text, code) for code in languages()} for text in alt_texts]
     totals = {code: sum(count[code] for count in counts) for code in languages()}
     most = max(totals, key=lambda code: totals[code])
@@ -148,11 +153,11 @@ def _facts(probe: Probe, alt_text: str, language: str) -> list[tuple[str, str, b
 
 
 def _distinguishes(pair: ProbePair, alt_texts: Mapping[str, str], language: str) -> bool:
-    """Whether the two texts say which thing is where.
+    """Whether the texts of the two probes of `pair` state different positions.
 
-    "A left of B" and "B left of A" do, as do "A left of B" and "A right of B". The same text twice does not, nor do
-    "A left of B" and "B right of A", which mean the same. So exactly one of the two must change, the order of the
-    things or the side; the word order that a language uses does not matter.
+    "A left of B" and "B left of A" do, and so do "A left of B" and "A right of B". The same text twice does not, and
+    neither do "A left of B" and "B right of A", which mean the same. So exactly one of two things must differ between
+    the texts: the order of the two objects, or the side. This holds for any word order.
     """
     orders, sides = [], []
     for probe in pair.probes:
@@ -167,5 +172,6 @@ def _distinguishes(pair: ProbePair, alt_texts: Mapping[str, str], language: str)
 
 
 def _first_position(text: str, words: Sequence[str], language: str) -> int | None:
-    positions = [at for word in words if (at := find_word(text, word, language)) is not None]
+    """The position of the first of `words` in `text`; None if there is none."""
+    positions = [position for word in words if (position := find_word(text, word, language)) is not None]
     return min(positions, default=None)

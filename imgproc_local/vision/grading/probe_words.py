@@ -10,28 +10,29 @@ from importlib.resources import files
 import msgspec
 
 NUMBERS = {"two": "2", "three": "3", "five": "5"}
+"""Words that also match as a digit."""
 _UNSPACED = frozenset(("ja", "zh", "th"))
-"""Languages without spaces between words: an entry may stand anywhere."""
+"""Languages without spaces between words, in which an entry matches anywhere in a text."""
 _PREFIXES = {"ar": "[وفبكل]{0,2}(?:ال|ل)?", "he": "[ושהבלמכ]{0,3}"}
 """Conjunctions, prepositions and articles that are written together with the following word."""
 
 
 def find_word(text: str, word: str, language: str) -> int | None:
-    """The position of `word` in the folded `text`; None if it is not there."""
+    """The position of `word` in `text` after case folding (see `_folded`); None if the text does not contain it."""
     patterns, ignored = _vocabulary(language)
     match = patterns[word].search(_folded(text, ignored))
     return match.start() if match else None
 
 
 def count_words(text: str, language: str) -> int:
-    """The number of words of the language's vocabulary that are in `text`."""
+    """The number of distinct words of the language's vocabulary that `text` contains."""
     patterns, ignored = _vocabulary(language)
     folded = _folded(text, ignored)
     return sum(pattern.search(folded) is not None for pattern in patterns.values())
 
 
 def contains_quote(text: str, quote: str) -> bool:
-    """Whether `text` contains `quote`, Latin letters and digits, in any case."""
+    """Whether `text` contains `quote`, which consists of Latin letters and digits, in any case and as a whole word."""
     return re.search(rf"(?<![a-z0-9]){re.escape(quote.casefold())}(?![a-z0-9])", _folded(text)) is not None
 
 
@@ -41,7 +42,7 @@ def languages() -> tuple[str, ...]:
 
 
 def words(language: str) -> dict[str, tuple[str, ...]]:
-    """Each word with its entries as they are in the file, and `ignore`."""
+    """The table of `language`: the entries of each word as written in the file, and the phrases of `ignore`."""
     return {word: tuple(entry.strip() for entry in listed.split(",")) for word, listed in _entries()[language].items()}
 
 
@@ -53,6 +54,7 @@ def _entries() -> dict[str, dict[str, str]]:
 
 @cache
 def _vocabulary(language: str) -> tuple[dict[str, re.Pattern[str]], tuple[str, ...]]:
+    """A pattern for each word, and the folded phrases that are removed from a text first."""
     listed = words(language)
     ignored = tuple(_folded(entry).strip() for entry in listed.pop("ignore", ()))
     return {word: _pattern(word, entries, language) for word, entries in listed.items()}, ignored
@@ -66,6 +68,7 @@ def _pattern(word: str, entries: tuple[str, ...], language: str) -> re.Pattern[s
 
 
 def _branch(entry: str, language: str) -> str:
+    """The regular expression of one entry, for a folded text."""
     anywhere = entry.startswith("*") or language in _UNSPACED
     start = "" if anywhere else f" {_PREFIXES.get(language, '')}"
     end = "(?= )" if entry.endswith(".") else ""
@@ -73,7 +76,10 @@ def _branch(entry: str, language: str) -> str:
 
 
 def _folded(text: str, ignored: tuple[str, ...] = ()) -> str:
-    """`text` in lower case with ASCII digits, one space for everything else and at both ends, without `ignored`."""
+    """`text` case-folded, with ASCII digits and without the phrases `ignored`.
+
+    Each sequence of other characters becomes one space; there is also a space at each end.
+    """
     folded = unicodedata.normalize("NFKC", text).casefold().replace("i\u0307", "i")
     letters = (_ascii_digit(char) if unicodedata.category(char)[0] in "LMN" else " " for char in folded)
     folded = f" {' '.join(''.join(letters).split())} "

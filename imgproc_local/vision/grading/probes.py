@@ -1,8 +1,8 @@
 """Probe pictures, whose content is known, and the facts that an alt text of each should name.
 
-They are drawn by this module and always identical: coloured shapes, several equal shapes, shapes beside or above each
-other, printed words, and two simple scenes. Invariant: the facts of a probe are in its picture, and nothing in the
-picture contradicts them.
+This module draws them, always with the same pixels: coloured shapes, several equal shapes, shapes beside or above each
+other, printed words, and two simple scenes. Invariant: all facts of a probe are visible in its picture, and nothing in
+the picture contradicts them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 from imgproc_local.domain.image import Pixels
 
 SIDE_PX = 448
-"""For most models a single tile, of at most 256 image tokens."""
+"""Width and height. Most models process such a picture as a single tile of at most 256 image tokens."""
 OVERSAMPLING = 3
-"""Pictures are drawn larger by this factor and reduced, which makes edges smooth."""
+"""Pictures are drawn larger by this factor and then reduced, for antialiased edges."""
 
 COLOURS, COUNTS, POSITIONS, WORDS, SCENES = AREAS = ("colours", "counts", "positions", "words", "scenes")
-"""The graded areas: colours and shapes, numbers, positions, words in the picture, things in simple scenes."""
+"""The graded areas: colours and shapes, numbers of shapes, positions, printed words, and objects in simple scenes."""
 
 Rgb = tuple[int, int, int]
 
@@ -31,12 +31,12 @@ BROWN, DARK_RED, SKY, SEA = (125, 80, 45), (165, 50, 40), (170, 215, 245), (35, 
 
 
 class Canvas:
-    """A square picture. Coordinates are percentages of its side, from the top left."""
+    """A square picture. All coordinates and lengths are percentages of its side, from the top left."""
 
-    def __init__(self, ground: Rgb) -> None:
+    def __init__(self, background: Rgb) -> None:
         side = SIDE_PX * OVERSAMPLING
         self._unit = side / 100
-        self._image = Image.new("RGB", (side, side), ground)
+        self._image = Image.new("RGB", (side, side), background)
         self._draw = ImageDraw.Draw(self._image)
 
     def polygon(self, points: Sequence[tuple[float, float]], colour: Rgb) -> None:
@@ -51,6 +51,7 @@ class Canvas:
         self._draw.ellipse(corners, fill=colour)
 
     def square(self, x: float, y: float, radius: float, colour: Rgb) -> None:
+        """A square that appears as large as a circle of this radius; so do the triangle and the star."""
         half = 0.88 * radius
         self.rectangle(x - half, y - half, x + half, y + half, colour)
 
@@ -62,6 +63,7 @@ class Canvas:
         self.spikes(x, y, 1.1 * radius, 0.46 * radius, 5, colour)
 
     def spikes(self, x: float, y: float, outer: float, inner: float, count: int, colour: Rgb) -> None:
+        """A star with `count` points, between the radii `inner` and `outer`."""
         corners = [(inner if corner % 2 else outer, corner * math.pi / count) for corner in range(2 * count)]
         self.polygon([(x + reach * math.sin(angle), y - reach * math.cos(angle)) for reach, angle in corners], colour)
 
@@ -70,12 +72,13 @@ class Canvas:
         self._draw.line(scaled, fill=colour, width=round(width * self._unit), joint="curve")
 
     def text(self, x: float, y: float, words: str, height: float, colour: Rgb) -> None:
-        """Centred on the point, in the font included in Pillow, so that it is the same on every machine."""
+        """Text centred on the point, in the font that Pillow includes, so that it is the same on every machine."""
         font = ImageFont.load_default(height * self._unit)
         place = (x * self._unit, y * self._unit)
         self._draw.text(place, words, colour, font, anchor="mm", stroke_width=self._unit / 2, stroke_fill=colour)
 
     def pixels(self) -> Pixels:
+        """The finished picture, `SIDE_PX` wide and high."""
         image = self._image.reduce(OVERSAMPLING)
         return Pixels(image.width, image.height, image.tobytes())
 
@@ -83,8 +86,8 @@ class Canvas:
 class Probe(Struct, frozen=True):
     """A picture, drawn by `draw`, and what its alt text should name.
 
-    `facts` are pairs of an area and a word of `probe_words.toml`, or alternatives separated by slashes. `quotes` are
-    printed in the picture and must be quoted exactly.
+    `facts` are pairs of an area and a word of `probe_words.toml`; alternative words are separated by slashes. `quotes`
+    are words that are printed in the picture and must be in the alt text exactly.
     """
 
     name: str
@@ -94,18 +97,21 @@ class Probe(Struct, frozen=True):
 
 
 class ProbePair(Struct, frozen=True):
-    """Two probes with the same two things in opposite positions. `things` and `sides` are words of the vocabulary."""
+    """Two probes that show the same two objects in opposite positions.
+
+    `things` are the words for each object and `sides` those for the two positions, all from `probe_words.toml`.
+    """
 
     probes: tuple[str, str]
     things: tuple[tuple[str, str], tuple[str, str]]
     sides: tuple[str, str]
 
 
-def _shapes(ground: Rgb, *shapes: tuple[str, float, float, float, Rgb]) -> Callable[[], Pixels]:
-    """A function that draws shapes, each given by its name, centre, radius and colour."""
+def _shapes(background: Rgb, *shapes: tuple[str, float, float, float, Rgb]) -> Callable[[], Pixels]:
+    """A function that draws shapes, each given by its name, centre (x, y), radius and colour."""
 
     def draw() -> Pixels:
-        canvas = Canvas(ground)
+        canvas = Canvas(background)
         for shape, x, y, radius, colour in shapes:
             getattr(canvas, shape)(x, y, radius, colour)
         return canvas.pixels()
@@ -113,17 +119,17 @@ def _shapes(ground: Rgb, *shapes: tuple[str, float, float, float, Rgb]) -> Calla
     return draw
 
 
-def _placed(ground: Rgb, shapes: Sequence[tuple[str, Rgb]], *, upright: bool) -> Callable[[], Pixels]:
-    """A function that draws two shapes beside each other, or one above the other if `upright`."""
-    ends = [(50.0, 26.0), (50.0, 75.0)] if upright else [(25.0, 50.0), (75.0, 50.0)]
-    return _shapes(ground, *((name, x, y, 18, rgb) for (name, rgb), (x, y) in zip(shapes, ends, strict=True)))
+def _two_shapes(background: Rgb, shapes: Sequence[tuple[str, Rgb]], *, vertical: bool) -> Callable[[], Pixels]:
+    """A function that draws two shapes side by side, or one above the other if `vertical`."""
+    centres = [(50.0, 26.0), (50.0, 75.0)] if vertical else [(25.0, 50.0), (75.0, 50.0)]
+    return _shapes(background, *((name, x, y, 18, rgb) for (name, rgb), (x, y) in zip(shapes, centres, strict=True)))
 
 
-def _sign(ground: Rgb, board: Rgb, lines: Sequence[tuple[float, str, float]]) -> Callable[[], Pixels]:
-    """A function that draws a sign with white lines, each given by its y, its words and their height."""
+def _sign(background: Rgb, board: Rgb, lines: Sequence[tuple[float, str, float]]) -> Callable[[], Pixels]:
+    """A function that draws a sign with white lines of text, given by their y, words and letter height."""
 
     def draw() -> Pixels:
-        canvas = Canvas(ground)
+        canvas = Canvas(background)
         canvas.rectangle(10, 26, 90, 74, board, radius=4)
         for y, words, height in lines:
             canvas.text(50, y, words, height, WHITE)
@@ -166,36 +172,52 @@ def _boat() -> Pixels:
     return canvas.pixels()
 
 
-def _coloured(*words: str) -> tuple[tuple[str, str], ...]:
+def _colour_facts(*words: str) -> tuple[tuple[str, str], ...]:
     return tuple((COLOURS, word) for word in words)
 
 
 _BLUE_SQUARE, _YELLOW_STAR = ("square", BLUE), ("star", YELLOW)
 _RED_TRIANGLE, _BLACK_CIRCLE = ("triangle", RED), ("circle", BLACK)
-_BESIDE = (*_coloured("blue", "square", "yellow", "star"), (POSITIONS, "left/right"))
-_UPRIGHT = (*_coloured("red", "triangle", "black", "circle"), (POSITIONS, "above/below"))
+_FACTS_OF_HORIZONTAL_PAIR = (*_colour_facts("blue", "square", "yellow", "star"), (POSITIONS, "left/right"))
+_FACTS_OF_VERTICAL_PAIR = (*_colour_facts("red", "triangle", "black", "circle"), (POSITIONS, "above/below"))
 
 PROBES: tuple[Probe, ...] = (
-    Probe("red circle", _shapes(WHITE, ("circle", 50, 50, 30, RED)), _coloured("red", "circle")),
+    Probe("red circle", _shapes(WHITE, ("circle", 50, 50, 30, RED)), _colour_facts("red", "circle")),
     Probe(
         "two green triangles",
         _shapes(WHITE, *(("triangle", x, 50, 17, GREEN) for x in (27, 73))),
-        (*_coloured("green", "triangle"), (COUNTS, "two")),
+        (*_colour_facts("green", "triangle"), (COUNTS, "two")),
     ),
     Probe(
         "three yellow stars",
         _shapes(GREY, *(("star", x, y, 16, YELLOW) for x, y in ((50, 26), (25, 70), (75, 70)))),
-        (*_coloured("yellow", "star"), (COUNTS, "three")),
+        (*_colour_facts("yellow", "star"), (COUNTS, "three")),
     ),
     Probe(
         "five blue squares",
         _shapes(WHITE, *(("square", x, y, 13, BLUE) for x, y in ((22, 22), (78, 22), (50, 50), (22, 78), (78, 78)))),
-        (*_coloured("blue", "square"), (COUNTS, "five")),
+        (*_colour_facts("blue", "square"), (COUNTS, "five")),
     ),
-    Probe("square left of star", _placed(WHITE, (_BLUE_SQUARE, _YELLOW_STAR), upright=False), _BESIDE),
-    Probe("star left of square", _placed(WHITE, (_YELLOW_STAR, _BLUE_SQUARE), upright=False), _BESIDE),
-    Probe("triangle above circle", _placed(BEIGE, (_RED_TRIANGLE, _BLACK_CIRCLE), upright=True), _UPRIGHT),
-    Probe("circle above triangle", _placed(BEIGE, (_BLACK_CIRCLE, _RED_TRIANGLE), upright=True), _UPRIGHT),
+    Probe(
+        "square left of star",
+        _two_shapes(WHITE, (_BLUE_SQUARE, _YELLOW_STAR), vertical=False),
+        _FACTS_OF_HORIZONTAL_PAIR,
+    ),
+    Probe(
+        "star left of square",
+        _two_shapes(WHITE, (_YELLOW_STAR, _BLUE_SQUARE), vertical=False),
+        _FACTS_OF_HORIZONTAL_PAIR,
+    ),
+    Probe(
+        "triangle above circle",
+        _two_shapes(BEIGE, (_RED_TRIANGLE, _BLACK_CIRCLE), vertical=True),
+        _FACTS_OF_VERTICAL_PAIR,
+    ),
+    Probe(
+        "circle above triangle",
+        _two_shapes(BEIGE, (_BLACK_CIRCLE, _RED_TRIANGLE), vertical=True),
+        _FACTS_OF_VERTICAL_PAIR,
+    ),
     Probe("sign SALE", _sign(GREY, RED, [(50, "SALE", 28)]), (), ("SALE",)),
     Probe("sign ROOM 42", _sign(BEIGE, BLUE, [(40, "ROOM", 20), (61, "42", 22)]), (), ("ROOM", "42")),
     Probe("house", _house, ((SCENES, "house"), (SCENES, "sun"), (SCENES, "tree"))),

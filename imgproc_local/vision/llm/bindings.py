@@ -1,4 +1,4 @@
-"""llama.cpp's bindings, loaded once per process without terminal output, and the number of cores to use."""
+"""The bindings of llama.cpp, loaded once per process and without output to the terminal; the number of cores to use."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm.cpu import processor_problem
 
 SPIN_COUNT = "1000"
-"""GOMP_SPINCOUNT: how often an idle thread of libgomp polls before it sleeps; a few microseconds."""
+"""The value of GOMP_SPINCOUNT: how often an idle thread of libgomp polls before it sleeps. This takes microseconds."""
 ERROR_LEVEL = 4
-"""Source: ggml.h, `enum ggml_log_level`."""
+"""The log level of error messages. Source: ggml.h, `enum ggml_log_level`."""
 
 NOT_INSTALLED = (
     "llama-cpp-python is not installed: install imgproc-local[vision]. "
@@ -27,7 +27,10 @@ NOT_INSTALLED = (
 
 
 class Bindings:
-    """The low-level modules `llama` and `mtmd`. Their package's `__init__` is not run: it would load NumPy.
+    """The low-level modules `llama` and `mtmd` of llama-cpp-python.
+
+    The `__init__` of their package is not run, because it would load NumPy. `errors` are the last error messages of
+    llama.cpp; `gpu` says whether this build can use a GPU.
 
     Raises: ModelUnusable, if llama-cpp-python is not installed or can't run on this machine.
     """
@@ -38,10 +41,10 @@ class Bindings:
             raise ModelUnusable(NOT_INSTALLED)
         if problem := processor_problem():
             raise ModelUnusable(problem)
-        # libgomp reads it when it is loaded. Spinning threads starve each other when other work, such as the codecs,
-        # occupies a core: 30 s instead of 0.3 s were measured
+        # libgomp reads the variable when it is loaded. By default its idle threads poll for long; if other work, such
+        # as the codecs, occupies a core, this delays the threads that compute: 30 s instead of 0.3 s were measured
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-        # ggml must not start a debugger when an assertion fails
+        # otherwise ggml starts a debugger to print a backtrace when an assertion fails
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")
         if "llama_cpp" not in sys.modules:
             package = ModuleType("llama_cpp")
@@ -64,17 +67,18 @@ class Bindings:
         mtmd.mtmd_helper_log_set(self._log, ctypes.c_void_p(0))
         llama.llama_backend_init()
         self.gpu = bool(llama.llama_supports_gpu_offload())
-        # `bool (*)(void *)` in C, because Python code would need the interpreter's lock for every operation of the
-        # graph: strlen is 0 for "" and 1 for a flag of one character
+        # a C function of the type `bool (*)(void *)`; a Python function would need the interpreter's lock for every
+        # operation of the graph. strlen has this type: it returns 0 for the flag "" and 1 for a flag of one character
         libc = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
         self.abort_callback = ctypes.cast(libc.strlen, llama.ggml_abort_callback)
 
     def _record(self, level: int, message: bytes, _: object) -> None:
+        """The log callback of llama.cpp: stores error messages and drops all others."""
         if level == ERROR_LEVEL:
             self.errors.append(message.decode("utf-8", "replace").strip())
 
     def last_error(self, path: Path) -> str:
-        """The last error message of llama.cpp, with the file name of `path` in place of the path."""
+        """The last error message of llama.cpp, with the path `path` replaced by its file name."""
         messages = [line for line in self.errors if line and "failed to load model" not in line]
         return (messages[-1] if messages else "llama.cpp gave no reason").replace(str(path), path.name)
 

@@ -1,4 +1,7 @@
-"""Removes from an answer what surrounds the description, without adding content: labels, quotation marks, openers."""
+"""Cleans the alt text of an answer: removes labels, quotation marks and openers, and completes capital and full stop.
+
+An opener is a beginning such as "Image of". No content is added.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ _ENCLOSING_PAIRS = ("“”", "„“", "„”", "””", "«»", "»«", "「
 
 
 def clean_answer(answer: Answer, language: str) -> Answer:
-    """`answer` with a cleaned alt text: without mark-up, labels and removable openers, with capital and full stop."""
+    """`answer` with its alt text cleaned. Its file name is unchanged."""
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _without_enclosing_marks(text)
     rules = (rules_of("en"), rules_of(language))
     # twice: a label may follow a greeting, and an opener may follow a label
-    for pattern in [pattern for each in rules for pattern in (each.cut, each.label)] * 2:
+    for pattern in [pattern for each in rules for pattern in (each.removable_opener, each.label)] * 2:
         if pattern and (match := pattern.match(text.replace("’", "'"))) and len(text) - match.end() > 3:
             text = _without_enclosing_marks(text[match.end() :].lstrip(" ,:：-–—*"))
     text = _capitalised(text, language)
@@ -29,6 +32,7 @@ def clean_answer(answer: Answer, language: str) -> Answer:
 
 
 def _without_enclosing_marks(text: str) -> str:
+    """`text` without one pair of quotation marks or brackets around all of it."""
     for pair in _ENCLOSING_PAIRS:
         if len(text) > 2 and text[0] == pair[0] and text.rstrip(".")[-1:] == pair[1]:
             inside = text.rstrip(".")[1:-1]
@@ -38,7 +42,7 @@ def _without_enclosing_marks(text: str) -> str:
 
 
 def _capitalised(text: str, language: str) -> str:
-    """`text` with a capital at the beginning, except before an inner capital as in iPhone."""
+    """`text` with a capital at the beginning, unless its second letter is one, as in iPhone."""
     if re.match(r"[^\W\d_][A-Z]", text):
         return text
     if language == "tr" and text[:1] == "i":

@@ -1,8 +1,9 @@
-"""Whether this processor can run llama.cpp. It is checked before loading, because an illegal instruction is a crash.
+"""Checks whether this processor can run llama.cpp, before it is loaded: an illegal instruction would be a crash.
 
-The portable x86-64 build needs the instructions of Haswell (2013); on other architectures the builds use the baseline
-that every processor has. glibc is asked first: it reads the processor itself and knows whether the kernel saves the
-wide registers. `/proc/cpuinfo` is the fallback; it describes the host, also inside a user-mode emulator.
+The portable x86-64 build needs the instructions of Haswell (2013). On other architectures, the builds only use
+instructions that every processor has. The features are read from glibc, which queries the processor itself and checks
+whether the kernel saves the wide registers. The fallback is `/proc/cpuinfo`, which inside a user-mode emulator
+describes the host instead of the emulated processor.
 """
 
 from __future__ import annotations
@@ -36,20 +37,26 @@ REQUIRED = {
 
 
 class _CpuidFeature(ctypes.Structure):
+    """Four registers of one leaf: the features of the processor, and those that are usable. Source: as `_CpuidBit`."""
+
     _fields_ = (("cpuid", ctypes.c_uint * 4), ("active", ctypes.c_uint * 4))
 
 
 FeatureSource = Callable[[], set[str] | None]
+"""Returns the names of the processor's features; None if it can't determine them."""
 
 
 @cache
 def processor_problem() -> str | None:
-    """Why no vision model can run here; None if the processor is suitable or unknown."""
+    """Why this processor can run no vision model; None if it can or if its features are unknown."""
     return find_problem(platform.machine(), (features_from_glibc, features_from_cpuinfo))
 
 
 def find_problem(machine: str, sources: Sequence[FeatureSource]) -> str | None:
-    """The same for the architecture `machine`, whose features are those of the first source that knows any."""
+    """Why a processor of the architecture `machine` can run no vision model; None if it can or is unknown.
+
+    Its features are those from the first of `sources` that knows them.
+    """
     if machine.lower() not in ("x86_64", "amd64"):
         return None
     features = next((known for source in sources if (known := source()) is not None), None)
@@ -60,7 +67,7 @@ def find_problem(machine: str, sources: Sequence[FeatureSource]) -> str | None:
 
 
 def features_from_glibc() -> set[str] | None:
-    """Those of `REQUIRED` that the processor has and the system supports; None without glibc 2.33 or newer."""
+    """The names in `REQUIRED` that the processor has and the kernel supports; None without glibc 2.33 or newer."""
     try:
         get_leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
     except (AttributeError, OSError, TypeError):  # an older glibc, another C library, Windows
@@ -74,7 +81,7 @@ def features_from_glibc() -> set[str] | None:
 
 
 def features_from_cpuinfo(path: Path = CPUINFO) -> set[str] | None:
-    """All feature flags in `path`; None if there is no such file or no line of flags."""
+    """The flags of the first processor in `path`; None if the file is missing or has no line of flags."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""The describer that uses a vision model. Its answers are checked; `FactsDescriber` replaces those that fail.
+"""The describer that uses a vision model. The model's answers are checked; `FactsDescriber` replaces those that fail.
 
-If a person embedded an alt text in a requested language, that text is used and the model is not asked for that
-language. The model is loaded with the first picture and unloaded after some idle time. Answers that fail the checks are
-generated once more, in one batch, with the complaint in the prompt. Invariant: every translation states its source, and
-a text that fails the checks is never returned.
+If the metadata has an alt text in a requested language, that text is used and the model does not write in that
+language. The model is loaded for the first picture and unloaded after some idle time. Answers that fail the checks are
+generated once more, all in one batch, with a complaint in the prompt. Invariant: every translation states its source,
+and a text that fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from imgproc_local.vision.text.language import function_words
 log = logging.getLogger(__name__)
 
 RETRY_SEED = 1
+"""A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters (romaji)"
 REPEATED = "quite another picture got the same text"
-"""Complaints: why an answer is rejected, in the words of the prompt that asks for it again. `NOT_LATIN` is for Japanese
+"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for Japanese
 file names: the pronunciation of kanji depends on the context, so only the model can romanise them."""
 LOCK_POLL_S = 0.1
+"""How often `check_stop` is called while another picture is being described."""
 CLOSE_WAIT_S = 2.0
-"""How long `close` waits for a picture that is being described. Once asked to stop, the model needs about 0.1 s."""
+"""How long `close` waits until a picture that is being described is finished or stopped; stopping takes about 0.1 s."""
 
 CheckStop = Callable[[], None]
 
@@ -48,9 +50,9 @@ CheckStop = Callable[[], None]
 class LlmDescriber:
     """A `Describer`.
 
-    `find_model` returns the model to use, before each picture; None if there is no model. `self_test` tests a
-    model in a child process before it is loaded. `idle_s` is the time without a picture after which the model is
-    unloaded; 0 keeps it loaded.
+    `find_model` is called for each picture and returns the model to use, or None. `self_test` is called before a model
+    is loaded, and raises ModelUnusable if it does not work here. `idle_s` is the time without a picture after which the
+    model is unloaded; 0 keeps it loaded. `load` loads a model.
     """
 
     def __init__(
@@ -94,14 +96,13 @@ class LlmDescriber:
             self._logged_problem = error.message
         translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
         remaining = [language for language in languages if language not in translations]
-        # if the model wrote something, the deadline no longer applies: the facts describer only takes milliseconds
+        # with answers of the model, the deadline is no longer checked: FactsDescriber takes only milliseconds
         facts_check_stop = (lambda: None) if by_model else check_stop
         for from_facts in self._facts.describe(image, remaining, hints, facts_check_stop):
             language = from_facts.language_code
-            without_name = by_model.get(language)
-            translations[language] = (
-                replace(without_name, seo_filename=from_facts.seo_filename) if without_name else from_facts
-            )
+            # an accepted alt text may lack a file name
+            nameless = by_model.get(language)
+            translations[language] = replace(nameless, seo_filename=from_facts.seo_filename) if nameless else from_facts
         return tuple(translations[language] for language in languages)
 
     def close(self) -> None:
@@ -123,7 +124,10 @@ class LlmDescriber:
         hints: Hints,
         check_stop: CheckStop,
     ) -> dict[str, Translation]:
-        """The accepted answers by language; their file names may be empty."""
+        """The accepted answers of the model by language. A file name may be empty.
+
+        Raises: ModelUnusable, StageTimedOut; what `check_stop` raises.
+        """
         shared = shared_prompt(texts, hints.project_name)
         suffixes = [language_prompt(language) for language in languages]
         with self._model_lock(check_stop):
@@ -134,20 +138,21 @@ class LlmDescriber:
                 generated = llama.generate(suffixes, check_stop)
                 accepted, complaints = self._check(languages, generated, hints, colours, shared)
                 if complaints:
-                    log.info("%s: asking again for %s", model.name, _listed(complaints))
+                    log.info("%s: generating again: %s", model.name, _format_complaints(complaints))
                     suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
                     try:
                         generated = llama.generate(suffixes, check_stop, RETRY_SEED)
                     except (StageTimedOut, ModelUnusable) as error:
-                        # the accepted answers are returned nevertheless
-                        log.warning("%s: using facts instead of %s: %s", model.name, _listed(complaints), error.message)
+                        # the answers accepted before are still returned
+                        reasons = _format_complaints(complaints)
+                        log.warning("%s: using facts instead of: %s. %s", model.name, reasons, error.message)
                         if isinstance(error, ModelUnusable):
                             self._unload()
                         return accepted
                     retried, complaints = self._check([*complaints], generated, hints, colours, shared)
                     accepted |= {language: entry for language, entry in retried.items() if entry.seo_filename}
                 if complaints:
-                    log.info("%s: using facts instead of %s", model.name, _listed(complaints))
+                    log.info("%s: using facts instead of: %s", model.name, _format_complaints(complaints))
                 return accepted
             finally:
                 self._start_idle_timer()
@@ -155,9 +160,9 @@ class LlmDescriber:
     def _check(
         self, languages: Sequence[str], generated: Sequence[str], hints: Hints, colours: ColourQuantiles, shared: str
     ) -> tuple[dict[str, Translation], dict[str, str]]:
-        """The accepted answers, and the complaints about the others, by language.
+        """The accepted answers and the complaints, both by language.
 
-        A language is in both if its alt text is accepted and its file name is not.
+        A language is in both if its alt text is accepted and its file name is rejected.
         """
         accepted, complaints = {}, {}
         for language, text in zip(languages, generated, strict=True):
@@ -178,6 +183,7 @@ class LlmDescriber:
         return accepted, complaints
 
     def _ensure_loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
+        """The loaded `model`. Raises: ModelUnusable; what `check_stop` raises."""
         if self._timer is not None:
             self._timer.cancel()
         if self._llama is not None and self._llama.model != model:
@@ -190,7 +196,7 @@ class LlmDescriber:
 
     @contextmanager
     def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
-        """Hold the lock in a `with` block. While waiting for the lock, `check_stop` is called, which may raise."""
+        """Hold the lock of the model inside the block. Calls `check_stop` while waiting for it."""
         while not self._lock.acquire(timeout=LOCK_POLL_S):
             check_stop()
         try:
@@ -212,17 +218,18 @@ class LlmDescriber:
 
     def _unload_if_idle(self) -> None:
         with self._lock:
-            # a picture that was described since has started another timer
+            # if a picture was described in the meantime, another timer has been started
             if self._timer is threading.current_thread():
                 self._unload()
 
 
-def _listed(complaints: dict[str, str]) -> str:
+def _format_complaints(complaints: dict[str, str]) -> str:
+    """The languages with their complaints, for the log."""
     return ", ".join(f"{language} ({complaint})" for language, complaint in complaints.items())
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
-    """The answer with a slug; if its file name is unsuitable, the slug is made from the alt text."""
+    """The answer as a translation. If its file name is unsuitable, the slug is made from the alt text."""
     words = answer.filename.replace("-", " ")
     if filename_problem(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from imgproc_local.domain.image import Pixels
 
 MAX_TEXTS = 200
-"""The number of texts that are kept per language."""
+"""The number of texts per language that are remembered."""
 MIN_SAMPLES = 4096
 """Larger pictures are subsampled to at least this many pixels."""
 QUANTILES = 16

@@ -1,7 +1,8 @@
-"""Decides by rules whether a model's answer is good enough to be published.
+"""Checks by rules whether the answer of a model can be published.
 
-The problem is returned as a complaint that completes "The answer before was refused: ….", so that the model can
-correct it. An answer is accepted if its problem is uncertain.
+A problem is returned as a complaint that completes the sentence "The answer before was refused: …." in the prompt of
+the retry, so that the model can correct it. If a problem is uncertain, the answer is accepted.
+
 Source: W3C WAI, WCAG failure F30.
 """
 
@@ -16,11 +17,11 @@ from itertools import pairwise
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.llm.lint_language import (
+    count_rival_words,
+    count_unpronounceable,
     has_mixed_scripts,
     is_nonsense,
     is_other_language,
-    unpronounceable,
-    words_for_rival,
 )
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
@@ -28,12 +29,12 @@ from imgproc_local.vision.llm.sentence_end import is_cut_off, without_quotations
 from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, filename_words
 from imgproc_local.vision.text.tokens import casefolded_words, letters_and_digits, words_of
 
-MAX_REPEATED_WORDS = 6
-_MAX_REPEATED_LETTERS = {"zh": 10, "ja": 14, "th": 30}
-"""A sequence of this many words, or letters in languages without spaces, does not occur twice in a good text; a
-sequence of half the length does not occur four times."""
+REPEATED_WORDS = 6
+_REPEATED_LETTERS = {"zh": 10, "ja": 14, "th": 30}
+"""A text repeats itself if a sequence of this many words (letters in languages without spaces) occurs twice, or a
+sequence of half this length occurs four times."""
 ECHOED_WORDS = 5
-"""A sequence of this many words of the prompt in the answer is an echo."""
+"""An answer repeats the prompt if it contains a sequence of this many words of the instructions."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
 _PROMPT_MARKS = re.compile(r"(?i)alt_text|\bfilename:|noted by its owner|\bim_(start|end)\b|(start|end)_of_turn|</?\w")
@@ -44,14 +45,15 @@ _FILE_NAME = re.compile(
 
 
 def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", prompt: str = "") -> str | None:
-    """Why the alt text of a cleaned `answer` must not be published; None if it may.
+    """The complaint about the alt text of a cleaned `answer`; None if it can be published.
 
-    `prompt` is the shared prompt. Names in its notes by the owner may be in any script and spelling.
+    `prompt` is the shared prompt. Names in its notes of the owner may be in any script and spelling.
     """
     text = answer.alt_text
     if len(text) > MAX_ALT_CHARS:
         return f"it was longer than {MAX_ALT_CHARS} characters"
     unquoted = without_quotations(text, "•")
+    # words with a capital in the owner's notes
     names = frozenset(word.casefold() for word in words_of(prompt.removeprefix(INSTRUCTIONS)) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
     name = LANGUAGES[language].name
@@ -73,7 +75,7 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
 
 
 def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:
-    """Why `filename` is unsuitable as a file name; None if it is suitable."""
+    """The complaint about `filename`, words joined by hyphens; None if it is suitable as a file name."""
     slug = make_slug(filename.replace("-", " "), language).split("-")
     words = words_of(filename)
     if slug == [""]:
@@ -87,9 +89,13 @@ def filename_problem(filename: str, language: str, *, original_filename: str = "
         return "its file name was the old one"
     if len(set(slug)) * 3 < len(slug) * 2:
         return "its file name repeated itself"
-    if _UNPRINTABLE.search(filename) or unpronounceable(words, language) > 1 or has_mixed_scripts(words, language):
+    if (
+        _UNPRINTABLE.search(filename)
+        or count_unpronounceable(words, language) > 1
+        or has_mixed_scripts(words, language)
+    ):
         return "its file name was not made of words"
-    if language != "en" and words_for_rival([word.lower() for word in words], "en", language) > 1:
+    if language != "en" and count_rival_words([word.lower() for word in words], "en", language) > 1:
         return f"its file name was not in {LANGUAGES[language].name}"
     return None
 
@@ -127,8 +133,8 @@ def _file_name_problem(text: str, unquoted: str, original_filename: str) -> str:
     stem = letters_and_digits(_stem(original_filename))
     if stem and stem == letters_and_digits(text):
         return "it was the file's name"
-    from_machine = re.search(r"\d", stem) and len(stem) > 4 and not filename_words(original_filename)
-    if _FILE_NAME.search(unquoted) or (from_machine and stem in letters_and_digits(unquoted)):
+    is_generated = re.search(r"\d", stem) and len(stem) > 4 and not filename_words(original_filename)
+    if _FILE_NAME.search(unquoted) or (is_generated and stem in letters_and_digits(unquoted)):
         return "it held a file name or an address"
     return "it was a file name" if " " not in text and text.count("-") > 1 and text.isascii() else ""
 
@@ -148,9 +154,9 @@ def _repeats_itself(text: str, language: str) -> bool:
 
 
 def _stutters(lower: str, language: str) -> bool:
-    """Whether a sequence occurs three times in a row, or a letter five times.
+    """Whether a sequence of characters occurs three times in a row, or a letter five times.
 
-    A sequence has at least three characters, because two may occur three times inside a word: Danish "genererer".
+    The sequence has at least three characters: two may occur three times in a row in a word, as in Danish "genererer".
     """
     min_chars = 2 if language in UNSPACED else 3
     sequences = (match[1] for match in re.finditer(rf"(.{{{min_chars},60}}?)\1\1", lower))
@@ -159,12 +165,12 @@ def _stutters(lower: str, language: str) -> bool:
 
 
 def _repeats_sequence(units: Sequence[str], language: str) -> bool:
-    length = _MAX_REPEATED_LETTERS.get(language, MAX_REPEATED_WORDS)
+    length = _REPEATED_LETTERS.get(language, REPEATED_WORDS)
     return _max_occurrences(units, length) >= 2 or _max_occurrences(units, length // 2) >= 4
 
 
 def _max_occurrences(units: Sequence[str], length: int) -> int:
-    """How often the most frequent sequence of `length` units occurs."""
+    """The number of occurrences of the most frequent sequence of `length` units."""
     ngrams = Counter(tuple(units[start : start + length]) for start in range(len(units) - length + 1))
     return max(ngrams.values(), default=0)
 
@@ -182,9 +188,10 @@ def _repeats_sentence(lower: str, language: str) -> bool:
 def _units(sentence: str, language: str) -> list[str]:
     """The words of a sentence, or pairs of characters in languages without spaces."""
     if language in UNSPACED:
-        return [sentence[at : at + 2] for at in range(len(sentence) - 1)]
+        return [sentence[start : start + 2] for start in range(len(sentence) - 1)]
     return casefolded_words(sentence)
 
 
 def _stem(filename: str) -> str:
+    """The file name without its extensions."""
     return re.sub(r"(\.\w{1,5})+$", "", filename)

@@ -1,4 +1,4 @@
-"""Whether words are in the requested language, and whether they are words of any language."""
+"""Checks whether words are in the requested language, and whether they are words of any language at all."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from imgproc_local.vision.text.language import has_foreign_letters, letters_by_s
 
 MIN_WORDS = 8
 MIN_WORDS_IN_LIST = 12
-"""A text with fewer words may have no common words at all, more so a list with commas ("noodle soup, eggs, spring
-onions"), so only a longer text without common words is nonsense."""
+"""A text without common words is nonsense only if it has at least this many words; the second limit is for lists with
+commas ("noodle soup, eggs, spring onions"), which need fewer common words."""
 LETTERS_PER_MARK = 60
 """Languages without spaces are recognised by `Rules.marks`, which occur at least once in this many letters."""
 
 _ANALYTIC = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id", "vi", "el", "bg"))
-"""At least one word of five is a common one here; elsewhere, where endings replace small words, one of seven."""
+"""Languages in which at least one word in five is a common one. In all others, where endings replace articles and
+prepositions, at least one in seven is."""
 _CLOSE_RELATIVES = {"da": ("nb",), "nb": ("da",), "cs": ("sk",), "sk": ("cs",), "hr": ("sl",), "sl": ("hr",)}
-"""Pairs with so many words in common that a single word of the requested language outweighs the other's."""
+"""Languages that share most of their words. One word of the requested language then outweighs all words of the
+other."""
 _NOT_ARABIC = re.compile("[پچژگکیےٹڈں]")
-_CODE = re.compile(r"[{}\[\]\\|~^=`*#@<>;_$]|::|\(\)|->|\?\?|!!")
+_CODE_MARKS = re.compile(r"[{}\[\]\\|~^=`*#@<>;_$]|::|\(\)|->|\?\?|!!")
 _TOKEN_SEAM = re.compile(
     r"[^\W\d_A-Z]{2}[A-Z]\w*|[^\W\d_][.,;:!?)][^\W\d_]{2}|[^\W\d_]{4}\d\w*|\d[^\W\d_]{4}|\s[,.)]|\(\s|[^\w\s]{3}"
 )
-"""Joins of tokens that no person writes: inner capitals, punctuation without a space, digits inside words. A single one
-may be a name (YouTube)."""
+"""What random tokens produce where they meet: inner capitals, punctuation without a space, digits inside words. A
+single one may be a name (YouTube)."""
 
 
 def is_other_language(words: Sequence[str], language: str) -> bool:
@@ -48,38 +50,42 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
         return True
     if language == "ar" and sum(bool(_NOT_ARABIC.search(word)) for word in words) > 1:
         return True
-    # a capital inside a sentence may begin a name, whose letters may be foreign
-    no_names = [word for at, word in enumerate(words) if not at or word == word.lower()]
-    foreign = {word for word in no_names if has_foreign_letters(word, language)}
+    # a word with a capital inside a sentence may be a name, whose letters may be foreign
+    without_names = [word for index, word in enumerate(words) if index == 0 or word == word.lower()]
+    foreign = {word for word in without_names if has_foreign_letters(word, language)}
     if len(foreign) > 1 and len(foreign) * 6 >= len(words):
         return True
     lower = [word.lower() for word in words]
     rivals = [code for code in LANGUAGES if code != language and scripts_of(code) == scripts]
-    return any(words_for_rival(lower, rival, language) > 1 for rival in rivals)
+    return any(count_rival_words(lower, rival, language) > 1 for rival in rivals)
 
 
-def words_for_rival(words: Sequence[str], rival: str, language: str) -> int:
-    """How many different words are common in `rival` and not in `language`; 0 unless they outweigh the opposite."""
+def count_rival_words(words: Sequence[str], rival: str, language: str) -> int:
+    """The number of distinct `words` that are common in the language `rival` and not in `language`.
+
+    It is 0 if they are too few, or too few compared with the words that are common in `language` only, to suggest that
+    the text is in `rival`.
+    """
     rules, rival_rules = rules_of(language), rules_of(rival)
     only_rival = [word for word in words if rival_rules.is_common(word) and not rules.is_common(word)]
     only_language = [word for word in words if rules.is_common(word) and not rival_rules.is_common(word)]
     different = len(set(only_rival))
-    # small models fall back to English, so for English half the words of a short text are enough
+    # small models often answer in English, so for English half the words of a short text are enough
     enough = different > 2 or 2 * different > len(words) - (rival == "en")
     weight = len(words) if rival in _CLOSE_RELATIVES.get(language, ()) else 2
     return different if enough and len(only_rival) > weight * len(only_language) else 0
 
 
 def is_nonsense(text: str, words: Sequence[str], language: str) -> bool:
-    """Whether `text` is a sequence of random tokens, as a broken model writes, that belongs to no language at all."""
+    """Whether `text` is in no language at all, such as the random tokens that a broken model generates."""
     visible = [char for char in text if not char.isspace()]
     letters = sum(unicodedata.category(char)[0] in "LM" for char in visible)
-    if letters < 0.5 * len(visible) or len(_CODE.findall(text)) > 2:
+    if letters < 0.5 * len(visible) or len(_CODE_MARKS.findall(text)) > 2:
         return True
     if sum(unicodedata.category(char) in ("So", "Sk", "Sm", "Sc") for char in visible) > 3:
         return True
     seams = set() if language in CJK or language in UNSPACED else set(_TOKEN_SEAM.findall(text))
-    if len(seams) > 1 or has_mixed_scripts(words, language) or unpronounceable(words, language) > 1:
+    if len(seams) > 1 or has_mixed_scripts(words, language) or count_unpronounceable(words, language) > 1:
         return True
     scripts = {script for word in words for script, count in letters_by_script(word).items() if count}
     if len(scripts - {"latin", *scripts_of(language)}) > 1:
@@ -102,8 +108,8 @@ def has_mixed_scripts(words: Sequence[str], language: str) -> bool:
     return False
 
 
-def unpronounceable(words: Sequence[str], language: str) -> int:
-    """The number of Latin words that nobody can pronounce, without abbreviations in capitals."""
+def count_unpronounceable(words: Sequence[str], language: str) -> int:
+    """The number of words in Latin letters that can't be pronounced. Abbreviations in capitals are not counted."""
     vowels = "aeiouyæœøıəơư" + ("rl" if language in ("cs", "sk", "sl", "hr") else "")
     count = 0
     for word in words:

@@ -1,4 +1,4 @@
-"""The lint's rules of each language, compiled from `lint.toml`, whose head describes the fields."""
+"""The rules of the lint for each language, compiled from `lint.toml`. The head of that file describes the fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rules(Struct, frozen=True):
     opener: re.Pattern[str]
     closer: re.Pattern[str] | None
     label: re.Pattern[str]
-    cut: re.Pattern[str] | None
+    removable_opener: re.Pattern[str] | None
     dangling: frozenset[str]
     words: frozenset[str]
     stems: tuple[str, ...]
@@ -40,11 +40,13 @@ class Rules(Struct, frozen=True):
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table of one language in `lint.toml`."""
+
     openers: tuple[str, ...]
     labels: tuple[str, ...]
     dangling: str
     closers: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
+    removable_openers: tuple[str, ...] = ()
     words: str = ""
     marks: str = ""
 
@@ -55,12 +57,12 @@ def rules_of(language_code: str) -> Rules:
     table = _tables()[language_code]
     # Korean has spaces, but its particles are attached to the preceding word
     before, after = ("", "") if language_code in (*UNSPACED, "ko") else (r"(?<!\w)", r"(?!\w)|(?<!\w)")
-    entries = table.words.split()
+    entries, removable = table.words.split(), table.removable_openers
     return Rules(
         opener=re.compile(rf"(?i)({'|'.join(table.openers)})({after})"),
         closer=re.compile(rf"(?i){before}({'|'.join(table.closers)})[.。।]?$") if table.closers else None,
         label=re.compile(rf"(?i)({'|'.join(table.labels)}) ?[:：]"),
-        cut=re.compile(rf"(?i)({'|'.join(table.cut)})") if table.cut else None,
+        removable_opener=re.compile(rf"(?i)({'|'.join(removable)})") if removable else None,
         dangling=frozenset(table.dangling.split()),
         words=function_words(language_code) | frozenset(word for word in entries if not word.endswith("*")),
         stems=tuple(word[:-1] for word in entries if word.endswith("*")),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from imgproc_local.vision.facts.colours import FAMILIES, NAMES, colour_name, dominant_colours, lab
+from imgproc_local.vision.facts.colours import FAMILIES, NAMES, colour_name, colour_shares, lab
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_lab_of_the_primaries_equals_published_values() -> None:
 
 
 def test_shares_add_up_and_are_sorted_by_size() -> None:
-    shares = dominant_colours([(60, (255, 0, 0)), (30, (0, 0, 255)), (10, (250, 0, 10))])
+    shares = colour_shares([(60, (255, 0, 0)), (30, (0, 0, 255)), (10, (250, 0, 10))])
     assert list(shares) == ["red", "blue"]
     assert shares == pytest.approx({"red": 0.7, "blue": 0.3})

@@ -100,7 +100,7 @@ def test_there_are_good_texts_in_every_language() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_good_texts_get_the_full_share(language: str) -> None:
     result = graded(language, GOOD[language])
-    assert [text for text in result.texts if text.refused or text.missed] == []
+    assert [text for text in result.texts if text.rejection or text.missed] == []
     assert result.share == 1
 
 
@@ -113,14 +113,14 @@ def test_good_texts_in_a_related_language_or_english_get_nothing(language: str) 
 
 def test_a_single_text_in_another_language_counts_as_empty() -> None:
     result = changed("de", three_yellow_stars=GOOD["en"]["three yellow stars"])
-    [refused] = [text for text in result.texts if text.refused]
+    [refused] = [text for text in result.texts if text.rejection]
     assert (refused.probe, refused.missed) == ("three yellow stars", ("yellow", "star", "three"))
     assert 0.8 < result.share < 1
 
 
 def test_the_language_of_a_short_text_is_detected_by_its_words() -> None:
     result = changed("pl", sign_SALE=GOOD["sl"]["sign SALE"])
-    assert [text.refused for text in result.texts if text.refused] == ["its words are Slovenian"]
+    assert [text.rejection for text in result.texts if text.rejection] == ["its words are Slovenian"]
     assert result.areas["words"] == pytest.approx(2 / 3)
 
 
@@ -128,7 +128,7 @@ def test_a_text_that_the_lint_rejects_counts_as_empty() -> None:
     looping = graded("en", {probe: " ".join([text] * 4) for probe, text in GOOD["en"].items()})
     cut = grade_language("en", {probe: answer(text)[:-2] for probe, text in GOOD["en"].items()})
     for result in (cut, looping):
-        assert all(text.refused for text in result.texts)
+        assert all(text.rejection for text in result.texts)
         assert result.share == 0
 
 
