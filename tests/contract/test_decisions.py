@@ -422,8 +422,9 @@ def project_ids(service: Running, **form: str) -> set[str]:
         service.dispatch(operation, pictures.jpeg(), **form)
 
     async def ids() -> set[str]:
-        read = service.services.store.database._reader
-        return {row["project_id"] for row in await read.execute_fetchall("SELECT project_id FROM jobs")}
+        async with service.services.store.database.reading() as read:
+            rows = await read._connection.execute_fetchall("SELECT project_id FROM jobs")
+        return {row["project_id"] for row in rows}
 
     return service.run(ids())
 

@@ -135,8 +135,9 @@ def test_project_name_of_analyze_without_project_is_api_uploads(service: Running
     service.dispatch("analyze", pictures.jpeg())
 
     async def names() -> list[str]:
-        connection = service.services.store.database._reader
-        return [row["name"] for row in await connection.execute_fetchall("SELECT name FROM projects")]
+        async with service.services.store.database.reading() as read:
+            rows = await read._connection.execute_fetchall("SELECT name FROM projects")
+        return [row["name"] for row in rows]
 
     assert "API Uploads" in service.run(names())
 
