@@ -21,8 +21,9 @@ FLOORS = {
     "compose": 4,
     "api": 5,
     "web": 5,
-    "cli": 6,
-    "__main__": 7,
+    "server": 6,
+    "cli": 7,
+    "__main__": 8,
 }
 """Where each room of the package lies. Every room must be listed."""
 

@@ -16,10 +16,11 @@ import uvicorn
 from litestar import Litestar
 
 from imgproc_local.api.app import end_requests, make_app
-from imgproc_local.cli.serve.server import Server, server_config
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.server.limits import Limits
+from imgproc_local.server.server import Server, server_config
 from imgproc_local.storage.database import utc_now
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
@@ -116,6 +117,7 @@ def running(
     make_describer: Callable[[], Any] = FactsDescriber,
     clock: Callable[[], Any] = utc_now,
     monotonic: Callable[[], float] = time.monotonic,
+    limits: Limits | None = None,
     **settings: Any,
 ) -> Iterator[Running]:
     """The service on `folder`, stopped gracefully at the end of the block."""
@@ -130,7 +132,7 @@ def running(
     async def serve() -> None:
         async with open_services(config, "test", make_describer=make_describer, clock=clock) as services:
             app = make_app(services, page.HANDLERS, monotonic)
-            server = Server(server_config(app, 2), on_stop=lambda: end_requests(app))
+            server = Server(server_config(app, 2), on_stop=lambda: end_requests(app), limits=limits)
             started["app"] = app
             started.update(services=services, server=server, loop=asyncio.get_running_loop())
             ready.set()

@@ -215,7 +215,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
 
     async with open_services(config, "serve") as services:
         from imgproc_local.api.app import end_requests, make_app
-        from imgproc_local.cli.serve.server import Server, server_config
+        from imgproc_local.server.server import Server, server_config
         from imgproc_local.web import page
 
         address = _url(config.host, listener.getsockname()[1])

@@ -1,0 +1,304 @@
+"""What the server does before a request has shown a key: malformed, large, slow and many requests.
+
+Run these tests with every new version of uvicorn or httptools.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from PIL import Image
+
+from imgproc_local.server import connections
+from imgproc_local.server.limits import Limits
+from tests.support import pictures
+from tests.support.raw_http import TIMEOUT_S, connect, exchange, receive_all, receive_until, statuses
+from tests.support.service import Running, running
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+POST = b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CLOSE = b"Connection: close\r\n\r\n"
+LIMITS = Limits(header_s=1, keep_alive_s=2, discard_s=1, refused_s=0.5)
+TOLERANCE_S = 4
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with short time-outs."""
+    with running(tmp_path_factory.mktemp("data"), limits=LIMITS) as started:
+        yield started
+
+
+def error_of(received: bytes) -> tuple[int, str]:
+    """Status and message of the only response in `received`."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    assert b"connection: close" in head
+    content = json.loads(body)
+    assert list(content) == ["message"]
+    return int(head[9:12]), content["message"]
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the service has closed a connection on which it sends nothing."""
+    connection.settimeout(0.05)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "phrase"),
+    [
+        pytest.param(b"hello\r\n\r\n", 400, "RFC 9112", id="not HTTP"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "RFC 9112", id="HTTP/2"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\n\r\n", 400, "one Host", id="no Host"),
+        pytest.param(GET + b"Host: b\r\n\r\n", 400, "one Host", id="two Hosts"),
+        pytest.param(b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400, "one Host", id="two Hosts in HTTP/1.0"),
+        pytest.param(b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 400, "CONNECT", id="CONNECT"),
+        pytest.param(
+            POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "RFC 9112", id="CL and TE"
+        ),
+        pytest.param(POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", 400, "RFC 9112", id="two lengths"),
+        pytest.param(POST + b"Content-Length: +4\r\n\r\nabcd", 400, "RFC 9112", id="signed length"),
+        pytest.param(b"GET /healthz HTTP/1.1\nHost: a\n\n", 400, "RFC 9112", id="bare LF"),
+        pytest.param(GET + b"X: 1\nY: 2\r\n\r\n", 400, "RFC 9112", id="bare LF in a header"),
+        pytest.param(GET + b"X: 1\n\r\n", 400, "RFC 9112", id="bare LF at the end of a header"),
+        pytest.param(GET + b"Upgrade: a\nX: 1\r\n\r\n", 400, "RFC 9112", id="bare LF after Upgrade"),
+        pytest.param(GET + b"X: 1\rY: 2\r\n\r\n", 400, "RFC 9112", id="bare CR"),
+        pytest.param(GET + b"X : 1\r\n\r\n", 400, "RFC 9112", id="space before the colon"),
+        pytest.param(GET + b"X: 1\r\n 2\r\n\r\n", 400, "RFC 9112", id="folded field"),
+        pytest.param(GET + b"Upgrade: a\r\n b\r\n\r\n", 400, "RFC 9112", id="folded Upgrade"),
+        pytest.param(
+            POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400, "RFC 9112", id="chunked is not last"
+        ),
+        pytest.param(
+            POST + b"Transfer-Encoding: chunked\r\n\r\n1\na\n0\r\n\r\n", 400, "RFC 9112", id="bare LF in a chunk"
+        ),
+        pytest.param(GET + b"A: b\r\n" * 101 + b"\r\n", 431, "100 fields", id="101 fields"),
+        pytest.param(GET + b"X: " + b"a" * 40_000, 431, "32768 bytes", id="header without end"),
+        pytest.param(GET + b"X: " + b"a" * 40_000 + b"\r\n\r\n", 431, "32768 bytes", id="large field"),
+        pytest.param(b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 431, "32768 bytes", id="large path"),
+    ],
+)
+def test_a_malformed_request_is_refused_in_the_shape_of_all_errors(
+    service: Running, request_bytes: bytes, status: int, phrase: str
+) -> None:
+    received_status, message = error_of(exchange(service.root, request_bytes))
+    assert received_status == status
+    assert phrase in message
+
+
+def test_a_refusal_reaches_a_client_that_still_sends(service: Running) -> None:
+    with connect(service.root) as connection:
+        connection.sendall(GET)
+        for _ in range(20):
+            connection.sendall(b"X: " + b"a" * 50_000 + b"\r\n")
+            time.sleep(0.01)
+        assert error_of(receive_all(connection))[0] == 431
+
+
+@pytest.mark.parametrize(
+    ("packets", "expected"),
+    [
+        pytest.param([GET + b"\r\n" + b"nonsense\r\n\r\n"], [200, 400], id="in the packet of a request"),
+        pytest.param([GET + b"\r\n", b"nonsense\r\n\r\n"], [200, 400], id="after a response"),
+        pytest.param([(GET + b"\r\n") * 12], [200] * 9 + [400], id="more than 8 requests waiting"),
+        pytest.param([GET + b"\r\n" + GET, b"X: " + b"a" * 40_000 + b"\r\n\r\n"], [200, 431], id="pipelined header"),
+        pytest.param([GET + b"\r\n" + GET + b"A: b\r\n" * 101 + b"\r\n"], [200, 431], id="pipelined fields"),
+    ],
+)
+def test_requests_before_a_refused_one_are_answered_first(
+    service: Running, packets: list[bytes], expected: list[int]
+) -> None:
+    assert statuses(exchange(service.root, *packets)) == expected
+
+
+def test_a_malformed_body_ends_its_request(service: Running) -> None:
+    key = service.key.encode()
+    head = (
+        b"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: " + key + b"\r\nTransfer-Encoding: chunked\r\n"
+    )
+    form = b"Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+    assert error_of(exchange(service.root, head + form + b"3\r\n--b\r\n", b"not a chunk\r\n"))[0] == 400
+    assert statuses(exchange(service.root, head + form + b"not a chunk\r\n")) == [400]
+
+
+# ---- what is accepted ----
+
+
+@pytest.mark.parametrize(
+    ("packets", "answers"),
+    [
+        pytest.param([GET + b"\r\n" + GET + CLOSE], 2, id="two at once"),
+        pytest.param([GET + b"\r\n" + GET, CLOSE], 2, id="one and a half"),
+        pytest.param([(GET + b"\r\n") * 8 + GET + CLOSE], 9, id="eight waiting"),
+        pytest.param([GET + CLOSE[:-2], b"\r\n"], 1, id="cut before the last line break"),
+        pytest.param([GET + CLOSE[:-1], b"\n"], 1, id="cut in the last line break"),
+        pytest.param([bytes([byte]) for byte in GET[:12]] + [GET[12:] + CLOSE], 1, id="single bytes"),
+        pytest.param([b"\r\n\r\n" + GET + CLOSE], 1, id="empty lines before"),
+        pytest.param([GET + b"X: " + b"a" * 30_000 + b"\r\n" + CLOSE], 1, id="field of 30 kB"),
+        pytest.param([GET + b"X: " + b"a" * 30_000, b"\r\n" + CLOSE], 1, id="field of 30 kB in two packets"),
+        pytest.param([b"GET /healthz HTTP/1.0\r\n\r\n"], 1, id="HTTP/1.0 without Host"),
+        pytest.param([GET + b"Upgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n"], 1, id="WebSocket"),
+    ],
+)
+def test_an_unusual_but_valid_request_is_answered(service: Running, packets: list[bytes], answers: int) -> None:
+    assert statuses(exchange(service.root, *packets)) == [200] * answers
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["one packet", "header first"])
+def test_an_upload_that_offers_an_upgrade_to_http2_is_accepted(service: Running, separate: bool) -> None:
+    """As Java's HttpClient sends it. uvicorn alone loses the body of such a request."""
+    request = service.client.build_request("POST", "/images/optimize", files={"image": ("a.jpg", pictures.jpeg())})
+    fields = {
+        **request.headers,
+        "connection": "Upgrade, HTTP2-Settings",
+        "upgrade": "h2c",
+        "http2-settings": "AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAAAAUAAEAAAAYABgAA",
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    header = f"POST /api/v1/images/optimize HTTP/1.1\r\n{lines}\r\n".encode()
+    body = request.read()
+    with connect(service.root) as connection:
+        for packet in (header, body) if separate else (header + body,):
+            connection.sendall(packet)
+        response = receive_until(connection, b"}}")
+    assert statuses(response) == [202], response
+
+
+def test_an_early_answer_is_readable_while_the_client_still_sends(service: Running) -> None:
+    answer = httpx.post(f"{service.url}/images/process", content=iter([b"x" * 100_000] * 20))
+    assert answer.status_code == 401
+
+
+# ---- time ----
+
+
+@pytest.mark.parametrize(
+    ("begin", "slowly", "expected", "after_s"),
+    [
+        pytest.param(b"", b"", [], LIMITS.header_s, id="silent"),
+        pytest.param(b"", b"\r\n", [], LIMITS.header_s, id="empty lines"),
+        pytest.param(GET + b"X: ", b"a", [408], LIMITS.header_s, id="header"),
+        pytest.param(GET + b"\r\n" + GET + b"X: ", b"a", [200, 408], LIMITS.header_s, id="pipelined header"),
+        pytest.param(GET + b"\r\n", b"", [200], LIMITS.keep_alive_s, id="silent after a response"),
+        pytest.param(
+            POST + b"Content-Length: 100000000\r\n\r\n", b"x", [405], LIMITS.discard_s, id="body after a response"
+        ),
+    ],
+)
+def test_a_slow_connection_is_ended(
+    service: Running, begin: bytes, slowly: bytes, expected: list[int], after_s: float
+) -> None:
+    began_s = time.monotonic()
+    received = b""
+    with connect(service.root) as connection:
+        connection.sendall(begin)
+        connection.settimeout(0.1)
+        while time.monotonic() - began_s < after_s + TOLERANCE_S:
+            try:
+                connection.sendall(slowly)
+                part = connection.recv(65536)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+            if not part:
+                break
+            received += part
+        else:
+            pytest.fail("the connection is still open")
+    assert time.monotonic() - began_s > after_s * 0.9
+    assert statuses(received) == expected
+
+
+def test_a_connection_serves_requests_until_its_idle_time_is_over(service: Running) -> None:
+    with connect(service.root) as connection:
+        for _ in range(4):
+            connection.sendall(GET + b"\r\n")
+            assert statuses(receive_until(connection, b"}")) == [200]
+            time.sleep(LIMITS.keep_alive_s * 0.5)
+
+
+def test_a_client_that_does_not_read_its_download_is_disconnected(tmp_path_factory: pytest.TempPathFactory) -> None:
+    noise = Image.frombytes("RGB", (700, 700), random.Random(1).randbytes(700 * 700 * 3))
+    with running(tmp_path_factory.mktemp("data"), limits=Limits(stalled_write_s=0.5)) as service:
+        image = service.process("optimize", pictures.encoded(noise, "PNG"), "noise.png")["image"]
+        assert image["optimized_size"] > 1_000_000
+        request = f"GET /api/v1/images/{image['id']}/optimized HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\n\r\n"
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(TIMEOUT_S)
+            connection.connect(("127.0.0.1", int(service.root.rpartition(":")[2])))
+            connection.sendall(request.encode() * 8)  # more than the buffers of the system take
+            time.sleep(2)
+            assert len(receive_all(connection)) < 8 * image["optimized_size"]
+
+
+# ---- number ----
+
+
+def test_the_longest_idle_connection_makes_room_for_a_new_one(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=20)) as service:
+        silent = [connect(service.root) for _ in range(40)]
+        assert httpx.get(f"{service.root}/healthz").status_code == 200
+        closed = [is_closed(connection) for connection in silent]
+        assert closed[:20] == [True] * 20, "those that were idle longest"
+        assert closed[-10:] == [False] * 10
+        for connection in silent:
+            connection.close()
+
+
+def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=4)) as service:
+        service.client.close()
+        head = f"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\nContent-Length: 99\r\n"
+        form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+        uploads = [connect(service.root) for _ in range(4)]
+        for upload in uploads:
+            upload.sendall((head + form).encode())
+        time.sleep(0.3)
+        status, message = error_of(exchange(service.root))
+        assert (status, "too many open connections" in message) == (503, True)
+        for upload in uploads:
+            upload.close()
+        time.sleep(0.3)
+        assert httpx.get(f"{service.root}/healthz").status_code == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses a second loopback address")
+def test_one_foreign_address_gets_its_share_only(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "is_loopback", lambda host: host == "127.0.0.1")
+    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=40)) as service:
+        address = ("127.0.0.1", int(service.root.rpartition(":")[2]))
+        near = [connect(service.root) for _ in range(10)]
+        far = [socket.create_connection(address, TIMEOUT_S, ("127.0.0.2", 0)) for _ in range(60)]
+        time.sleep(0.3)
+        assert [is_closed(connection) for connection in near] == [False] * 10
+        assert [is_closed(connection) for connection in far].count(False) == 20
+        for connection in (*near, *far):
+            connection.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)],
+)
+def test_loopback_addresses(host: str, expected: bool) -> None:
+    assert connections.is_loopback(host) == expected
