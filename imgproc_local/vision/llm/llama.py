@@ -1,12 +1,13 @@
-"""A vision model in llama.cpp's low-level bindings: one picture is processed once and described in many languages.
+"""A vision model that runs in llama.cpp: a picture is processed once and described in several languages.
 
-The key-value cache of sequence 0 holds the picture and the prompt that all languages share. Each language is a copy of
-that sequence (which shares its cells, so copying is free) with its own last line and its own answer. All sequences are
-decoded together, one token of each per step, so ten languages cost little more than one.
+Sequence 0 of the key-value cache holds the picture and the part of the prompt that all languages share. Each language
+has a sequence that begins as a copy of sequence 0 (copying is free, because the copy refers to the same cells) and
+continues with a suffix, the last line of its prompt, and with its answer. One step decodes one token of every sequence,
+so ten languages take little longer than one.
 
-Invariants: a `Llama` is used by one thread at a time; after any failure sequence 0 is unchanged or is filled again;
-nothing here opens a socket or writes to the terminal. An error of llama.cpp becomes `ModelUnusable`. Errors that make
-llama.cpp abort the process are found before, by the self-test in a child process (`selftest.py`).
+Invariants: a `Llama` is used by one thread at a time. After any failure, sequence 0 is unchanged, or `prefill` must be
+called again. Nothing here opens a socket or writes to the terminal. An error of llama.cpp becomes `ModelUnusable`;
+errors that make llama.cpp abort the process are detected before, by the self-test in a child process (`selftest.py`).
 """
 
 from __future__ import annotations
@@ -27,18 +28,21 @@ from imgproc_local.vision.models.model import VisionModel
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 128
-"""Limit per language: enough for 250 characters at two characters per token, the average."""
+"""Limit for one answer: enough for 250 characters, as a token has two characters on average."""
 BATCH_TOKENS = 512
+"""The number of tokens that llama.cpp processes in one call."""
 RETRY_TOKENS = 96
-"""Reserved in the context for a complaint of 120 characters in the last line; in some scripts it takes almost all."""
+"""Reserved in the context of each language for the complaint in the suffix of a retry. A complaint has up to 120
+characters, which in some scripts need almost this many tokens."""
 CONTEXT_STEP_TOKENS = 512
 """The size of a context is a multiple of this, so that one more language rarely needs a new context."""
 
 _ANSWER_END = b'"}'
+"""The last characters of the JSON of an answer."""
 
 
 class BatchItem(NamedTuple):
-    """One token of a batch. With `output`, its logits are computed and the next token can be sampled."""
+    """One token of a batch. With `output`, its logits are computed, so that the next token can be sampled."""
 
     token: int
     position: int
@@ -47,7 +51,10 @@ class BatchItem(NamedTuple):
 
 
 class Llama:
-    """A loaded model. `prefill` processes a picture, `generate` then writes about it, any number of times.
+    """A loaded model. `prefill` processes a picture; `generate` can then be called for it any number of times.
+
+    `parallel` is whether several languages are generated together; it becomes False if llama.cpp fails to do so.
+    `tokens_written` counts all generated tokens.
 
     Raises: ModelUnusable, if a file can't be loaded; what `check_stop` raises.
     """
@@ -61,7 +68,7 @@ class Llama:
         self._threads = model.run_options.threads or physical_cores()
         self._context: Any = None
         self._batch: Any = None
-        # some models attend to a whole picture at once, so it must fit into one batch
+        # some models need all tokens of a picture in one batch
         self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
         self._context_tokens = self._context_sequences = 0
         self._prefix_end = 0
@@ -77,7 +84,8 @@ class Llama:
     def prefill(
         self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: Callable[[], None]
     ) -> None:
-        """Process the picture and the prompt after it; a context is made for all `suffixes` in one `generate`.
+        """Process the picture and the prompt after it, in a context large enough to generate for all `suffixes` at
+        once.
 
         Raises: ModelUnusable; what `check_stop` raises, within a tenth of a second.
         """
@@ -101,7 +109,7 @@ class Llama:
             self._prefix_end = position
 
     def _prefill_chunk(self, chunk: Any, position: int) -> int:
-        """The position after the chunk."""
+        """Append a chunk of text or picture to sequence 0 at `position`. Returns the position after it."""
         llama, mtmd, weights = self._llama, self._mtmd, self._weights
         after = llama.llama_pos(position)
         start = (llama.llama_pos(position), llama.llama_seq_id(0))
@@ -133,15 +141,15 @@ class Llama:
         seed: int | None = None,
         max_tokens: int = MAX_NEW_TOKENS,
     ) -> list[str]:
-        """The text after each of `suffixes`, in order; a text without its end reached `max_tokens`.
+        """The generated text after each of `suffixes`, in order. A text that reaches `max_tokens` is incomplete.
 
-        Decoding is greedy, or random with a `seed`; the same seed gives the same text. `max_tokens` is at most
+        Decoding is greedy, or random with a `seed`; the same seed gives the same text. `max_tokens` is limited to
         `MAX_NEW_TOKENS`.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
         if not self._prefix_end:
-            raise ModelUnusable("No picture was processed, so nothing can be written about one.")
+            raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
         max_tokens = min(max_tokens, MAX_NEW_TOKENS)
         failure = ""
         with self._interruptible(check_stop):
@@ -160,6 +168,7 @@ class Llama:
         self.parallel = False
 
     def _generate_together(self, suffixes: Sequence[str], seed: int | None, max_tokens: int) -> list[str]:
+        """As `generate`, with one sequence per suffix. The sequences are removed afterwards."""
         llama, weights, prefix = self._llama, self._weights, self._prefix_end
         memory = llama.llama_get_memory(self._context)
         sequences = range(1, len(suffixes) + 1)
@@ -189,7 +198,7 @@ class Llama:
                         continue
                     self.tokens_written += 1
                     generated[item.sequence - 1] += weights.piece(token)
-                    # the grammar allows no quotation mark inside a string, so this is the end of the object
+                    # the grammar allows no quotation mark inside a string, so this is the end of the JSON
                     if not generated[item.sequence - 1].endswith(_ANSWER_END):
                         next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
                 step = next_step
@@ -203,6 +212,7 @@ class Llama:
         return [text.decode("utf-8", "replace") for text in generated]
 
     def _decode(self, items: Sequence[BatchItem]) -> None:
+        """Process a batch. Raises: ModelUnusable; what `check_stop` raises."""
         batch = self._batch
         batch.n_tokens = len(items)
         for row, item in enumerate(items):
@@ -217,8 +227,12 @@ class Llama:
         return self._weights.tokens(suffix + self._weights.turn_end)
 
     def _ensure_context(self, tokens_alone: int, tokens_together: int, sequences: int) -> None:
-        """A context for all sequences, or for one language at a time if the model refuses several sequences."""
+        """Make `_context` large enough for all sequences together, or else for one language at a time.
+
+        `tokens_alone` are needed for sequence 0 and the longest of the others. Raises: ModelUnusable.
+        """
         if not self.parallel:
+            # sequence 0 and that of one language
             tokens_together, sequences = tokens_alone, 2
         if tokens_together <= self._context_tokens and sequences <= self._context_sequences:
             return
@@ -236,7 +250,7 @@ class Llama:
         self._set_abort_flag()
 
     def _make_context(self, tokens: int, sequences: int) -> None:
-        """Sets `_context`, to NULL if llama.cpp refuses."""
+        """Set `_context` to a new context, or to NULL if llama.cpp can't make one."""
         llama = self._llama
         params = llama.llama_context_default_params()
         params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
@@ -262,6 +276,7 @@ class Llama:
 
     @contextmanager
     def _interruptible(self, check_stop: Callable[[], None]) -> Iterator[None]:
+        """Let `check_stop` interrupt the calls of llama.cpp inside the block."""
         self._bindings.errors.clear()
         with self._interruption.watching(check_stop):
             self._set_abort_flag()

@@ -1,7 +1,7 @@
-"""The prompt of a vision model, the grammar that constrains its answer, and the parsed answer. Pure text, no model.
+"""The prompt of a vision model, the grammar that constrains its answer, and the parser of the answer.
 
-The picture comes first, then one text that is the same for all languages, and the language last. So the model
-processes everything except the last line once per picture, for any number of languages.
+The prompt consists of the picture, a text that is the same for all languages (the shared prompt), and a last line that
+names the language. So the model processes everything except the last line only once per picture.
 
 Source: W3C WAI, "An alt Decision Tree"; IPTC, "Alt Text (Accessibility)" guidance.
 """
@@ -19,13 +19,14 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
 MAX_NOTE_CHARS = 160
-"""Limit for one text of the owner; a caption may be a whole article."""
+"""Limit for one note (a text from the metadata), because a caption may be a whole article."""
 MAX_NOTES_BYTES = 800
-"""Limit for all notes; those that don't fit are left out. A token is one byte at worst, and each token costs time."""
+"""Limit for all notes together; those that don't fit are omitted. In the worst case each byte is a token, which takes
+time."""
 MAX_NOTED_ENTRIES = 6
-"""Keywords or persons that the prompt mentions."""
+"""The number of keywords, and of persons, that the prompt mentions."""
 DEFAULT_PROJECTS = frozenset(("API Uploads",))
-"""Project names that the service assigns. They don't describe a picture."""
+"""Project names that the service assigns, which don't describe a picture."""
 
 INSTRUCTIONS = """
 Write the alternative text and a file name for this picture.
@@ -44,19 +45,19 @@ word ::= [^"\\\x00-\x20\x7f.,:;!?/<>_-]{1,24}
 first ::= [^"\\\x00-\x20\x7f<>]
 rest ::= [^"\\\x00-\x1f\x7f<>]
 """
-"""GBNF for a flat JSON object, because small models fail on nested ones. All scripts are allowed; the file name is
-transliterated afterwards."""
+"""The JSON of an answer in GBNF, llama.cpp's grammar format. The object is flat, because small models fail on nested
+ones. All scripts are allowed in the file name, which is romanised afterwards."""
 
 
 class Answer(Struct, frozen=True):
-    """The text of a model in one language, unchanged."""
+    """The answer of a model in one language. `filename` consists of words joined by hyphens."""
 
     filename: str
     alt_text: str
 
 
 def shared_prompt(texts: PictureTexts, project_name: str) -> str:
-    """The text after the picture, the same for all languages: the instructions and the owner's notes."""
+    """The part of the prompt that is the same for all languages: the instructions, and notes from the metadata."""
     notes = [
         _note("Title", [*texts.titles[:1]]),
         _note("Caption", [*texts.captions[:1]]),
@@ -75,7 +76,7 @@ def shared_prompt(texts: PictureTexts, project_name: str) -> str:
 
 
 def language_prompt(language: str, complaint: str = "") -> str:
-    """The last line of the prompt. `complaint` is the problem of the previous answer, when it is asked again."""
+    """The last line of the prompt. `complaint` is the problem of the previous answer, if this is a retry."""
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     return f"{again}Respond in {LANGUAGES[language].name}."
 
@@ -90,14 +91,17 @@ def parse_answer(generated: str) -> Answer | None:
 
 
 def _note(name: str, texts: Sequence[LocalizedText | str]) -> str:
-    """One line, or "" if there is no text."""
+    """One line of notes, or "" if all texts are empty."""
     cleaned = [_without_markers(text if isinstance(text, str) else text.text) for text in texts]
     noted = ", ".join(text for text in cleaned if text)
     return f"{name}: {noted}\n" if noted else ""
 
 
 def _without_markers(text: str) -> str:
-    """`text` on one line without chat markers: a text from a file must never be taken for a turn of the chat."""
+    """`text` on one line, truncated, and without the characters of chat markers.
+
+    Otherwise a text from a file could end the turn of the user and be read as instructions.
+    """
     text = _one_line(re.sub(r"[<>|\[\]{}]", " ", text))
     return text if len(text) <= MAX_NOTE_CHARS else text[:MAX_NOTE_CHARS].rsplit(" ", 1)[0] + "…"
 

@@ -1,9 +1,9 @@
 """Self-tests of models: each model runs once in a child process before the service loads it.
 
-llama.cpp ends the process when a model needs something that the build or the processor lacks: by a failed assertion, or
-by a signal such as SIGILL. The child loads the model and describes a test picture in limited time. The result is stored
-beside the model's files and is valid for one combination of model files, build of llama.cpp and processor. A failure
-is valid for one hour only, because a lack of memory, for example, is temporary.
+llama.cpp ends the process if a model needs something that the build or the processor lacks: by a failed assertion, or
+by a signal such as SIGILL. The child loads the model and describes a test picture within a time limit. The result is
+stored beside the model's files and is valid for one combination of model files, build of llama.cpp and processor. A
+failure is valid for one hour only, because its cause may be temporary, such as a lack of memory.
 """
 
 from __future__ import annotations
@@ -34,25 +34,28 @@ from imgproc_local.vision.models.model import VisionModel
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
+"""How long the child process may take."""
 FAILURE_TTL_S = 3600
+"""How long a stored failure is valid."""
 
 COMPILED_ELSEWHERE = (
-    " llama.cpp was compiled for another processor: install llama-cpp-python again on this machine, "
+    " llama.cpp was compiled for another processor. Install llama-cpp-python again on this machine, "
     "with pip's options --force-reinstall and --no-cache-dir."
 )
 
 CHILD_COMMAND = ("models", "self-test")
-"""Arguments of the child; the model as JSON follows them. The child prints one line of JSON, a `SelfTestResult`."""
+"""The first arguments of the child process; the last one is the model as JSON. The child prints a `SelfTestResult` as
+one line of JSON."""
 
 
 class SelfTestResult(Struct, frozen=True):
-    """What the child process reports. `problem` is None when the model works."""
+    """What the child process reports. `problem` is None if the model works."""
 
     problem: str | None = None
 
 
 class StoredResult(Struct, frozen=True):
-    """The content of a `selftest-….json` file. `at` is in seconds since 1970."""
+    """The content of a `selftest-….json` file. `at` is the time of the test in seconds since 1970."""
 
     problem: str | None
     at: float
@@ -88,48 +91,48 @@ def require_self_test(
     timeout_s: float = TIMEOUT_S,
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Run the self-test in a child process unless a stored result is valid. `retry` ignores a stored failure.
+    """Check that the model works here: by a valid stored result, or else by a self-test in a child process.
 
-    `check_stop` is called while the child runs; an exception that it raises ends the child. `command` replaces the
-    program's own command line.
+    `check_stop` is called while the child runs; if it raises an exception, the child is ended. `retry` ignores a stored
+    failure. `command` replaces the command line of the child.
 
-    Raises: ModelUnusable, with the problem; what `check_stop` raises.
+    Raises: ModelUnusable, with the problem, if the model does not work; what `check_stop` raises.
     """
     if not llama_is_installed():
         raise ModelUnusable(NOT_INSTALLED)
     if problem := processor_problem():
-        # not stored: the models folder may be used on another processor next
+        # not stored, because the models folder may be on a drive that is used with another processor next
         raise ModelUnusable(problem)
     result = _load_result(model)
     if result is None or (result.problem is not None and (retry or now() - result.at > FAILURE_TTL_S)):
-        found = _run_child(model, own_command() if command is None else command, timeout_s, check_stop)
-        result = StoredResult(found, now())
+        problem = _run_child(model, own_command() if command is None else command, timeout_s, check_stop)
+        result = StoredResult(problem, now())
         _store_result(model, result)
     if result.problem is not None:
         raise ModelUnusable(f"The model {model.name!r} does not work here: {result.problem}")
 
 
 def own_command() -> list[str]:
-    """The command line that starts this program's self-test of a model."""
+    """The command line by which this program starts the self-test of a model in a child process."""
     return program(*CHILD_COMMAND)
 
 
 def _run_child(
     model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: Callable[[], None]
 ) -> str | None:
-    """The problem that the child process reported or had, None if the model works."""
+    """Run the child process. Returns the problem that it reported or that ended it; None if the model works."""
     try:
         ended = run_supervised(
             [*command, msgspec.json.encode(model, enc_hook=str).decode()],
             timeout_s=timeout_s,
             check_stop=check_stop,
-            # ggml must not start a debugger for a backtrace: the failed assertion is then the last line on stderr
+            # otherwise ggml prints a backtrace, and the failed assertion is not the last line on stderr
             environment={"GGML_NO_BACKTRACE": "1"},
         )
     except OSError as error:
         return f"the test process can't be started ({error.strerror})."
     except StageTimedOut:
-        # stored as a failure, otherwise every picture would wait for the same timeout
+        # stored as a failure, because otherwise every picture would wait until its stage times out
         return f"it wrote no text within the time limit of a stage; `models verify` allows {TIMEOUT_S:.0f} seconds."
     except ChildTimedOut:
         return f"it wrote no text within {timeout_s:.0f} seconds."
@@ -137,13 +140,13 @@ def _run_child(
 
 
 def _problem(ended: ChildResult) -> str | None:
-    """The problem by the child's exit status and output, None if it reported that the model works."""
+    """The problem according to the exit status and output of the child; None if it reported that the model works."""
     lines = ended.output.splitlines()
     if ended.status == 0 and lines:
         try:
             return msgspec.json.decode(lines[-1], type=SelfTestResult).problem
         except msgspec.MsgspecError:
-            log.warning("a self-test printed %r, expected one line of JSON", lines[-1][:200])
+            log.warning("Expected one line of JSON from the self-test; received %r.", lines[-1][:200])
     last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
     if ended.status < 0:
         name = _signal_name(-ended.status)
@@ -164,14 +167,14 @@ def _load_result(model: VisionModel) -> StoredResult | None:
 
 
 def _store_result(model: VisionModel, result: StoredResult) -> None:
-    """If the file can't be written, on a read-only drive for example, the model is tested again at the next start."""
+    """Store the result. If the file can't be written, for example on a read-only drive, the next start tests again."""
     path = _result_path(model)
     if path is None:
         return
     try:
         write_json(path, result)
     except OSError as error:
-        log.warning("the self-test result of the model %s can't be stored (%s)", model.name, error.strerror)
+        log.warning("The self-test result of the model %s can't be stored (%s).", model.name, error.strerror)
 
 
 def _result_path(model: VisionModel) -> Path | None:
@@ -184,7 +187,7 @@ def _result_path(model: VisionModel) -> Path | None:
         stats = [path.stat() for path in (model.text_path, model.mmproj_path)]
     except OSError:
         return None
-    # sizes and times as well: a file may have changed since the manifest's sums were computed
+    # sizes and times as well, because a file may have changed since its sum was written to the manifest
     written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     sums = (manifest.text.sha256, manifest.mmproj.sha256)
     facts = (sums, written, model.chat, model.run_options, _llama_build(), _processor())
@@ -192,7 +195,7 @@ def _result_path(model: VisionModel) -> Path | None:
 
 
 def _llama_build() -> list[object]:
-    """A fingerprint of the installed llama.cpp: its version, and sizes and times of its shared libraries."""
+    """A fingerprint of the installed llama.cpp: its version, and the sizes and times of its shared libraries."""
     try:
         version = importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError:  # in a frozen program
@@ -213,5 +216,5 @@ def _processor() -> list[str]:
     except OSError:
         lines = []
     fields = ("flags", "Features", "model name", "isa")
-    of_cpu = {line.split(":")[0].strip(): line for line in lines if line.split(":")[0].strip() in fields}
-    return [platform.machine(), platform.processor(), str(os.cpu_count()), *of_cpu.values()]
+    cpu_lines = {line.split(":")[0].strip(): line for line in lines if line.split(":")[0].strip() in fields}
+    return [platform.machine(), platform.processor(), str(os.cpu_count()), *cpu_lines.values()]

@@ -11,11 +11,11 @@ from imgproc_local.vision.llm.selftest import TIMEOUT_S, SelfTestResult
 from imgproc_local.vision.models.model import VisionModel
 
 TEST_IMAGE_SIZE_PX = (1024, 768)
-"""Width and height of the test picture: the longest side that a describer is given."""
+"""Width and height of the test picture, as large as the pictures that describers receive."""
 
 
 def run_self_test(model: VisionModel, timeout_s: float = TIMEOUT_S) -> SelfTestResult:
-    """Returns what the test found. The process exits without an answer after `timeout_s` seconds or in a crash."""
+    """The result of the self-test. Limits this process: it exits without a result after `timeout_s` seconds."""
     limit_this_process(timeout_s)
     try:
         describe_test_image(model)
@@ -25,9 +25,9 @@ def run_self_test(model: VisionModel, timeout_s: float = TIMEOUT_S) -> SelfTestR
 
 
 def describe_test_image(model: VisionModel) -> None:
-    """Load the model, describe one picture in two languages, and free the model.
+    """Load the model, describe a picture of stripes in two languages, and free the model.
 
-    Raises: ModelUnusable.
+    Raises: ModelUnusable, if the model does not work.
     """
     width, height = TEST_IMAGE_SIZE_PX
     stripes = bytes(range(256)) * (3 * width * height // 256)

@@ -8,11 +8,13 @@ from imgproc_local.vision.llm.lint_rules import rules_of
 from imgproc_local.vision.text.tokens import words_of
 
 FULL_STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
-"""By language, "." elsewhere. Thai ends a sentence with a space, so a text ends without any mark."""
+"""The full stop of each language that does not use ".". In Thai a sentence ends with a space, so a text has no full
+stop."""
 MIN_CUT_OFF_CHARS = 190
-"""A longer text without a full stop was cut off: the grammar ends texts at 200 characters, and a token may be long."""
+"""A text of this length without a full stop was cut off: the grammar limits texts to 200 characters, and a last token
+of several characters may not have fitted."""
 MIN_CUT_OFF_CHARS_WITHOUT_STOP = 199
-"""The same for languages without a full stop."""
+"""The same for languages without a full stop, in which a complete text may be almost as long."""
 
 _ENDED = re.compile(r"[.!?…。！？।॥؟][”“’»«\"')\]）」』】]*$")
 _ELLIPSIS_AT_END = re.compile(r"(\.\.|…)[”“’»«\"')\]）」』]*$")
@@ -26,12 +28,12 @@ _BRACKETS = (("(", ")"), ("[", "]"), ("（", "）"), ("【", "】"))
 
 
 def is_ended(text: str, language: str) -> bool:
-    """Whether `text` ends with a full stop, question mark or the like; the Greek question mark is a semicolon."""
+    """Whether `text` ends with a full stop, question mark or similar; the Greek question mark is a semicolon."""
     return _ENDED.search(text) is not None or (language == "el" and text.endswith(";"))
 
 
 def is_cut_off(text: str, language: str) -> bool:
-    """Whether `text` ends in the middle of a sentence: in a comma, an open quotation, a preposition or the like."""
+    """Whether `text` ends in the middle of a sentence: with a comma, a preposition, in a quotation or similar."""
     ended = is_ended(text, language)
     if _ELLIPSIS_AT_END.search(text) or _OPEN_AT_END.search(text) or (text.endswith(";") and not ended):
         return True
@@ -50,5 +52,5 @@ def is_cut_off(text: str, language: str) -> bool:
 
 
 def without_quotations(text: str, placeholder: str) -> str:
-    """`text` with `placeholder` for each quotation."""
+    """`text` with each quotation, including its quotation marks, replaced by `placeholder`."""
     return _QUOTED.sub(placeholder, text)

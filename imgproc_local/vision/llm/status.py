@@ -12,9 +12,10 @@ from imgproc_local.vision.models.store import NO_MODEL, ModelStore
 
 
 class ModelStatus(Struct, frozen=True):
-    """`model` is the name of the model in use, None without one. With a `problem`, pictures are described from facts.
+    """The model in use and its test results.
 
-    `grades` are shares from 0 to 1 by language code; only languages that were checked are in it.
+    `model` is its name, None if no model is selected. If there is a `problem`, pictures are described without the
+    model. `grades` are shares from 0 to 1 by language code, for the languages that `models check` has graded.
     """
 
     model: str | None
@@ -24,9 +25,9 @@ class ModelStatus(Struct, frozen=True):
 
 
 def model_status(models: ModelStore, setting: str) -> ModelStatus:
-    """The status of the model that `setting` (the setting `model`) or `models use` selects.
+    """The status of the model that the setting `model` (`setting`) or, if that is empty, `models use` selects.
 
-    It is read from files; no model is loaded.
+    The status is read from files; no model is loaded.
     """
     try:
         name = setting or models.selected()

@@ -1,4 +1,4 @@
-"""Interrupts llama.cpp, whose code runs without the interpreter, when a stage times out or is cancelled."""
+"""Interrupts llama.cpp, which runs no Python code, when a stage times out or is cancelled."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 STOP_POLL_S = 0.05
+"""Time between two calls of `check_stop`."""
 
 
 class StopFlag:
-    """Calls `check_stop` on a thread of its own every `STOP_POLL_S` and stores the exception that it raises.
+    """Calls `check_stop` repeatedly on a new thread, and stores the exception that it raises in `error`.
 
-    `flag` is a C string, "" until then and one character afterwards; llama.cpp reads it between two operations.
+    `flag` is a C string: "" at first, and one character after the exception. llama.cpp reads it between two operations.
     """
 
     def __init__(self, check_stop: Callable[[], None]) -> None:
@@ -42,14 +43,15 @@ class StopFlag:
                 return
 
     def raise_if_set(self) -> None:
+        """Raises: what `check_stop` raised."""
         if self.error is not None:
             raise self.error
 
 
 class Interruption:
-    """The `StopFlag` of the call in progress.
+    """The `StopFlag` of the call of llama.cpp in progress, if there is one.
 
-    Invariant: the last flag stays referenced after its call, because llama.cpp holds its address until the next one.
+    Invariant: the last flag remains referenced after its call, because llama.cpp has its address until the next call.
     """
 
     def __init__(self) -> None:
@@ -58,7 +60,10 @@ class Interruption:
 
     @contextmanager
     def watching(self, check_stop: Callable[[], None]) -> Iterator[None]:
-        """Set `flag` when `check_stop` raises inside the block. Raises: what `check_stop` raises at the start."""
+        """Call `check_stop` at once, and then repeatedly during the block, whose calls of llama.cpp read `flag`.
+
+        Raises: what the first call of `check_stop` raises.
+        """
         with StopFlag(check_stop) as current:
             self._current = current
             self.flag = current.flag
@@ -68,6 +73,7 @@ class Interruption:
                 self._current = None
 
     def may_continue(self) -> bool:
+        """False after `check_stop` raised during the call in progress."""
         return self._current is None or self._current.error is None
 
     def raise_if_set(self) -> None:

@@ -1,4 +1,4 @@
-"""The two files of a model in memory: the text model and the vision encoder (mmproj), and the model's chat template."""
+"""The two files of a model, loaded into memory: the text model and the vision encoder (mmproj)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 
 NODES_PER_CHECK = 16
-"""Graph nodes that the vision encoder computes between two checks for an interruption: a few milliseconds."""
+"""How many graph nodes the vision encoder computes between two checks for an interruption, which takes milliseconds."""
 ALL_LAYERS = 999
+"""More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
 
 _PROMPT_MARK = "PICTURE-AND-QUESTION"
+"""A prompt by which the text before and after it is found in the output of a chat template."""
 
 
 class Weights:
-    """A loaded model, which takes a second or two. `close` frees it.
+    """A model in memory, until `close`. Loading takes a second or two.
 
-    `turn_start` and `turn_end` are what the chat template puts before and after the user's prompt.
+    `turn_start` and `turn_end` are the texts that the chat template puts before and after a prompt. `trained_tokens` is
+    the longest context that the model was trained for.
 
-    Raises: ModelUnusable, if llama.cpp refuses a file; what the interruption's `check_stop` raises.
+    Raises: ModelUnusable, if llama.cpp can't load a file; what the `check_stop` of `interruption` raises.
     """
 
     def __init__(self, model: VisionModel, bindings: Bindings, interruption: Interruption, threads: int) -> None:
@@ -56,7 +59,7 @@ class Weights:
         params.n_gpu_layers = (ALL_LAYERS if layers is None else layers) if self.use_gpu else 0
         # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
         params.use_extra_bufts = False
-        # llama.cpp calls the callbacks later, so they must stay referenced
+        # llama.cpp stores the callbacks, so they must remain referenced
         self._on_text_progress = llama.llama_progress_callback(lambda _share, _data: self._interruption.may_continue())
         params.progress_callback = self._on_text_progress
         self.text_model = llama.llama_model_load_from_file(os.fsencode(model.text_path), params)
@@ -88,21 +91,24 @@ class Weights:
             raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
 
     def close(self) -> None:
-        """Free both files, in the order that llama.cpp needs. It may be called twice."""
+        """Free both files, the vision encoder first because it uses the text model. Can be called twice."""
         if self.vision_encoder:
             self._mtmd.mtmd_free(self.vision_encoder)
         if self.text_model:
             self._llama.llama_model_free(self.text_model)
         self.vision_encoder = self.text_model = None
         if sys.platform == "linux":
-            # returns freed memory to the system
+            # return freed memory to the operating system
             trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
             if trim is not None:
                 trim(0)
 
     @contextmanager
     def chunks(self, image: Pixels, shared_prompt: str) -> Iterator[Any]:
-        """The picture and the prompt after it as chunks of text and picture; a picture may be several tiles."""
+        """The picture and the prompt after it as a list of chunks: text, or a tile of the picture.
+
+        Freed after the block.
+        """
         mtmd = self._mtmd
         assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
         bitmap = mtmd.mtmd_bitmap_init(
@@ -126,12 +132,16 @@ class Weights:
             mtmd.mtmd_bitmap_free(bitmap)
 
     def encode_image(self, chunk: Any) -> Any:
-        """The embeddings of a picture chunk, valid until the next one. Raises: ModelUnusable; of the interruption."""
+        """The embeddings of a chunk of the picture, valid until the next call.
+
+        Raises: ModelUnusable; what `check_stop` raised.
+        """
         self._nodes_until_check = NODES_PER_CHECK
         self.check(self._mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
         return self._mtmd.mtmd_get_output_embd(self.vision_encoder)
 
     def tokens(self, text: str) -> list[int]:
+        """The tokens of `text`, in which special tokens are recognised."""
         data = text.encode()
         size = len(data) + 8
         tokens = (self._llama.llama_token * size)()
@@ -139,25 +149,31 @@ class Weights:
         return list(tokens[:count])
 
     def piece(self, token: int) -> bytes:
-        """The UTF-8 bytes of a token; a character may extend over several tokens."""
+        """The bytes of a token. A character in UTF-8 may extend over several tokens."""
         text = ctypes.create_string_buffer(256)
         length = self._llama.llama_token_to_piece(self.vocabulary, token, text, len(text), 0, False)
         return text.raw[: max(length, 0)]
 
     def is_end_of_generation(self, token: int) -> bool:
+        """Whether the model ends an answer with `token`."""
         return bool(self._llama.llama_vocab_is_eog(self.vocabulary, token))
 
     def sampler(self, seed: int | None) -> Sampler:
+        """A new sampler for one answer."""
         return Sampler(self._llama, self.vocabulary, seed)
 
     def check(self, status: int) -> None:
-        """Raises: what stopped the call, or ModelUnusable for a `status` other than 0."""
+        """Check the status that a function of llama.cpp returned.
+
+        Raises: what `check_stop` raised during the call, or else ModelUnusable if `status` is not 0.
+        """
         self._interruption.raise_if_set()
         if status:
             reason = self._bindings.last_error(self.model.text_path)
             raise ModelUnusable(f"{self.model.name} failed on this picture ({status}): {reason}")
 
     def _chat_turn(self) -> tuple[str, str]:
+        """The text of the chat template before and after a prompt. Raises: ModelUnusable, if there is no template."""
         llama, chat = self._llama, self.model.chat
         if QUESTION_PLACEHOLDER in chat.template:
             before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)
@@ -179,7 +195,11 @@ class Weights:
         return before, after + chat.answer_opening
 
     def _at_node(self, _tensor: object, asks_to_stop_here: bool, _data: object) -> bool:
-        """ggml calls it twice per node: whether to stop the computation after it, and if so, whether to continue."""
+        """The callback that ggml calls for each node.
+
+        With `asks_to_stop_here`, returns whether ggml must pause after the node. In a pause, ggml calls it again
+        without `asks_to_stop_here`; then it returns whether to continue.
+        """
         if asks_to_stop_here:
             self._nodes_until_check -= 1
             if self._nodes_until_check:

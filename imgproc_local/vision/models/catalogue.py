@@ -1,7 +1,7 @@
 """The catalogue of vision models: the entries of `catalogue.toml` in the package, and those of the settings file.
 
-An entry names the two files of a model, their sizes and sums, and the model's chat format. This module only handles
-data: it neither reads a model nor opens a connection.
+An entry has the names, sizes and SHA-256 sums of the two files of a model, and the model's chat format. This module
+only handles these entries: it neither reads a model nor opens a connection.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from msgspec import Meta, Struct
 from imgproc_local.vision.models.model import ChatFormat
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
-"""Names of models. A name is also the name of a folder, so it must be valid on every file system."""
+"""The pattern of models' names. A name is also the name of a folder, so it must be valid on every file system."""
 RESERVED = frozenset(
     {"none", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 )
-"""`NO_MODEL`, and the device names of Windows. Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
+"""Names that no model may have: "none", which selects no model, and the names of devices in Windows.
+
+Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 
 FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f]{1,200}\.gguf$")]
 ImageTokens = Annotated[int, Meta(ge=1, le=4096)]
@@ -28,7 +30,7 @@ Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")]
 
 
 class CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of a repository. If `sha256` is "", the hub's sum is used when the file is downloaded."""
+    """One file of a repository. If `sha256` is "", a downloaded file must have the sum that the hub reports."""
 
     file: FileName
     size_bytes: Annotated[int, Meta(ge=1)]
@@ -36,7 +38,7 @@ class CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model that can be downloaded. `languages` and `licence` are text from the model's card."""
+    """A model that can be downloaded. The head of `catalogue.toml` describes the fields."""
 
     repository: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")]
     revision: Annotated[str, Meta(pattern=r"^[\w][\w./-]{0,199}$")] = "main"
@@ -59,7 +61,7 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_catalogue(from_settings: Mapping[str, Entry]) -> dict[str, Entry]:
-    """All entries by name, the package's first. An entry of the settings replaces the package's of the same name."""
+    """All entries by name. An entry in the settings replaces an entry of the package with the same name."""
     from importlib.resources import files
 
     text = (files(__package__) / "catalogue.toml").read_text(encoding="utf-8")
@@ -67,9 +69,9 @@ def read_catalogue(from_settings: Mapping[str, Entry]) -> dict[str, Entry]:
 
 
 def check_name(name: str) -> None:
-    """Raises: ValueError, with what was expected, if `name` can't name a model."""
+    """Raises: ValueError, if `name` can't be the name of a model."""
     if NAME.fullmatch(name) is None or name.split(".", 1)[0] in RESERVED:
         raise ValueError(
-            "expected a model's name of at most 64 small letters, digits, dots, dashes and underscores that begins and"
-            f" ends with a letter or a digit and is not reserved by the system; {name!r} was given"
+            "expected a model's name of at most 64 lower-case letters, digits, dots, hyphens and underscores that"
+            f" begins and ends with a letter or a digit and is not a reserved name; received {name!r}"
         )

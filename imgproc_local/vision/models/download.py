@@ -1,7 +1,7 @@
-"""Downloads a model of the catalogue and checks it, to install it here or to carry it to another machine.
+"""Downloads a model of the catalogue and checks it, to install it here or to move it to another machine.
 
-An unfinished download is named by the SHA-256 that the finished file must have, so this command or a later one finds
-and resumes it.
+The file name of an unfinished download is the SHA-256 that the complete file must have. By it, the next attempt finds
+the file and resumes the download.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
     """Download a model and install it.
 
     Raises:
-        ModelUnusable: the hub can't be reached or refuses, a file is not the expected one, or the model does not work.
+        ModelUnusable: the hub can't be reached or rejects the request, a file differs, or the model does not work here.
         StorageFailed, DataFolderBusy: the models folder can't be written, or another command holds its lock.
     """
     models.require_not_installed(name)
@@ -41,7 +41,7 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
             try:
                 test_and_publish(models, staged, manifest, paths, self_test)
             except BaseException:
-                # the next attempt uses the files that were downloaded
+                # so that the next attempt need not download the files again
                 for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
                     with contextlib.suppress(OSError):
                         (staged / file).rename(path)
@@ -50,21 +50,21 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
 
 
 def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manifest:
-    """Download a model into `folder`, new or empty, from which `import_model` can install it on another machine.
+    """Download a model into `folder`, so that `import_model` can install it from there on another machine.
 
-    Raises: as `pull_model`.
+    `folder` must be empty or not exist, except for an unfinished download. Raises: as `pull_model`.
     """
     target = ModelStore(folder)
     with translate_disk_errors(folder):
         foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")] if folder.exists() else []
     if foreign:
-        raise ModelUnusable(f"{folder} is not empty (it holds {foreign[0]}); name a new folder.")
+        raise ModelUnusable(f"{folder} is not empty: it contains {foreign[0]}. Name a new or empty folder.")
     with target.locked():
         paths, manifest = _download(name, entry, target.partial_folder, progress)
         with translate_disk_errors(folder):
             for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
                 path.rename(folder / file)
-            # not rmdir(): the folder may also contain an earlier, unfinished download
+            # rmtree instead of rmdir, because the folder may also contain an earlier, unfinished download
             shutil.rmtree(target.partial_folder)
             write_json(folder / MANIFEST_FILE, manifest)
             fsync_folder(folder)
@@ -73,7 +73,10 @@ def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manife
 
 
 def _download(name: str, entry: Entry, folder: Path, progress: Progress) -> tuple[tuple[Path, Path], Manifest]:
-    """The paths of the text model and the vision encoder, complete and checked, and their manifest."""
+    """Download and check both files of a model into `folder`.
+
+    Returns the paths of the text model and the vision encoder, and their manifest.
+    """
     hub = Hub()
     text = hub.find(entry, entry.text, entry.revision)
     mmproj = hub.find(entry, entry.mmproj, text.commit)
@@ -85,15 +88,15 @@ def _download(name: str, entry: Entry, folder: Path, progress: Progress) -> tupl
     for remote in (text, mmproj):
         path = folder / remote.sha256
         hub.download(entry, remote, path, progress)
-        found = hash_file(path, f"verifying {remote.catalogue_file.file}", progress)
-        if found != remote.sha256:
+        actual = hash_file(path, f"verifying {remote.catalogue_file.file}", progress)
+        if actual != remote.sha256:
             path.unlink()
             raise ModelUnusable(
-                f"{remote.catalogue_file.file} was corrupted during the download: its SHA-256 is {found};"
+                f"{remote.catalogue_file.file} was corrupted during the download: its SHA-256 is {actual};"
                 f" the hub reports {remote.sha256}."
                 " Nothing was installed; pull the model again."
             )
-        files.append(StagedFile(path, ModelFile(remote.catalogue_file.file, remote.size_bytes, found)))
+        files.append(StagedFile(path, ModelFile(remote.catalogue_file.file, remote.size_bytes, actual)))
     first, second = identify_pair(files)
     manifest = manifest_of(name, entry, first.file, second.file, text.commit)
     return (first.path, second.path), manifest

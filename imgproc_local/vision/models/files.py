@@ -17,25 +17,25 @@ from imgproc_local.system.files import is_disk_full, write_atomically
 CHUNK_BYTES = 1024 * 1024
 
 Progress = Callable[[str, int, int], None]
-"""Called with the current step, the bytes done and the bytes in total."""
+"""A function that is called with the name of the current step, the bytes processed so far, and their total."""
 Document = TypeVar("Document")
 
 
-def read_json(path: Path, kind: type[Document]) -> Document | None:
-    """The content of the file; None if there is no such file or it does not fit `kind`."""
+def read_json(path: Path, document_type: type[Document]) -> Document | None:
+    """The content of a JSON file; None if the file can't be read or does not match `document_type`."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(path.read_bytes(), type=document_type)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Replace the file atomically. Raises: OSError."""
+    """Write `document` as JSON, replacing the file atomically. Raises: OSError."""
     write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def hash_file(path: Path, step: str, progress: Progress) -> str:
-    """The SHA-256 of the file in hexadecimal. Raises: ModelUnusable."""
+    """The SHA-256 of the file in hexadecimal. `step` is the name for `progress`. Raises: ModelUnusable."""
     digest = hashlib.sha256()
     try:
         size, done = path.stat().st_size, 0
@@ -63,7 +63,7 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
 
 
 def require_free_space(folder: Path, needed_bytes: int) -> None:
-    """Raises: StorageFailed, if the disk of `folder` has less free space."""
+    """Raises: StorageFailed, if the disk of `folder` has less free space than `needed_bytes`."""
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
         raise StorageFailed(

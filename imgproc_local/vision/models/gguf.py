@@ -23,14 +23,14 @@ PROJECTOR_ARCHITECTURE = "clip"
 
 READ_KEYS = ("general.architecture", "general.alignment", "split.count", "clip.has_vision_encoder")
 MAX_ENTRIES = 20_000
-"""Limit of metadata entries, and of tensors. Large models have about a thousand."""
+"""Limit for the number of metadata entries and for the number of tensors. Large models have about a thousand."""
 MAX_ARRAY = 8_000_000
-"""Limit of elements in one array. The largest vocabularies have 262,144 tokens and half a million merges."""
+"""Limit for the elements of one array. The largest vocabularies have 262,144 tokens and half a million merges."""
 MAX_STRINGS = 2_000_000
-"""Limit of strings in all arrays together; each one has to be skipped on its own."""
+"""Limit for the strings of all arrays together, because each string must be skipped separately."""
 MAX_KEY_BYTES = 4096
 MAX_STRING_BYTES = 65_536
-"""Limit for a string value that is read; other values are skipped."""
+"""Limit for the values of `READ_KEYS`; all other values are skipped."""
 MAX_DIMENSIONS = 4
 MAX_ALIGNMENT = 1024 * 1024
 DEFAULT_ALIGNMENT = 32
@@ -46,12 +46,16 @@ _BLOCKS = {
     **{16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82)},
     **{23: (256, 136), 29: (256, 56)},
 }
-"""Tensor types missing here count as empty: they are newer than this table, and the self-test shows whether llama.cpp
-supports them."""
+"""The storage of each tensor type. Types that are missing here because they are newer than this table count as empty;
+the self-test finds out whether llama.cpp supports them."""
 
 
 class Header(Struct, frozen=True):
-    """The header of a GGUF file. `widths` are the sizes of all dimensions of a projector's tensors, none for others."""
+    """The header of a GGUF file.
+
+    `tensors` is their number. `embedding_length` is the width of a text model's embeddings, None if not stated.
+    `widths` are the sizes of all dimensions of all tensors of a projector; empty for other files.
+    """
 
     architecture: str
     tensors: int
@@ -61,13 +65,14 @@ class Header(Struct, frozen=True):
 
     @property
     def is_projector(self) -> bool:
+        """Whether the file is a vision encoder with its projector (an mmproj file)."""
         return self.architecture == PROJECTOR_ARCHITECTURE
 
 
 def read_header(path: Path, name_in_errors: str | None = None) -> Header:
-    """The header of the file at `path`, after checking that all its tensors end inside the file.
+    """The header of the file at `path`, which is checked to be long enough for all its tensors.
 
-    Raises: ModelUnusable, with what is wrong.
+    `name_in_errors` is the file name for messages. Raises: ModelUnusable, if the file is no complete GGUF file.
     """
     name = name_in_errors or path.name
     try:
@@ -82,10 +87,10 @@ def read_header(path: Path, name_in_errors: str | None = None) -> Header:
 def check_pair(text: Header, projector: Header) -> None:
     """Check that the projector's embeddings have the width that the text model expects.
 
-    Raises: ModelUnusable, if they don't or the projector is not for pictures.
+    Raises: ModelUnusable, if they have another width or the projector is not for pictures.
     """
     if not projector.has_vision_encoder:
-        raise ModelUnusable("The mmproj file has no vision encoder: it is not for pictures.")
+        raise ModelUnusable("The mmproj file has no vision encoder, so it is not for pictures.")
     width = text.embedding_length
     if width is not None and width not in projector.widths:
         raise ModelUnusable(
@@ -95,6 +100,8 @@ def check_pair(text: Header, projector: Header) -> None:
 
 
 class _Reader:
+    """Reads the header of a file whose magic number has been read already. `name` is for messages."""
+
     def __init__(self, name: str, file: IO[bytes], size_bytes: int) -> None:
         self._name = name
         self._file = file
@@ -136,7 +143,10 @@ class _Reader:
         )
 
     def _check_tensors(self, tensors: int, alignment: object) -> set[int]:
-        """The sizes of all dimensions. Raises: ModelUnusable, if a tensor ends outside the file."""
+        """Read the entries of all tensors, and check that each tensor ends inside the file.
+
+        Returns the sizes of all dimensions. Raises: ModelUnusable.
+        """
         if type(alignment) is not int or not 0 < alignment <= MAX_ALIGNMENT:
             raise self._damaged(f"the alignment {alignment!r}")
         widths: set[int] = set()
@@ -156,12 +166,15 @@ class _Reader:
         start = -(-self._offset // alignment) * alignment
         if tensors and start + end > self._size:
             raise ModelUnusable(
-                f"{self._name} is truncated: it has {self._size:,} bytes; by its header it needs {start + end:,}."
+                f"{self._name} is truncated: it has {self._size:,} bytes, and its header needs {start + end:,}."
             )
         return widths
 
     def _value(self, kind: int, read: bool) -> object:
-        """A number or a string; None for an array and for a string that is not to be read."""
+        """Read a value of the type `kind`.
+
+        Returns None for an array, and for a string unless `read`: these are skipped.
+        """
         if kind == _STRING:
             if read:
                 return self._string(MAX_STRING_BYTES)
@@ -181,6 +194,7 @@ class _Reader:
         return None
 
     def _format(self, kind: int) -> str:
+        """The format of a number for the module struct."""
         if kind not in _SCALARS:
             raise self._damaged(f"a value of the unknown type {kind}")
         return _SCALARS[kind]
@@ -190,6 +204,7 @@ class _Reader:
         return number
 
     def _count(self, limit: int, unit: str) -> int:
+        """Read a number of `unit`, which must not exceed `limit`."""
         count = self._number("<Q")
         if count > limit:
             raise self._damaged(f"{count:,} {unit}")

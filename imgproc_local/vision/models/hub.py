@@ -1,7 +1,8 @@
-"""The model hub, through huggingface_hub: what it says of a file, downloads that resume, and its errors in plain words.
+"""A client of a model hub (Hugging Face or a compatible server): file metadata, resumable downloads, error messages.
 
-Only the library's plain HTTP is used: its cache would be in the home folder, and its other transport can't resume. It
-sends no telemetry. It is imported only here, when a model is downloaded.
+It uses the package huggingface_hub, which is imported only here, when a model is downloaded. Its cache is not used,
+because that is in the home folder; its Xet transport is disabled, because it can't resume a download; and so is its
+telemetry.
 
 Environment: HF_ENDPOINT (another hub), HF_TOKEN, HTTPS_PROXY and the other proxy variables.
 """
@@ -28,13 +29,13 @@ from imgproc_local.vision.models.files import CHUNK_BYTES, Progress, translate_d
 SHA256 = re.compile(r"[0-9a-f]{64}")
 DEFAULT_ENDPOINT = "https://huggingface.co"
 RETRY_PAUSE_S = 1.0
-WITHOUT_NETWORK = (
-    "Without a network: `models pull NAME --to DIR` on a connected machine, then `models import DIR` here."
+ADVICE_WITHOUT_NETWORK = (
+    "Without a network, run `models pull NAME --to DIR` on a connected machine and `models import DIR` here."
 )
 
 
 class RemoteFile(Struct, frozen=True):
-    """A file on the hub: its catalogue entry, the SHA-256 and size it must have, and its commit."""
+    """A file on the hub, with the SHA-256, size and commit that the hub reports."""
 
     catalogue_file: CatalogueFile
     sha256: str
@@ -43,13 +44,13 @@ class RemoteFile(Struct, frozen=True):
 
 
 class Hub:
-    """The hub that HF_ENDPOINT names. Raises: ModelUnusable, if huggingface_hub is missing or HF_ENDPOINT is wrong."""
+    """The hub at HF_ENDPOINT. Raises: ModelUnusable, if huggingface_hub is not installed or HF_ENDPOINT is no URL."""
 
     def __init__(self) -> None:
         self._library = _load_library()
 
     def find(self, entry: Entry, catalogue_file: CatalogueFile, revision: str) -> RemoteFile:
-        """What the hub says of a file at a revision. Raises: ModelUnusable."""
+        """The metadata of a file at a revision (branch or commit). Raises: ModelUnusable."""
         with _translate_hub_errors(entry, catalogue_file.file):
             metadata = self._library.get_hf_file_metadata(
                 self._url(entry, catalogue_file, revision), endpoint=_endpoint()
@@ -57,18 +58,21 @@ class Hub:
         sha256 = metadata.etag or ""
         if metadata.commit_hash is None or metadata.size is None or SHA256.fullmatch(sha256) is None:
             raise ModelUnusable(
-                f"{_host()} does not report the commit, size and SHA-256 of {catalogue_file.file}, as a hub does."
+                f"{_host()} is no model hub: it does not report the commit, size and SHA-256 of {catalogue_file.file}."
                 " Check HF_ENDPOINT."
             )
         if catalogue_file.sha256 and catalogue_file.sha256 != sha256:
             raise ModelUnusable(
                 f"{catalogue_file.file} of {entry.repository} is not the file that the catalogue names:"
-                f" its SHA-256 is {sha256}; expected was {catalogue_file.sha256}. Nothing was downloaded."
+                f" expected the SHA-256 {catalogue_file.sha256}, received {sha256}. Nothing was downloaded."
             )
         return RemoteFile(catalogue_file, sha256, metadata.size, metadata.commit_hash)
 
     def download(self, entry: Entry, remote: RemoteFile, path: Path, progress: Progress) -> None:
-        """Append the missing bytes of the file to `path`. Raises: ModelUnusable, StorageFailed."""
+        """Download the file to `path`; if a part of it is there, append the missing bytes.
+
+        Raises: ModelUnusable, StorageFailed.
+        """
         from huggingface_hub.file_download import http_get
 
         url = self._url(entry, remote.catalogue_file, remote.commit)
@@ -90,6 +94,7 @@ class Hub:
                     )
                     break
                 except _transport_error():  # huggingface_hub retries other errors
+                    # a connection that transferred nothing is not retried
                     if sink.size_bytes == size_before:
                         raise
                     time.sleep(RETRY_PAUSE_S)
@@ -103,7 +108,7 @@ class Hub:
 
 
 class _Sink:
-    """The file that a download is appended to. Raises: StorageFailed, for errors of the disk."""
+    """The file object to which huggingface_hub writes a download. Raises: StorageFailed, for errors of the disk."""
 
     def __init__(self, file: IO[bytes], remote: RemoteFile, folder: Path, progress: Progress) -> None:
         self._file = file
@@ -114,7 +119,7 @@ class _Sink:
 
     def write(self, chunk: bytes) -> int:
         if self.size_bytes + len(chunk) > self._remote.size_bytes:
-            raise ModelUnusable(f"{_host()} sends more bytes of {self._remote.catalogue_file.file} than it reported.")
+            raise ModelUnusable(f"{_host()} sent more bytes of {self._remote.catalogue_file.file} than it reported.")
         with translate_disk_errors(self._folder):
             self._file.write(chunk)
         self.size_bytes += len(chunk)
@@ -125,7 +130,7 @@ class _Sink:
         return self.size_bytes
 
     def seek(self, position: int, _whence: int = 0) -> int:
-        """Discards what follows `position`: a server without range requests sends the whole file again."""
+        """Truncate the file at `position`, because a server without range requests sends the whole file again."""
         self.truncate(position)
         return position
 
@@ -142,14 +147,14 @@ class _Sink:
 
 
 def file_size(path: Path) -> int:
-    """The size of the file in bytes, 0 if there is none."""
+    """The size of the file in bytes; 0 if there is no such file."""
     return path.stat().st_size if path.exists() else 0
 
 
 def _load_library() -> ModuleType:
-    """huggingface_hub, which reads its settings from the environment when it is imported. Raises: ModelUnusable."""
+    """Import huggingface_hub, with its settings in the environment, from which it reads them. Raises: ModelUnusable."""
     if not _endpoint().startswith(("https://", "http://")):
-        raise ModelUnusable(f"HF_ENDPOINT is {_endpoint()!r}; expected was an address that begins with https://.")
+        raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https://, received {_endpoint()!r}.")
     for variable in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS"):
         os.environ[variable] = "1"
     try:
@@ -158,7 +163,7 @@ def _load_library() -> ModuleType:
     except ImportError as error:
         raise ModelUnusable("huggingface_hub is not installed: install imgproc-local[vision].") from error
     utils.logging.set_verbosity(logging.ERROR)
-    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # the most that a broken connection loses
+    constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # a broken connection loses up to this much
     return huggingface_hub
 
 
@@ -171,7 +176,7 @@ def _transport_error() -> type[Exception]:
 
 @contextmanager
 def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error of huggingface_hub and the network."""
+    """Raises: ModelUnusable, for any error of huggingface_hub or the network inside the block."""
     from huggingface_hub import errors
 
     try:
@@ -180,7 +185,7 @@ def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
         raise
     except errors.GatedRepoError as error:
         raise ModelUnusable(
-            f"{entry.repository} is gated: ask for access on its page, and set HF_TOKEN to a token of yours."
+            f"{entry.repository} is gated: request access on its page, and set HF_TOKEN to your token."
         ) from error
     except errors.RevisionNotFoundError as error:
         raise ModelUnusable(f"{entry.repository} has no revision {entry.revision!r} on {_host()}.") from error
@@ -190,29 +195,28 @@ def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise ModelUnusable(
-            f"{_host()} has no repository {entry.repository}, or shows it only with a token: set HF_TOKEN."
+            f"{_host()} has no repository {entry.repository}, or shows it only to users with a token. Set HF_TOKEN."
         ) from error
     except errors.HfHubHTTPError as error:
         raise ModelUnusable(_status_message(error.response.status_code, entry)) from error
     except errors.OfflineModeIsEnabled as error:
-        raise ModelUnusable(f"HF_HUB_OFFLINE is set: nothing is downloaded. {WITHOUT_NETWORK}") from error
+        raise ModelUnusable(f"HF_HUB_OFFLINE is set, so nothing is downloaded. {ADVICE_WITHOUT_NETWORK}") from error
     except _transport_error() as error:
         reason = str(error) or type(error).__name__
         raise ModelUnusable(
             f"{_host()} can't be reached, or the connection broke ({reason}). Run the same command again to resume."
-            f" {WITHOUT_NETWORK}"
+            f" {ADVICE_WITHOUT_NETWORK}"
         ) from error
     except OSError as error:
         raise ModelUnusable(f"{_host()} did not send {file} as it reported: {str(error).splitlines()[0]}") from error
 
 
 def _status_message(status: int, entry: Entry) -> str:
+    """The error message for an HTTP status."""
     if status in (401, 403):
-        return f"{_host()} refuses {entry.repository} ({status}): check HF_TOKEN and the access to the repository."
+        return f"{_host()} denied access to {entry.repository} ({status}): check HF_TOKEN and your access rights."
     if status == 429:
-        return (
-            f"{_host()} received too many requests (429): wait, or set HF_TOKEN. Run the same command again to resume."
-        )
+        return f"{_host()} received too many requests (429). Wait or set HF_TOKEN, then run the same command to resume."
     return f"{_host()} answered with {status}. Run the same command again to resume."
 
 

@@ -1,7 +1,7 @@
-"""Installs a model: checks its two files, tests the model, and publishes it in the models folder in one rename.
+"""Installs a model: checks its two files, tests the model, and moves it into the models folder by one rename.
 
-Checks, in order: the GGUF headers; the SHA-256 sums of a manifest, the catalogue or the user; that the two files belong
-together; and the self-test.
+Checked are, in this order: the GGUF headers; whether the two files belong together; their SHA-256 sums, if the user, a
+manifest or the catalogue states them; and by the self-test, whether the model works on this machine.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from imgproc_local.vision.models.sources import StagedFile, Staging
 from imgproc_local.vision.models.store import ModelStore
 
 SelfTest = Callable[[VisionModel], None]
-"""Tests whether the model works on this machine and stores the result beside its files. Raises: ModelUnusable."""
+"""A function that tests a model on this machine and stores the result beside the model's files.
+
+It raises ModelUnusable if the model does not work."""
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """The options of `models import`; None if an option is not given."""
+    """The options of `models import`. `sha256` are sums that files must have; None stands for an option not given."""
 
     name: str | None = None
     template: str | None = None
@@ -42,7 +44,7 @@ def import_model(
     self_test: SelfTest,
     progress: Progress,
 ) -> Manifest:
-    """Install the model in `sources`: two GGUF files, a folder, or a tar archive (also .tar.gz).
+    """Install the model in `sources`: two GGUF files, a folder, or a tar archive (also .tar.gz). Returns its manifest.
 
     Raises:
         ModelUnusable: the sources are not one complete model, a SHA-256 differs, or the model does not work.
@@ -65,9 +67,10 @@ def import_model(
 def test_and_publish(
     models: ModelStore, staged: Path, manifest: Manifest, paths: tuple[Path, Path], self_test: SelfTest
 ) -> None:
-    """Move the checked files, the text model first, into the folder `staged`, test the model and publish it.
+    """Move the checked files into the staging folder `staged`, test the model and publish it.
 
-    The files must be on the drive of the models folder.
+    `paths` are the text model and the vision encoder; they must be on the same drive as the models folder.
+    Raises: ModelUnusable, StorageFailed.
     """
     text, mmproj = paths
     with translate_disk_errors(models.folder):
@@ -83,9 +86,9 @@ def test_and_publish(
 
 
 def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
-    """The text model and the vision encoder, by their GGUF headers.
+    """The text model and the vision encoder among `files`, according to their GGUF headers.
 
-    Raises: ModelUnusable, if the files are not one of each or don't belong together.
+    Raises: ModelUnusable, if there is not one of each or they don't belong together.
     """
     headers = [(staged, read_header(staged.path, staged.file.file)) for staged in files]
     texts = [(staged, header) for staged, header in headers if not header.is_projector]
@@ -103,7 +106,7 @@ def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
 
 
 def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, revision: str = "") -> Manifest:
-    """The manifest of a catalogue entry's model with these files. `revision` is their commit."""
+    """The manifest of the model of a catalogue entry. `text` and `mmproj` are its files, `revision` is their commit."""
     return Manifest(
         name=name,
         text=text,
@@ -117,10 +120,10 @@ def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, rev
 
 
 def _require_hash(file: ModelFile, expected: str, origin: str) -> None:
-    """Raises: ModelUnusable, if the file has another SHA-256. An empty `expected` skips the check."""
+    """Raises: ModelUnusable, if the SHA-256 of `file` is not `expected`. "" skips the check. `origin` stated it."""
     if expected and file.sha256 != expected:
         raise ModelUnusable(
-            f"{file.file} is not the file that {origin} names: its SHA-256 is {file.sha256}; expected was {expected}."
+            f"{file.file} is not the file that {origin} names: expected the SHA-256 {expected}, received {file.sha256}."
         )
 
 
@@ -132,7 +135,7 @@ def _require_valid_name(name: str) -> None:
 
 
 def _require_given_hashes(given: Sequence[str], files: Sequence[ModelFile]) -> None:
-    """Raises: ModelUnusable, if a SHA-256 that the user gave is not that of any file."""
+    """Raises: ModelUnusable, if no file has one of the SHA-256 sums in `given`."""
     for sha256 in given:
         if sha256.lower() not in {file.sha256 for file in files}:
             actual = "; ".join(f"{file.file} has {file.sha256}" for file in files)
@@ -146,11 +149,14 @@ def _manifest(
     options: ImportOptions,
     catalogue: Mapping[str, Entry],
 ) -> Manifest:
-    """The options override the manifest supplied with the files, which overrides the catalogue."""
+    """The manifest of an imported model. Options override the `supplied` manifest, which overrides the catalogue.
+
+    Raises: ModelUnusable, if the model has no valid name or a SHA-256 differs.
+    """
     listed_as = _name_in_catalogue(text, mmproj, catalogue)
     name = options.name or (supplied.name if supplied else None) or listed_as
     if name is None:
-        raise ModelUnusable("These files are not in the catalogue, so the model has no name yet. Give it one: --name.")
+        raise ModelUnusable("These files are not in the catalogue, so the model has no name. Give it one with --name.")
     _require_valid_name(name)
     entry = catalogue.get(name)
     for file, in_manifest, in_catalogue in (
@@ -177,10 +183,14 @@ def _manifest(
 
 
 def _name_in_catalogue(text: ModelFile, mmproj: ModelFile, catalogue: Mapping[str, Entry]) -> str | None:
-    """The name of the entry with exactly these files, None if there is none."""
+    """The name of the catalogue entry that has exactly these files; None if there is none."""
 
-    def same(file: ModelFile, listed: CatalogueFile) -> bool:
+    def has_same_sum(file: ModelFile, listed: CatalogueFile) -> bool:
         return bool(listed.sha256) and listed.sha256 == file.sha256
 
-    names = (name for name, entry in catalogue.items() if same(text, entry.text) and same(mmproj, entry.mmproj))
+    names = (
+        name
+        for name, entry in catalogue.items()
+        if has_same_sum(text, entry.text) and has_same_sum(mmproj, entry.mmproj)
+    )
     return next(names, None)

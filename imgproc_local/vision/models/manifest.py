@@ -1,4 +1,4 @@
-"""The manifest of a model: a JSON file beside the two GGUF files that says what they are."""
+"""The manifest of a model: a JSON file beside its two GGUF files that describes them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class ModelFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The content of `MANIFEST_FILE`. `origin` is the repository and commit, "" if unknown.
+    """The content of `MANIFEST_FILE`. `origin` is "REPOSITORY@COMMIT", or "" if unknown.
 
-    Invariant: the JSON names are those of every version of the program; `chat` is stored as "talk".
+    Invariant: the names in the JSON file never change, because other versions of the program read it. So the field
+    `chat` is stored under its first name, "talk".
     """
 
     name: str
@@ -34,8 +35,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
+        """The size of both files together."""
         return self.text.size_bytes + self.mmproj.size_bytes
 
     def files(self) -> tuple[tuple[str, ModelFile], ...]:
-        """Pairs of a file's name in the model's folder and its description."""
+        """For each file, its name in the folder of the model and its description."""
         return (TEXT_MODEL_FILE, self.text), (MMPROJ_FILE, self.mmproj)

@@ -7,16 +7,16 @@ from pathlib import Path
 from msgspec import Struct
 
 QUESTION_PLACEHOLDER = "{question}"
-"""Marks the position of the picture and the prompt in a chat template that is written out."""
+"""The position of the picture and the prompt in a chat template that is written out as text."""
 
 
 class ChatFormat(Struct, frozen=True):
     """How a prompt is written for a model.
 
-    `image_tokens` is the maximum for one picture, for models whose token count depends on the picture's size.
-    `template` is llama.cpp's name of a chat template, or one user's turn with `QUESTION_PLACEHOLDER` in it, or "" for
-    the template in the GGUF file. `answer_opening` precedes the model's answer: an empty thought makes a model that
-    reasons answer at once.
+    `image_tokens` is the maximum for one picture, for models whose number of tokens depends on the size of the picture.
+    `template` is a name of a chat template that llama.cpp knows, or the text of one turn of the user with
+    `QUESTION_PLACEHOLDER`, or "" for the template in the GGUF file. `answer_opening` is put before the model's answer;
+    with an empty thought, a reasoning model answers at once.
     """
 
     image_tokens: int = 256
@@ -25,7 +25,7 @@ class ChatFormat(Struct, frozen=True):
 
 
 class RunOptions(Struct, frozen=True):
-    """`threads` 0 is one per physical core; `gpu_layers` None is all layers of the model."""
+    """How a model uses the hardware. `threads` 0 means one per physical core; `gpu_layers` None means all layers."""
 
     threads: int = 0
     gpu_layers: int | None = None
@@ -37,7 +37,7 @@ DEFAULT_RUN_OPTIONS = RunOptions()
 class VisionModel(Struct, frozen=True):
     """An installed model: a text model and the vision encoder (mmproj) that was made for it, both GGUF files.
 
-    `digest` changes when other files are installed under the same name; "" if unknown.
+    `digest` identifies the content of the files, "" if it is unknown: other files may be installed under the same name.
     """
 
     name: str

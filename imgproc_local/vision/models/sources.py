@@ -28,20 +28,20 @@ from imgproc_local.vision.models.manifest import MANIFEST_FILE, Manifest, ModelF
 MAX_MANIFEST_BYTES = 65_536
 MAX_TAR_MEMBERS = 1000
 MAX_TAR_READ_BYTES = 4 * CHUNK_BYTES
-"""The largest single read of an archive; an extended header of a hostile one may announce gigabytes."""
+"""Limit for a single read from an archive: an extended header of a hostile archive may declare a size of gigabytes."""
 GZIP_MAGIC = b"\x1f\x8b"
 TAR_MAGIC, TAR_MAGIC_OFFSET = b"ustar", 257
 
 
 class StagedFile(Struct, frozen=True):
-    """A GGUF file in the staging folder."""
+    """A GGUF file in the staging folder. `file` has its original name."""
 
     path: Path
     file: ModelFile
 
 
 class Staging:
-    """Copies sources into the folder `target`. `files` and `manifest` are what it has copied and read so far."""
+    """Copies the GGUF files of an import into the folder `target` (`files`), and reads its manifest if it has one."""
 
     def __init__(self, target: Path, progress: Progress) -> None:
         self.files: list[StagedFile] = []
@@ -50,7 +50,7 @@ class Staging:
         self._progress = progress
 
     def add(self, sources: Sequence[Path]) -> None:
-        """Copy the GGUF files and read the manifest of all sources. Raises: ModelUnusable, StorageFailed."""
+        """Copy the GGUF files in `sources` and read the manifest. Raises: ModelUnusable, StorageFailed."""
         for source in sources:
             if source.is_dir():
                 self._add_folder(source)
@@ -71,7 +71,7 @@ class Staging:
             start = file.read(TAR_MAGIC_OFFSET + len(TAR_MAGIC))
             file.seek(0)
             if start.startswith(MAGIC):
-                read_header(path)  # a damaged file is refused before gigabytes of it are copied
+                read_header(path)  # so that a damaged file is rejected before it is copied, which takes long
                 self._copy(file, os.fstat(file.fileno()).st_size, path.name)
             elif path.name == MANIFEST_FILE:
                 self._read_manifest(file)
@@ -88,9 +88,9 @@ class Staging:
             for number, member in enumerate(tar):
                 path = PurePosixPath(member.name.replace("\\", "/"))
                 if number >= MAX_TAR_MEMBERS:
-                    raise ModelUnusable(f"{name} holds more than {MAX_TAR_MEMBERS} files.")
+                    raise ModelUnusable(f"{name} contains more than {MAX_TAR_MEMBERS} files.")
                 if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-                    raise ModelUnusable(f"{name} holds {member.name!r}, which is not a regular file inside it.")
+                    raise ModelUnusable(f"{name} contains {member.name!r}, which is not a regular file inside it.")
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None or _is_apple_double(path.name):
                     continue
@@ -107,31 +107,32 @@ class Staging:
             raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: {error}.") from error
 
     def _copy(self, source: IO[bytes], size_bytes: int, name: str) -> None:
+        """Copy a GGUF file whose original name is `name`. Raises: ModelUnusable, StorageFailed."""
         if len(self.files) == 2:
             names = ", ".join([*(staged.file.file for staged in self.files), name])
             raise ModelUnusable(
-                "A vision model is one text model and its vision encoder (mmproj), two GGUF files;"
+                "A vision model consists of two GGUF files, a text model and its vision encoder (mmproj);"
                 f" more were given: {names}. Name the two that belong together."
             )
         folder = self._target.parent
         with translate_disk_errors(folder):
             require_free_space(self._target, size_bytes)
         path = self._target / f"source-{len(self.files)}.gguf"
-        digest, left = hashlib.sha256(), size_bytes
+        digest, remaining = hashlib.sha256(), size_bytes
         with translate_disk_errors(folder):
             out = path.open("xb")
         with out:
-            while left:
-                chunk = source.read(min(CHUNK_BYTES, left))
+            while remaining:
+                chunk = source.read(min(CHUNK_BYTES, remaining))
                 if not chunk:
                     raise ModelUnusable(
-                        f"{name} is truncated: {size_bytes - left:,} of {size_bytes:,} bytes could be read."
+                        f"{name} is truncated: {size_bytes - remaining:,} of {size_bytes:,} bytes could be read."
                     )
                 with translate_disk_errors(folder):
                     out.write(chunk)
                 digest.update(chunk)
-                left -= len(chunk)
-                self._progress(f"copying {name}", size_bytes - left, size_bytes)
+                remaining -= len(chunk)
+                self._progress(f"copying {name}", size_bytes - remaining, size_bytes)
             with translate_disk_errors(folder):
                 out.flush()
                 os.fsync(out.fileno())
@@ -139,7 +140,7 @@ class Staging:
 
 
 class _BoundedReader:
-    """A file that refuses single reads of more than `MAX_TAR_READ_BYTES`."""
+    """A file whose `read` raises tarfile.ReadError for more than `MAX_TAR_READ_BYTES` at a time."""
 
     def __init__(self, file: IO[bytes] | gzip.GzipFile) -> None:
         self._file = file
@@ -152,13 +153,13 @@ class _BoundedReader:
 
 
 def _is_apple_double(name: str) -> bool:
-    """Whether this is a file that macOS adds beside another one, for its attributes, on drives of other systems."""
+    """Whether it is an AppleDouble file, in which macOS stores attributes of another file on foreign drives."""
     return name.startswith("._")
 
 
 @contextmanager
 def _translate_read_errors(name: str) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error of reading a source or an archive."""
+    """Raises: ModelUnusable, for any error inside the block in reading a file or an archive."""
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -2,12 +2,12 @@
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
     NAME/selftest-….json, NAME/grades.json                    its test results on this machine
-    in-use.json                                               the selected model
-    .lock, .building-…, .removed-…, .partial/                 unfinished work
+    in-use.json                                               the name of the selected model
+    .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
 
-Invariant: a subfolder with a model's name is complete. It is built in a staging folder under `.lock`, fsynced and
-renamed; whatever a killed process left is deleted by the next process that takes the lock. Other files are replaced
-atomically, so any process may read at any time without the lock.
+Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in a staging folder,
+fsyncs it and renames it; the next process that takes the lock deletes what a killed process left. Other files are
+replaced atomically, so any process can read at any time without the lock.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ GRADES_FILE, SELECTION_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
+"""How long a command waits for the lock."""
 PARTIAL_TTL_S = 7 * 24 * 3600
 """Age at which an unfinished download is deleted."""
 TEMPORARY_TTL_S = 3600
@@ -47,14 +48,16 @@ TEMPORARY_TTL_S = 3600
 
 
 class _Selection(Struct, frozen=True):
+    """The content of `SELECTION_FILE`."""
+
     name: str
 
 
 class ModelStore:
-    """The installed models in `folder`, which is created with the first model.
+    """The installed models in `folder`, which is created when the first one is installed.
 
-    With `must_exist`, as for a folder named in the settings, a missing folder is an error. `lock_wait_s` is how long
-    `locked` waits for another process.
+    With `must_exist`, which is set for a folder that the settings name, a missing folder is an error. `lock_wait_s` is
+    how long `locked` waits for another process.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class ModelStore:
     def names(self) -> list[str]:
         """The names of the installed models, sorted. Raises: ModelUnusable, if the folder can't be read."""
         try:
-            found = [path.name for path in self.folder.iterdir() if (path / MANIFEST_FILE).is_file()]
+            folders = [path.name for path in self.folder.iterdir() if (path / MANIFEST_FILE).is_file()]
         except FileNotFoundError as error:
             if not self._must_exist:
                 return []
@@ -84,10 +87,10 @@ class ModelStore:
             ) from error
         except OSError as error:
             raise ModelUnusable(f"The models folder {self.folder} can't be read ({error.strerror}).") from error
-        return sorted(name for name in found if NAME.fullmatch(name))
+        return sorted(name for name in folders if NAME.fullmatch(name))
 
     def manifest(self, name: str) -> Manifest:
-        """Raises: ModelUnusable, if the model is not installed or its manifest can't be read."""
+        """The manifest of the model `name`. Raises: ModelUnusable, if that is not installed or damaged."""
         if NAME.fullmatch(name) is None or not (self.folder / name / MANIFEST_FILE).is_file():
             installed = ", ".join(self.names()) or "none"
             raise ModelUnusable(f"The model {name!r} is not installed. Installed: {installed}.")
@@ -99,7 +102,7 @@ class ModelStore:
         return manifest
 
     def model(self, name: str) -> VisionModel:
-        """The model `name`, after checking that its files have their sizes. Raises: ModelUnusable."""
+        """The model `name`, whose files are checked to have the sizes in the manifest. Raises: ModelUnusable."""
         manifest = self.manifest(name)
         folder = self.folder / name
         for file, installed in manifest.files():
@@ -109,7 +112,7 @@ class ModelStore:
                 raise ModelUnusable(f"{file} of the model {name!r} can't be read ({error.strerror}).") from error
             if size != installed.size_bytes:
                 raise ModelUnusable(
-                    f"{file} of the model {name!r} has {size:,} bytes; {installed.size_bytes:,} were installed."
+                    f"{file} of the model {name!r} has {size:,} bytes instead of {installed.size_bytes:,}."
                     " Remove the model and install it again."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
@@ -118,34 +121,34 @@ class ModelStore:
         )
 
     def selected(self) -> str:
-        """The name in `SELECTION_FILE`: a model, `NO_MODEL`, or "" if nothing was selected yet."""
+        """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
         if self._must_exist:
             self.names()
         selection = read_json(self.folder / SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
     def active_model(self, setting: str) -> VisionModel | None:
-        """The model that describes pictures: the one that the setting `model` names, else the selected one.
+        """The model that describes pictures: the one that the setting `model` (`setting`) names, else the selected one.
 
-        Raises: ModelUnusable, if that model is not installed or incomplete.
+        Raises: ModelUnusable, if that model is not installed or is damaged.
         """
         name = setting or self.selected()
         return None if name in ("", NO_MODEL) else self.model(name)
 
     def grades(self, name: str) -> dict[str, float]:
-        """Per language code, the share of facts that the model described correctly; empty before `models check`."""
+        """Shares of correctly described facts (0 to 1) by language code; empty before `models check`."""
         return read_json(self.folder / name / GRADES_FILE, dict[str, float]) or {}
 
     def verify(self, name: str, progress: Progress) -> None:
-        """Compare the files of a model with their SHA-256 sums at installation. Raises: ModelUnusable."""
+        """Check that the files of a model have the SHA-256 sums in its manifest. Raises: ModelUnusable."""
         manifest = self.manifest(name)
         model = self.model(name)
         for path, installed in ((model.text_path, manifest.text), (model.mmproj_path, manifest.mmproj)):
-            found = hash_file(path, f"verifying {path.name}", progress)
-            if found != installed.sha256:
+            actual = hash_file(path, f"verifying {path.name}", progress)
+            if actual != installed.sha256:
                 raise ModelUnusable(
-                    f"{path.name} of the model {name!r} has changed: its SHA-256 is {found}; {installed.sha256} was"
-                    " installed. Remove the model and install it again."
+                    f"{path.name} of the model {name!r} has changed: expected the SHA-256 {installed.sha256},"
+                    f" found {actual}. Remove the model and install it again."
                 )
 
     # ---- changing ----
@@ -159,7 +162,7 @@ class ModelStore:
             write_json(self.folder / SELECTION_FILE, _Selection(name))
 
     def save_grades(self, name: str, grades: Mapping[str, float]) -> None:
-        """Raises: ModelUnusable, StorageFailed."""
+        """Store the grades of an installed model. Raises: ModelUnusable, StorageFailed."""
         self.manifest(name)
         with translate_disk_errors(self.folder):
             write_json(self.folder / name / GRADES_FILE, dict(grades))
@@ -178,7 +181,7 @@ class ModelStore:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the models folder inside the block, after deleting what killed processes left.
+        """Hold the lock of the models folder inside the block; what killed processes left is deleted first.
 
         Raises: DataFolderBusy, if another process holds the lock; StorageFailed.
         """
@@ -195,7 +198,7 @@ class ModelStore:
             yield
 
     def remove_lock_file(self) -> None:
-        """For a folder that is carried to another machine."""
+        """Delete the lock file, which a folder for another machine does not need."""
         with translate_disk_errors(self.folder):
             (self.folder / LOCK_FILE).unlink(missing_ok=True)
 
@@ -206,7 +209,7 @@ class ModelStore:
 
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
-        """An empty folder on the same drive, deleted after the block unless `publish` renamed it."""
+        """A new folder on the same drive, deleted after the block unless `publish` renamed it."""
         with translate_disk_errors(self.folder):
             staged = self.folder / f".building-{secrets.token_hex(4)}"
             staged.mkdir()
@@ -216,7 +219,7 @@ class ModelStore:
             shutil.rmtree(staged, ignore_errors=True)
 
     def publish(self, staged: Path, name: str) -> None:
-        """Rename the staging folder to the model `name`, and select the model if none was selected yet.
+        """Make the staging folder `staged` the model `name`, and select the model if nothing was selected yet.
 
         Raises: ModelUnusable, if the name is taken; StorageFailed.
         """
@@ -236,16 +239,17 @@ class ModelStore:
             )
 
     def _make_folder(self) -> None:
-        # the data folder, too, if a model is the first thing that is stored in it
+        # the parent may be the data folder, which no command has created yet
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.mkdir(exist_ok=True)
 
     def _delete_leftovers(self) -> None:
+        """Delete the files and folders of killed processes, and downloads that nobody has resumed for long."""
         for folder in (*self.folder.glob(".building-*"), *self.folder.glob(".removed-*")):
             shutil.rmtree(folder)
         temporary = (*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part"))
         for files, ttl_s in ((self.partial_folder.glob("*"), PARTIAL_TTL_S), (temporary, TEMPORARY_TTL_S)):
             for file in files:
-                with contextlib.suppress(FileNotFoundError):  # its writer has just renamed it
+                with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
                     if time.time() - file.stat().st_mtime > ttl_s:
                         file.unlink()

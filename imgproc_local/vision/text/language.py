@@ -1,7 +1,7 @@
-"""Detects the language of a text, or reports that it is uncertain.
+"""Detects the language of a text, unless it is uncertain.
 
-A script that only one supported language uses decides. Otherwise the function words of one language must clearly
-outnumber those of all others, so the language of a short text stays unknown.
+A script that only one supported language uses determines the language. Otherwise the function words of one language
+must clearly outnumber those of all others, so the language of a short text usually remains unknown.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _FUNCTION_WORDS = {
     "uk": "і в на з у та не із під над по за до від для це біля що й",
     "bg": "и в на с не от под над по за до при е са със във през край",
 }
+"""Articles, prepositions, conjunctions and similar words of each language in Latin or Cyrillic script."""
 _LETTERS = {
     "en": "éèêïöçñ", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ", "es": "áéíóúüñ", "it": "àèéìíòóùú", "pt": "áâãàçéêíóôõúü",
     "nl": "éèëêïöüóáí", "da": "æøåé", "sv": "åäöé", "nb": "æøåéòôê", "fi": "äöåšž", "pl": "ąćęłńóśźż",
@@ -50,11 +51,11 @@ _LETTERS = {
     "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "uk": "абвгдежзийклмнопрстуфхцчшщьюяіїєґ",
     "bg": "абвгдежзийклмнопрстуфхцчшщъьюя",
 }  # fmt: skip
-"""The letters of each language besides a to z. A text with any other letter is not in the language."""
+"""The letters of each language besides a to z. A text with other letters is not in the language."""
 
 MIN_SCORE = 6
-"""Each function word in the text scores one point, and one more at its first occurrence: three different words are
-enough."""
+"""The minimum score. Each function word in a text scores one point, and one more at its first occurrence, so three
+different words are enough."""
 
 _SCRIPTS = {
     name: re.compile(f"[{ranges}]")
@@ -71,17 +72,20 @@ _SCRIPTS = {
         "hangul": "\uac00-\ud7a3",
     }.items()
 }
+"""A pattern for one letter of each script."""
 _SCRIPTS_OF = {
     "ru": ("cyrillic",), "uk": ("cyrillic",), "bg": ("cyrillic",), "el": ("greek",), "he": ("hebrew",),
     "ar": ("arabic",), "hi": ("devanagari",), "th": ("thai",), "ja": ("kana", "han"), "zh": ("han",),
     "ko": ("hangul", "han"),
 }  # fmt: skip
+"""The scripts of each language; all others use Latin."""
 _LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
+"""Scripts that only one supported language uses."""
 _HINDI_WORDS = frozenset(("है", "हैं", "का", "की", "के", "में", "और", "पर", "को"))
 
 
 def detect_language(text: str) -> str | None:
-    """The ISO 639-1 code of the language of `text`, None if it is uncertain."""
+    """The ISO 639-1 code of the language of `text`; None if the language is uncertain."""
     letters = "".join(char for char in text if char.isalpha())
     if len(letters) < 2:
         return None
@@ -93,13 +97,13 @@ def detect_language(text: str) -> str | None:
         return None
     match script:
         case "arabic":
-            # Persian and Urdu have additional letters; the article or a preposition identifies Arabic
+            # Persian and Urdu have additional letters; an article or a preposition identifies Arabic
             foreign = re.search("[پچژگکیےٹڈ]", text)
             return "ar" if not foreign and re.search(r"\bال\w|\b(في|من|على)\b", text) else None
         case "devanagari":
             return "hi" if len(_HINDI_WORDS.intersection(text.split())) >= 2 else None
         case "han":
-            # a text without kana may still be Japanese; these characters are used in Chinese only
+            # a text without kana may be Japanese; these characters are used in Chinese only
             return "zh" if re.search("[这们着过吗么说为个还没]|[的了在是].*[的了在是]", text) else None
         case "cyrillic" | "latin":
             return _detect_by_words(text.lower())
@@ -107,36 +111,37 @@ def detect_language(text: str) -> str | None:
 
 
 def function_words(language_code: str) -> frozenset[str]:
-    """Articles, prepositions and the like. A file name should not end in one."""
+    """The articles, prepositions and similar words of a language; empty for languages without a list."""
     return _function_words_by_language().get(language_code, frozenset())
 
 
 def scripts_of(language_code: str) -> tuple[str, ...]:
-    """The scripts of `language_code`, named as in `letters_by_script`."""
+    """The names of the scripts of `language_code`."""
     return _SCRIPTS_OF.get(language_code, ("latin",))
 
 
 def letters_by_script(text: str) -> dict[str, int]:
-    """The number of letters in `text` per script; "other" counts scripts of no supported language."""
+    """The number of letters of `text` in each script; "other" is for scripts that no supported language uses."""
     letters = "".join(char for char in text if char.isalpha())
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
 
 
 def has_foreign_letters(text: str, language_code: str) -> bool:
-    """Whether `text` has a letter besides a to z that `language_code` doesn't use; False without a list for it."""
-    own = _LETTERS.get(language_code)
-    return own is not None and any(char.isalpha() and not char.isascii() and char not in own for char in text.lower())
+    """Whether `text` has a letter that `language_code` does not use; False for languages without a list of letters."""
+    used = _LETTERS.get(language_code)
+    return used is not None and any(char.isalpha() and not char.isascii() and char not in used for char in text.lower())
 
 
 def is_readable(text: str, language_code: str) -> bool:
-    """Whether all letters of `text` are in a script of `language_code` or in Latin, which all readers know."""
+    """Whether all letters of `text` are in Latin, which all readers know, or in a script of `language_code`."""
     scripts = ("latin", *_SCRIPTS_OF.get(language_code, ()))
     letters = [char for char in text if char.isalpha()]
     return bool(letters) and all(any(_SCRIPTS[name].match(char) for name in scripts) for char in letters)
 
 
 def _detect_by_words(text: str) -> str | None:
+    """The language of a lower-case text in Latin or Cyrillic by its function words; None if it is uncertain."""
     letters = {char for char in text if char.isalpha() and not char.isascii()}
     words = re.findall(r"\w+", text)
     scores: list[tuple[int, str]] = []

@@ -6,17 +6,18 @@ import unicodedata
 
 
 def words_of(text: str) -> list[str]:
-    """The words as written: sequences of letters with their combining marks."""
+    """The words of `text` as written: sequences of letters with their combining marks."""
     text = "".join(char if unicodedata.category(char)[0] in "LM" or char in "·" else " " for char in text)
     return text.split()
 
 
 def casefolded_words(text: str) -> list[str]:
+    """The words of `text`, case-folded."""
     return [word.casefold() for word in words_of(text)]
 
 
 def letters_and_digits(text: str) -> str:
-    """`text` in NFC, case-folded, without spaces and punctuation."""
+    """The letters and digits of `text`, in NFC and case-folded, without spaces and punctuation."""
     return "".join(
         char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN"
     )

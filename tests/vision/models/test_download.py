@@ -135,7 +135,7 @@ def test_a_file_that_changed_on_the_hub_is_downloaded_from_its_beginning(hub: Hu
     [
         (TEXT[:-1] + b"\x01", "T.gguf was corrupted during the download"),
         (TEXT[:-1], "did not send T.gguf as it reported"),
-        (TEXT + b"more", "sends more bytes of T.gguf than it reported"),
+        (TEXT + b"more", "sent more bytes of T.gguf than it reported"),
     ],
 )
 def test_bytes_that_differ_from_the_hubs_sum_are_discarded(
@@ -149,7 +149,7 @@ def test_bytes_that_differ_from_the_hubs_sum_are_discarded(
 
 
 def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, models: ModelStore) -> None:
-    assert "expected was 000" in refused(models, text_sha256="0" * 64)
+    assert "expected the SHA-256 000" in refused(models, text_sha256="0" * 64)
     assert hub.ranges() == []
     pull_model(models, "a", entry(text_sha256=sha256(TEXT)), untried, unseen)
 
@@ -158,8 +158,8 @@ def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, mode
     ("refusal", "expected"),
     [
         ((401, ""), "check HF_TOKEN"),
-        ((401, "GatedRepo"), "gated: ask for access"),
-        ((403, "GatedRepo"), "gated: ask for access"),
+        ((401, "GatedRepo"), "gated: request access"),
+        ((403, "GatedRepo"), "gated: request access"),
         ((403, ""), "check HF_TOKEN"),
         ((404, "RepoNotFound"), "has no repository someone/Some-Model-GGUF"),
         ((404, "EntryNotFound"), "has no file 'T.gguf'"),
