@@ -97,7 +97,7 @@ def delays_ms(path: Path, info: ImageInfo) -> list[int]:
 
 
 def plays(path: Path, info: ImageInfo) -> int:
-    """How many times the animation is played, at most `WEBP_MAX_PLAYS`; 0 is endless."""
+    """How many times the animation is played, at most `WEBP_MAX_PLAYS`; 0 is without end."""
     with opened(path) as data:
         return min(_timing(data, info)[1], WEBP_MAX_PLAYS)
 
@@ -105,8 +105,8 @@ def plays(path: Path, info: ImageInfo) -> int:
 def with_actual_alpha(path: Path, info: ImageInfo, check_stop: CheckStop) -> ImageInfo:
     """`info` with `has_alpha` true only if a composed frame is transparent somewhere.
 
-    The header does not tell: frames that store only changes have alpha in the file though the composed frames may be
-    opaque, and frames of an APNG without alpha can leave parts of the canvas transparent.
+    The header does not say that: frames that store only changes have alpha in the file although the composed frames may
+    be opaque, and the frames of an APNG without alpha may leave parts of the canvas transparent.
     """
     with opened(path) as data, _composed(path, data, info) as frame_at:
         for number in range(info.frames):
@@ -120,13 +120,13 @@ def with_actual_alpha(path: Path, info: ImageInfo, check_stop: CheckStop) -> Ima
 
 
 def sample_frames(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
-    """A sample of the frames in one image in memory, one below the other, to search the quality on."""
+    """A sample of the frames for the quality search: one image in memory with the frames one below the other."""
     with opened(path) as data, _composed(path, data, info) as frame_at:
         return _stacked(_Frames(frame_at, info, check_stop), _sampled_numbers(info))
 
 
 def sample_frames_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
-    """The same frames as `sample_frames`, of the encoded animation. `info` describes the one it was made from."""
+    """The frames of `encoded` that correspond to `sample_frames`. `info` describes the animation that was encoded."""
     with Image.open(io.BytesIO(encoded)) as source:
 
         def frame_at(frame: int) -> Image.Image:
@@ -285,7 +285,7 @@ def _apng_frames(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             whole = canvas.copy()
             if before is not None:
                 canvas = before
-            # the canvas before the first frame is empty
+            # for the first frame DISPOSE_PREVIOUS also clears the canvas, which was empty before it
             elif frame.disposal in (apng.DISPOSE_BACKGROUND, apng.DISPOSE_PREVIOUS):
                 canvas.paste((0, 0, 0, 0), area)
             next_frame += 1

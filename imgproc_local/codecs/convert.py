@@ -1,4 +1,4 @@
-"""Converting: a picture or an animation as WebP or AVIF."""
+"""Converts pictures and animations to WebP and AVIF."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def convert_file(
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",
 ) -> bytes:
-    """The picture in `new_format`; an animation keeps its frames, delays and number of plays.
+    """The picture in `new_format`. The frames, delays and number of plays of an animation are preserved.
 
-    `target` is the SSIMULACRA 2.1 score that the picture, or the frames of the animation, must reach.
+    `target` is the SSIMULACRA 2.1 score that the result must reach; of an animation, some frames are scored together.
     Raises: BrokenImage; StageFailed, also for a picture that the format can't hold; and what `check_stop` raises.
     """
     row = FORMATS[new_format]

@@ -1,11 +1,10 @@
-"""Pictures that an outside service optimizes: which may be sent, and the checks on its results.
+"""Pictures that an external service optimizes: which may be sent, and the checks on its results.
 
-Only the picture itself is sent, without metadata; what is preserved is written into the result. No result is trusted:
-it has to be a complete picture of the same format, size and appearance.
+A picture is sent without metadata, and the metadata to preserve is written into the result. Results are not trusted:
+each must be a complete picture of the same format, size and appearance.
 
-Pictures in which an outside encoder would lose something that can't be restored are not sent: animations, gain maps,
-CMYK, more than 8 bits, HDR, a PNG with colour chunks instead of a profile, and an AVIF with metadata, a profile or a
-rotation.
+A picture is not sent if an external encoder would lose something that can't be restored: animations, gain maps, CMYK,
+more than 8 bits, HDR, a PNG with colour chunks instead of a profile, an AVIF with metadata, a profile or a rotation.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
 
 THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0
-"""The largest mean difference, in steps of 255, of original and result scaled down. Compression stays far below it,
-other pictures are far above.
+"""The largest mean difference, from 0 to 255, between the thumbnails of original and result. Compression causes far
+less, and another picture differs far more.
 """
 MAX_ALPHA_ERROR = 0.02
-"""The largest difference of the mean opacity, from 0.0 to 1.0."""
+"""The largest difference between the mean opacities, from 0.0 to 1.0, of original and result."""
 
 SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
 @translate_errors("The picture can't be read")
-def sendable(path: Path, info: ImageInfo) -> bytes | None:
-    """The file to send, unrotated and without metadata except its profile; None if the picture may not be sent.
+def file_to_send(path: Path, info: ImageInfo) -> bytes | None:
+    """The file to send: its pixels as stored, its profile, no other metadata. None if the picture may not be sent.
 
     Raises: BrokenImage, StageFailed.
     """
@@ -71,19 +70,19 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
 
 
 @translate_errors("The compression service's result can't be used")
-def adopt(
+def checked_result(
     path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
 ) -> bytes | None:
-    """The result with the original's preserved metadata; None if that is not smaller than the original.
+    """The service's `result` with the metadata of the original; None if that is not smaller than the original.
 
     The orientation remains a tag, because the pixels were sent as stored. A wide-gamut profile is restored if the
-    result has none and its pixels are still in those colours.
+    result has no profile and its pixels have not been converted to sRGB.
     Raises: ExternalServiceFailed if the result is not the same picture; BrokenImage and StageFailed for the original,
     and what `check_stop` raises.
     """
     check_stop()
-    stored = structs.replace(info, orientation=1)
-    original = thumbnail(path, stored, THUMBNAIL_SIDE_PX, check_stop)
+    as_stored = structs.replace(info, orientation=1)
+    original = thumbnail(path, as_stored, THUMBNAIL_SIDE_PX, check_stop)
     container = FORMATS[info.format].container
     with opened(path) as data:
         blocks, size_bytes = container.read_blocks(data), len(data)
@@ -91,7 +90,7 @@ def adopt(
         file = Path(folder) / "result"
         try:
             file.write_bytes(result)
-            _require_same_kind(probe(file, info.pixels), stored)
+            _require_same_kind(probe(file, info.pixels), as_stored)
             received = container.read_blocks(result)
             profiles = [kept_profile(received.icc)]
             if not received.icc and info.format is not Format.AVIF and kept_profile(blocks.icc) is not None:
@@ -99,7 +98,7 @@ def adopt(
             errors = []
             for profile in profiles:
                 file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
-                errors.append(_error(original, thumbnail(file, stored, THUMBNAIL_SIDE_PX, check_stop)))
+                errors.append(_difference(original, thumbnail(file, as_stored, THUMBNAIL_SIDE_PX, check_stop)))
         except BadImage as error:
             raise ExternalServiceFailed(
                 "The compression service sent a file that is not a complete picture of the same format."
@@ -109,8 +108,8 @@ def adopt(
         raise ExternalServiceFailed("The compression service sent a picture that looks different.")
     published = strip.publishable(blocks, keep_location)
     preserved = strip.blocks_for(published, info.format, info.format, orientation=info.orientation)
-    adopted = container.with_blocks(result, structs.replace(preserved, icc=profiles[best], texts=()))
-    return adopted if len(adopted) < size_bytes else None
+    complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best], texts=()))
+    return complete if len(complete) < size_bytes else None
 
 
 def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:
@@ -122,8 +121,8 @@ def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:
         raise ExternalServiceFailed("The compression service sent a picture of another size, rotated or animated.")
 
 
-def _error(one: Pixels, other: Pixels) -> float:
-    """The mean difference of two samples in steps of 255; infinite if their opacity differs."""
+def _difference(one: Pixels, other: Pixels) -> float:
+    """The mean difference of two thumbnails, from 0 to 255; infinite if their opacity differs."""
     if abs(one.alpha_mean - other.alpha_mean) > MAX_ALPHA_ERROR:
         return float("inf")
     images = [

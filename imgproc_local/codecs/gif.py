@@ -1,7 +1,7 @@
-"""GIF files made smaller: only changes between frames are stored, and compressed better.
+"""Optimises GIF files: stores only the changes between frames, and compresses them better.
 
-The encoder may round colours in frames with palettes of their own. Its result is compared frame by frame and discarded
-if a difference is visible.
+The encoder may round colours in frames that have a palette of their own. Its result is compared with the source frame
+by frame and discarded if a difference is visible.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from imgproc_local.domain.image import Format
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5
-"""The largest single and mean difference over all frames, in steps of 255 per channel."""
+"""The largest difference of one channel of a pixel, and the largest mean difference over all frames, from 0 to 255."""
 
-ROUNDED_SIZE_SHARE = 0.85
-"""A result with rounded colours must not be larger than this share: each optimisation rounds again."""
+MAX_ROUNDED_SIZE_SHARE = 0.85
+"""A result with rounded colours must not be larger than this share of its source, because each optimisation rounds
+the colours again.
+"""
 
-LONG_FROM_PIXELS = 20_000_000
-TIGHT_BYTES_PER_PIXEL = 0.02
-"""A long animation below this already stores only changes: encoding it for seconds would save nothing."""
+MIN_LONG_PIXELS = 20_000_000
+MAX_COMPACT_BYTES_PER_PIXEL = 0.02
+"""An animation of at least `MIN_LONG_PIXELS`, all frames together, is not encoded again if it has at most this many
+bytes per pixel: it already stores only changes, and encoding it for seconds would save nothing.
+"""
 
 MAX_ROUNDS = 4
-"""An output is encoded again until that changes nothing, so that optimising it once more returns it unchanged. One
-round is nearly always enough.
+"""A result is encoded again until it does not get smaller, so that optimising it again returns it unchanged. One round
+is nearly always enough.
 """
 
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
@@ -40,36 +44,37 @@ def candidates(source: Source) -> Iterator[bytes]:
     path, info, check_stop = source.path, source.info, source.check_stop
     best = source.clean_copy()
     yield best
-    if info.pixels >= LONG_FROM_PIXELS and len(source.data) <= TIGHT_BYTES_PER_PIXEL * info.pixels:
+    if info.pixels >= MIN_LONG_PIXELS and len(source.data) <= MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
+        # decode all frames, so that a damaged file is refused although its data is only copied
         finish(open_upright(path, info, all_frames=True), check_stop, "avg")
         return
-    published = source.blocks_for(Format.GIF)
-    smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(best), published, check_stop)
+    blocks = source.blocks_for(Format.GIF)
+    smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(best), blocks, check_stop)
     for _ in range(MAX_ROUNDS):
         if smaller is None:
             return
         best = smaller
         yield best
-        smaller = _smaller(partial(_opened, best), len(best), published, check_stop)
+        smaller = _smaller(partial(_load_frames, best), len(best), blocks, check_stop)
 
 
 def _smaller(
-    opened: Callable[[], pyvips.Image], size_bytes: int, blocks: Blocks, check_stop: CheckStop
+    open_frames: Callable[[], pyvips.Image], size_bytes: int, blocks: Blocks, check_stop: CheckStop
 ) -> bytes | None:
-    """The GIF encoded again, None if that is not below `size_bytes` or looks different."""
-    encoded = finish(opened(), check_stop, "gifsave_buffer", **_OPTIONS)
+    """The frames encoded again as a GIF with `blocks`; None if it has `size_bytes` or more, or looks different."""
+    encoded = finish(open_frames(), check_stop, "gifsave_buffer", **_OPTIONS)
     smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
         return None
-    worst, mean = _error(opened(), _opened(encoded), check_stop)
-    rounded = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
-    if worst == 0 or (rounded and len(smaller) <= ROUNDED_SIZE_SHARE * size_bytes):
+    worst, mean = _error(open_frames(), _load_frames(encoded), check_stop)
+    looks_same = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
+    if worst == 0 or (looks_same and len(smaller) <= MAX_ROUNDED_SIZE_SHARE * size_bytes):
         return smaller
     return None
 
 
-def _opened(data: bytes) -> pyvips.Image:
-    """All frames, as `open_upright` reads them from a file."""
+def _load_frames(data: bytes) -> pyvips.Image:
+    """All frames of a GIF in memory, one below the other, as `open_upright` reads them from a file."""
     return pyvips.Image.gifload_buffer(data, n=-1, access="sequential", fail_on="error")
 
 
@@ -77,13 +82,13 @@ def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple
     """The largest and the mean difference over all frames, ignoring the colours of transparent pixels."""
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
-    old, new = (_visible(each) for each in (old, new))
+    old, new = (_without_hidden_colours(each) for each in (old, new))
     error = finish((old - new).abs().cast("uchar"), check_stop, "stats")
-    # row 0 of the statistics is of all bands: minimum, maximum, sum, sum of squares, mean
+    # row 0 has the statistics of all bands together: minimum, maximum, sum, sum of squares, mean
     return error(1, 0)[0], error(4, 0)[0]
 
 
-def _visible(image: pyvips.Image) -> pyvips.Image:
+def _without_hidden_colours(image: pyvips.Image) -> pyvips.Image:
     """RGBA with the colours of transparent pixels set to 0; a GIF's alpha is 0 or 255."""
     image = image.colourspace("srgb") if image.bands < 3 else image
     image = image if image.hasalpha() else image.bandjoin(255)

@@ -1,6 +1,7 @@
-"""Optimising: a smaller file of the same format, frames and appearance. The same steps for every format.
+"""Optimises files: the result is a smaller file of the same format, with the same frames and appearance.
 
-The file's metadata is cleaned, the format's module supplies candidates, and the smallest is the result.
+The steps are the same for every format: the metadata is cleaned, the format's module supplies candidates, and the
+smallest candidate is the result.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.WEBP: webp.candidates,
     Format.AVIF: avif.candidates,
 }
-"""Complete files that may replace the source: a clean copy, and encodings that meet the target."""
+"""For each format a function that supplies complete files: a clean copy, and encodings that meet the target."""
 
 
 def optimize_file(
@@ -36,9 +37,9 @@ def optimize_file(
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",
 ) -> bytes | None:
-    """A smaller file of the same format, None if none was found. Optimising a result again returns None.
+    """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 
-    `target` is the SSIMULACRA 2.1 score that an encoding with loss must reach.
+    `target` is the SSIMULACRA 2.1 score that a lossy encoding must reach.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with (

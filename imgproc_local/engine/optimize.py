@@ -38,7 +38,7 @@ def run_with_service(service: Tinify, fallback: bool, work: WorkItem, check_stop
     """
     from imgproc_local.codecs import external
 
-    picture = external.sendable(work.original, work.info)
+    picture = external.file_to_send(work.original, work.info)
     if picture is None:
         return run(work, check_stop)
     try:
@@ -75,5 +75,5 @@ def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: C
     return (
         None
         if result is None
-        else external.adopt(work.original, work.info, result, check_stop, work.options.keep_location)
+        else external.checked_result(work.original, work.info, result, check_stop, work.options.keep_location)
     )

@@ -30,12 +30,12 @@ FULL: dict[str, Callable[[], bytes]] = {
 
 def sent(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.sendable(path, probe(path, NO_LIMIT))
+    return external.file_to_send(path, probe(path, NO_LIMIT))
 
 
 def adopted(folder: Path, data: bytes, result: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.adopt(path, probe(path, NO_LIMIT), result, never_stop)
+    return external.checked_result(path, probe(path, NO_LIMIT), result, never_stop)
 
 
 def round_trip(folder: Path, data: bytes) -> bytes:
@@ -179,7 +179,7 @@ def test_check_stop_is_called(tmp_path: Path) -> None:
         raise StageTimedOut("late")
 
     with pytest.raises(StageTimedOut):
-        external.adopt(path, probe(path, NO_LIMIT), shrunk(JPEG), expired)
+        external.checked_result(path, probe(path, NO_LIMIT), shrunk(JPEG), expired)
 
 
 def test_an_avif_is_sent_if_nothing_has_to_be_restored(tmp_path: Path) -> None:

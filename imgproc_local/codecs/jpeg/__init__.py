@@ -1,1 +1,1 @@
-"""JPEG: optimisation, the encoders it chooses from, and lossless repacking of the entropy-coded scans."""
+"""JPEG: optimisation, the encoders that it chooses from, and lossless recompression of the scans."""

@@ -1,5 +1,6 @@
 def spliced(luma: bytes, chroma: bytes, orientation: int = 1, /) -> bytes:
-    """The brightness of one JPEG with the colour of another, which is turned as its EXIF orientation says.
+    """A JPEG with the luma coefficients of `luma` and the chroma coefficients of `chroma`.
 
-    Raises: ValueError where they can't be put together.
+    `orientation` is the EXIF orientation of `chroma`, which is turned upright.
+    Raises: ValueError if the two JPEGs can't be combined.
     """

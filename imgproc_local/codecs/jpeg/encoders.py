@@ -31,7 +31,8 @@ try:
 except ImportError:
     mozjpeg_scans = None
 
-LOWEST, HIGHEST = 30, 97
+LOWEST_QUALITY, HIGHEST_QUALITY = 30, 97
+"""The range of the encoders' quality settings that is searched."""
 
 _MOZJPEG = {"trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True, "keep": "none"}
 _MS_SSIM, _KLEIN = 2, 5
@@ -40,14 +41,16 @@ for pictures with little detail. Other programs rarely use these tables, so they
 """
 
 _MIRRORED, _FLIPPED = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
-"""EXIF orientations that make the stored right edge, or the stored lower edge, the left or the upper edge."""
+"""EXIF orientations that turn the stored right edge, and those that turn the stored lower edge, into the left or upper
+edge of the upright picture.
+"""
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` encodes a picture in memory quickly; `packed` returns a smaller file with the coefficients of that draft.
+    """`draft` quickly encodes a picture in memory; `packed` returns a smaller file with the coefficients of that draft.
 
-    With `stored`, a JPEG, only the luma of a draft is used; the chroma coefficients are those of `stored`, turned
-    upright by its EXIF orientation.
+    If `stored`, a JPEG, is given, only the luma of a draft is used: the chroma coefficients are those of `stored`,
+    turned upright by its EXIF orientation.
     """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
@@ -97,9 +100,9 @@ def missing_packages() -> list[str]:
     return [name for name, package in packages.items() if package is None]
 
 
-def is_ours(data: bytes) -> bool:
+def was_encoded_here(data: bytes) -> bool:
     """Whether a JPEG's luma was quantised with a table that this module uses."""
-    return container.luma_quantization(data) in our_tables()
+    return container.luma_quantization(data) in luma_tables()
 
 
 def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
@@ -109,7 +112,7 @@ def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
 
 def _with_optimized_scans(_image: pyvips.Image, _quality: int, draft: bytes, check_stop: CheckStop) -> bytes:
     check_stop()
-    # safe only for files from jpegli or validated by `_splice`: on invalid coefficients mozjpeg exits the process
+    # safe only for files written by jpegli or checked by `_splice`: invalid coefficients make mozjpeg exit the process
     return draft if mozjpeg_scans is None else bytes(mozjpeg_scans.optimize(draft))
 
 
@@ -119,21 +122,21 @@ def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = 
         return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
 
     def packed(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
-        # optimize_scans holds several candidate scan scripts, each with its data, in memory
+        # optimize_scans holds the data of several candidate scan scripts in memory
         return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
 
     return Encoder(encode, packed)
 
 
 @cache
-def our_tables() -> frozenset[tuple[int, ...]]:
+def luma_tables() -> frozenset[tuple[int, ...]]:
     """The luma quantisation tables of every quality and encoder here."""
     tiny = pyvips.Image.black(8, 8)
     files = [
         tiny.jpegsave_buffer(Q=quality, quant_table=table, keep="none")
         for table in (_MS_SSIM, _KLEIN)
-        for quality in range(LOWEST, HIGHEST + 1)
+        for quality in range(LOWEST_QUALITY, HIGHEST_QUALITY + 1)
     ]
     if pyjpegli is not None:
-        files += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST, HIGHEST + 1)]
+        files += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST_QUALITY, HIGHEST_QUALITY + 1)]
     return frozenset(map(container.luma_quantization, files))

@@ -1,8 +1,8 @@
-"""JPEG files made smaller: encoded again at the lowest quality that meets the target, or losslessly compressed better.
+"""Optimises JPEG files: encodes them again at the lowest quality that meets the target, or compresses them losslessly.
 
-That quality differs from picture to picture, from 40 to 95, and is searched for each. Encoding again costs quality, so
-its result is discarded if it saves too little, and a file with quantisation tables that are written here is not encoded
-again. Optimising an output therefore changes nothing.
+That quality setting differs from picture to picture, from 40 to 95, and is searched for each. Encoding again loses
+detail, so its result is discarded if it saves too little, and a file with a quantisation table that is used here is not
+encoded again. Optimising a result therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg.encoders import encoders, is_ours
-from imgproc_local.codecs.jpeg.repack import rescanned
+from imgproc_local.codecs.jpeg.encoders import encoders, was_encoded_here
+from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.decode import (
@@ -32,24 +32,26 @@ from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 
 MAX_SIZE_SHARE = 0.95
-"""An encoding with loss must not be larger than this share of the clean copy."""
+"""A lossy encoding must not be larger than this share of the clean copy."""
 
 MIN_LARGE_PIXELS = 24_000_000
-"""Pictures of this size and more are decoded again for the encoder, so that they are not held in memory."""
+"""Pictures with at least this many pixels are decoded a second time for the encoder instead of being held in memory."""
 
 LOW_BITS_PER_PIXEL = 0.7
 MAX_SAVED_BY_REPACKING, MAX_SAVED_BY_REPACKING_LOW = 0.1, 0.6
-"""The largest share of a file that optimised Huffman codes save, usually and in files below `LOW_BITS_PER_PIXEL`."""
+"""The largest share of a file that optimised Huffman codes save: in most files, and in those below
+`LOW_BITS_PER_PIXEL`.
+"""
 
 LOSSLESS_SIZE_RATIO = 1.02
-"""A lossless result is preferred to one with loss up to this multiple of its size."""
+"""A lossless result is preferred to a lossy one if its size is at most this multiple of the lossy one's."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and the better of an encoding at the target and the same pixels compressed better.
+    """The clean copy, and either a lossy encoding that meets the target or the same pixels compressed losslessly.
 
-    Encoded pixels are upright; where they are copied the orientation remains a tag. The pixels of an Ultra HDR picture
-    are copied with its gain map. CMYK becomes sRGB through its profile.
+    A lossy encoding is upright; if the pixels are copied, the orientation remains a tag. The pixels of an Ultra HDR
+    picture are copied with its gain map. CMYK is converted to sRGB through its profile.
     """
     info, check_stop = source.info, source.check_stop
     gain_map = container.gain_map(source.data)
@@ -60,14 +62,14 @@ def candidates(source: Source) -> Iterator[bytes]:
             return
     clean = source.clean_copy()
     yield clean
-    if is_ours(clean) and container.components(source.data) < 4:
-        _decode_through(source.path, info, check_stop)
+    if was_encoded_here(clean) and container.components(source.data) < 4:
+        _check_complete(source.path, info, check_stop)
         return
-    most = int(MAX_SIZE_SHARE * len(clean))
-    encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, most, fail_on))
+    max_bytes = int(MAX_SIZE_SHARE * len(clean))
+    encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
     packed = None
-    if info.pixels < MIN_LARGE_PIXELS and (encoded is None or _may_be_packed_as_small(clean, info, encoded)):
-        packed = _rescanned(clean, info, check_stop)
+    if info.pixels < MIN_LARGE_PIXELS and (encoded is None or _repacking_may_save_as_much(clean, info, encoded)):
+        packed = _repacked(clean, info, check_stop)
     if packed is not None and (encoded is None or len(packed) <= LOSSLESS_SIZE_RATIO * len(encoded)):
         yield packed
     elif encoded is not None:
@@ -75,7 +77,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 
 def _with_gain_map(source: Source, marks: bytes, gain_map: bytes) -> Iterator[bytes]:
-    """The clean copy of an Ultra HDR picture, and the same with its scans compressed better."""
+    """The clean copy of an Ultra HDR picture, and the same file with its scans compressed better."""
 
     def write(blocks: Blocks, _: bool) -> bytes:
         return container.with_blocks_and_gain_map(source.data, blocks, marks, gain_map)
@@ -84,29 +86,29 @@ def _with_gain_map(source: Source, marks: bytes, gain_map: bytes) -> Iterator[by
     options = {"orientation": source.info.orientation, "gain_map_bytes": len(gain_map)}
     clean = strip.clean_file(source.data, source.blocks, published, Format.JPEG, write, **options)
     yield clean
-    _decode_through(source.path, source.info, source.check_stop)
-    packed = _rescanned(clean[: -len(gain_map)], source.info, source.check_stop)
+    _check_complete(source.path, source.info, source.check_stop)
+    packed = _repacked(clean[: -len(gain_map)], source.info, source.check_stop)
     if packed is not None:
         yield container.with_blocks_and_gain_map(packed, container.read_blocks(packed), marks, gain_map)
 
 
-def _may_be_packed_as_small(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
-    """Whether compressing the scans again may save as much as the encoding with loss did."""
+def _repacking_may_save_as_much(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
+    """Whether compressing the scans of `clean` losslessly may save as much as the lossy encoding `encoded` saves."""
     is_low = 8 * len(clean) < LOW_BITS_PER_PIXEL * info.pixels
-    most = MAX_SAVED_BY_REPACKING_LOW if is_low else MAX_SAVED_BY_REPACKING
-    return len(encoded) > (1 - most) * len(clean) and not container.is_progressive(clean)
+    max_saved = MAX_SAVED_BY_REPACKING_LOW if is_low else MAX_SAVED_BY_REPACKING
+    return len(encoded) > (1 - max_saved) * len(clean) and not container.is_progressive(clean)
 
 
-def _rescanned(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+def _repacked(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
     """The same pixels in fewer bytes, None if that is not possible."""
     if info.pixels >= MIN_LARGE_PIXELS:
         return None
-    packed = rescanned(clean, check_stop)
+    packed = repacked(clean, check_stop)
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
 
 
 def _announces_gain_map(blocks: Blocks) -> bool:
-    """Whether the published XMP still announces a gain map: the stored packet may be damaged."""
+    """Whether the XMP that is written announces the gain map. It does not if the XMP of the source is damaged."""
     packet = _gain_map_blocks(blocks).xmp or b""
     return any(mark in packet for mark in container.GAIN_MAP_MARKS)
 
@@ -117,36 +119,36 @@ def _gain_map_blocks(blocks: Blocks) -> Blocks:
 
 
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
-    """The gain map with no metadata except what says how it is applied."""
+    """The gain map with only the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
     clean = container.with_blocks(gain_map, Blocks(xmp=_gain_map_blocks(blocks).xmp, icc=blocks.icc))
     return clean[:2] + container.gain_map_marks(gain_map) + clean[2:]
 
 
-def _encoded(source: Source, clean: bytes, most_bytes: int, fail_on: str) -> bytes | None:
-    """The picture encoded again, None if that takes more than `most_bytes`."""
+def _encoded(source: Source, clean: bytes, max_bytes: int, fail_on: str) -> bytes | None:
+    """The picture encoded again, None if that takes more than `max_bytes`."""
     info, target, check_stop = source.info, source.target, source.check_stop
     image, profile = _opened(source, fail_on)
     image = finish(image, check_stop, "copy_memory")
     if info.pixels < MIN_LARGE_PIXELS:
         shown, profile = to_srgb_if_visually_lossless(image, profile)
         original = Original(clean, info.orientation) if shown is image and container.components(clean) == 3 else None
-        encoded = smallest(shown, profile, original, target, most_bytes, check_stop, source.effort)
+        encoded = smallest(shown, profile, original, target, max_bytes, check_stop, source.effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(source, fail_on)
-        found = choose(encoders(image, large=True), sample, target + SAMPLE_ONLY_MARGIN, check_stop)
-        if found is None:
+        choice = choose(encoders(image, large=True), sample, target + SAMPLE_ONLY_MARGIN, check_stop)
+        if choice is None:
             return None
-        part = found.encoder.packed(sample.image, found.quality, b"", check_stop)
-        if len(part) > SKIP_IF_OVER_BUDGET * most_bytes * sample.share:
+        encoded_sample = choice.encoder.packed(sample.image, choice.quality, b"", check_stop)
+        if len(encoded_sample) > SKIP_IF_OVER_BUDGET * max_bytes * sample.share:
             return None
-        del sample  # a tenth of what the encoder takes
-        encoded = found.encoder.packed(image, found.quality, b"", check_stop)
+        del sample  # frees a tenth of the memory that the encoder takes
+        encoded = choice.encoder.packed(image, choice.quality, b"", check_stop)
     if encoded is None:
         return None
     encoded = container.with_blocks(encoded, structs.replace(source.blocks_for(Format.JPEG), icc=profile))
-    return encoded if len(encoded) <= most_bytes else None
+    return encoded if len(encoded) <= max_bytes else None
 
 
 def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
@@ -154,12 +156,12 @@ def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
     return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.published.icc)
 
 
-def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
-    """Decodes the picture to its end, because picture data that is copied must be complete, too."""
-    unturned = structs.replace(info, orientation=1)
+def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
+    """Decode the whole picture, so that an incomplete one is refused although its data is only copied."""
+    unrotated = structs.replace(info, orientation=1)
     shrink = 8 if min(info.width_px, info.height_px) >= 8 else 1
     decode_complete(
         path,
         info,
-        lambda fail_on: finish(open_upright(path, unturned, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
+        lambda fail_on: finish(open_upright(path, unrotated, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
     )

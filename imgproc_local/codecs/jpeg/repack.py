@@ -19,23 +19,23 @@ log = logging.getLogger(__name__)
 CheckStop = Callable[[], None]
 
 TIMEOUT_S = 60.0
-"""24 megapixels take two seconds."""
+"""The time limit of the child. A picture of 24 megapixels takes two seconds."""
 
 MAX_MEMORY_BYTES = 600_000_000
-"""The limit of the child's address space. 24 megapixels in full chroma take half of it."""
+"""The limit of the child's address space. A picture of 24 megapixels with 4:4:4 chroma takes half of it."""
 
 CHILD_COMMAND = "rescan-jpeg"
 _PACKAGE = "mozjpeg_lossless_optimization"
 
 
-def rescanned(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | None = None) -> bytes | None:
-    """The same pixels and metadata in fewer bytes, None if that is not possible. `data` is a single JPEG.
+def repacked(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | None = None) -> bytes | None:
+    """The same pixels and metadata in fewer bytes, None if that is not possible. `data` is a file with one JPEG image.
 
-    `command` replaces the child's command. Raises: what `check_stop` raises.
+    Tests give another `command` than `child_command()`. Raises: what `check_stop` raises.
     """
     if importlib.util.find_spec(_PACKAGE) is None:
         return None
-    packed = _run(data, own_command() if command is None else command, check_stop)
+    packed = _run(data, child_command() if command is None else command, check_stop)
     if packed is None or len(packed) >= len(data):
         return None
     if not _same_pixels(data, packed, check_stop):
@@ -44,15 +44,15 @@ def rescanned(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | No
     return packed
 
 
-def own_command() -> list[str]:
-    """The command that starts the child; a frozen program starts itself, which takes longer."""
+def child_command() -> list[str]:
+    """The command that starts the child. A frozen program has no separate interpreter: it starts itself."""
     if getattr(sys, "frozen", False):
         return [sys.executable, CHILD_COMMAND]
     return [sys.executable, "-m", __name__]
 
 
 def run_child() -> None:
-    """The child's work. It may end at any time without output."""
+    """What the child does. The package may end the process at any time, without output."""
     limit_this_process(TIMEOUT_S, MAX_MEMORY_BYTES)
     from mozjpeg_lossless_optimization import COPY_MARKERS, optimize
 
@@ -61,24 +61,26 @@ def run_child() -> None:
 
 
 def _run(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | None:
-    """What the child wrote; None where it could not be started or failed."""
+    """The output of the child; None if it could not be started or failed."""
     try:
         ended = run_supervised(command, data=data, timeout_s=TIMEOUT_S, check_stop=check_stop)
     except OSError as error:
-        log.warning("The process that packs JPEG scans can't be started: %s", error.strerror)
+        log.warning("The process that recompresses JPEG scans can't be started: %s", error.strerror)
         return None
     except ChildTimedOut:
-        log.warning("The scans of a JPEG were not packed within %.0f seconds.", TIMEOUT_S)
+        log.warning("The scans of a JPEG were not recompressed within %.0f seconds.", TIMEOUT_S)
         return None
     if ended.status:
         reason = ended.last_error_line[:200]
-        log.info("The scans of a JPEG can't be packed: the process ended with %d. %s", ended.status, reason)
+        log.info(
+            "The scans of a JPEG can't be recompressed: the process ended with status %d. %s", ended.status, reason
+        )
         return None
     return ended.output
 
 
 def _same_pixels(data: bytes, packed: bytes, check_stop: CheckStop) -> bool:
-    # imported here, so that the child goes without
+    # imported here, because the child does not need libvips
     from imgproc_local.codecs.picture.decode import finish
     from imgproc_local.codecs.picture.libvips import pyvips
 

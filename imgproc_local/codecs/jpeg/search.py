@@ -1,11 +1,11 @@
-"""The smallest JPEG of a picture in memory that meets the target score: several encoders, and the quality for each.
+"""Searches for the smallest JPEG that meets the target score, with several encoders and a quality setting for each.
 
 Encoding a JPEG again harms its chroma most: stored at half the resolution, it is enlarged, averaged and quantised a
-second time, though it takes few of the bytes. So the chroma coefficients of the source are preserved where that is
-possible, and only luma is encoded anew: at equal score that takes a tenth fewer bytes.
+second time, although it takes few of the bytes. So the chroma coefficients of the source are preserved if possible, and
+only luma is encoded again. At equal score this takes a tenth fewer bytes.
 
-The quality is searched on a sample. Pictures of up to `MAX_SCORED_PIXELS` are then scored whole; in larger ones the
-sample errs little.
+The quality is searched on a sample. Pictures of up to `MAX_SCORED_PIXELS` are then scored as a whole; for larger ones
+the score of the sample is accurate enough.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg.encoders import (
-    HIGHEST,
-    LOWEST,
+    HIGHEST_QUALITY,
+    LOWEST_QUALITY,
     Encoder,
     encoders,
     low_detail_encoder,
@@ -33,32 +33,39 @@ from imgproc_local.domain.quality import Effort
 
 log = logging.getLogger(__name__)
 
-SCALE = QualityScale(lowest=LOWEST, initial=88, highest=HIGHEST, slope=0.9)
+SCALE = QualityScale(lowest=LOWEST_QUALITY, initial=88, highest=HIGHEST_QUALITY, slope=0.9)
 MAX_SHORTFALL = 0.7
-"""Points below what was aimed at that a result may score."""
+"""A result may score this many points less than the score that was aimed at."""
 
 SAMPLE_LIMITS = Limits(close=Tolerance(0.35, 0.35), max_trials=6)
 WHOLE_LIMITS = Limits(Tolerance(0.35, 0.35), max_trials=2, acceptable=Tolerance(MAX_SHORTFALL, inf), max_extra_trials=2)
 
 MARGIN, SAMPLE_ONLY_MARGIN = 0.15, 0.5
-"""Points added to the target. More where only a sample is scored: it scores a little more than the whole."""
+"""Points added to the target. The second value is used if only a sample is scored, because samples score a little
+higher than the whole.
+"""
 
 MAX_SCORED_PIXELS = 4_000_000
+"""Larger pictures are scored by a sample only."""
 
 SKIP_IF_OVER_BUDGET = 1.03
-"""The final encoding is skipped where the sample predicts a file larger than this multiple of the size allowed."""
+"""The final encoding is skipped if the sample predicts a file larger than this multiple of the allowed size."""
 
 QUALITY_PER_QUANTIZATION_STEP = 0.42
-"""With preserved chroma the search starts lower by this much for each step of the source's mean luma quantisation."""
+"""With preserved chroma, the search starts at a quality that is lower by this much for each unit of the mean value in
+the luma quantisation table of the source.
+"""
 
-MAX_CHROMA_RATIO = 1.05
-"""With preserved chroma a JPEG of up to this ratio of the size at the same quality is smaller at the same score."""
+MAX_PRESERVED_CHROMA_RATIO = 1.05
+"""At the same quality setting, a JPEG with preserved chroma scores higher than one with chroma encoded again. So it is
+chosen if its size is at most this ratio of the other's.
+"""
 
-FLAT_BITS_PER_PIXEL = 0.2
-"""A result below this shows little detail, and another quantisation table may make it smaller."""
+LOW_DETAIL_BITS_PER_PIXEL = 0.2
+"""A result with fewer bits per pixel shows little detail, and another quantisation table may make it smaller."""
 
-LUMA = [[0.299, 0.587, 0.114]]
-"""Source: JFIF 1.02, conversion to and from RGB."""
+LUMA_WEIGHTS = [[0.299, 0.587, 0.114]]
+"""The weights of red, green and blue in luma. Source: JFIF 1.02, conversion to and from RGB."""
 
 
 class Original(Struct, frozen=True):
@@ -69,7 +76,7 @@ class Original(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """An encoder with the quality at which it meets the target, and its scores by quality."""
+    """An encoder, the quality setting at which it meets the target, and its scores by quality setting."""
 
     encoder: Encoder
     quality: int
@@ -80,7 +87,7 @@ class Choice(Struct, frozen=True):
 
 
 class _Task(Struct, frozen=True):
-    """A picture, its sample, the whole where that is scored, and the score to aim at."""
+    """What the search is for. `whole` is the whole picture as a sample, None if it is not scored; `aim` is a score."""
 
     image: pyvips.Image
     sample: Sample
@@ -104,9 +111,9 @@ def smallest(
     check_stop: CheckStop,
     effort: Effort = "balanced",
 ) -> bytes | None:
-    """The smallest JPEG of an 8-bit picture, grey or RGB; None where it would take more than `max_bytes`.
+    """The smallest JPEG of an 8-bit picture, grey or RGB; None if it would take more than `max_bytes`.
 
-    `source` is the JPEG with these very pixels, None where they were changed after decoding.
+    `source` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding.
     Raises: what `check_stop` raises.
     """
     pixels = image.width * image.height
@@ -123,24 +130,24 @@ def smallest(
         if other is not None:
             choice, draft = _refined(task, other, task.draft(other))
     if len(draft) > max_bytes and not sample.is_whole:
-        part = choice.encoder.draft(sample.image, choice.quality, check_stop)
-        packed = choice.encoder.packed(sample.image, choice.quality, part, check_stop)
-        if len(draft) * len(packed) > SKIP_IF_OVER_BUDGET * max_bytes * len(part):
+        sample_draft = choice.encoder.draft(sample.image, choice.quality, check_stop)
+        packed = choice.encoder.packed(sample.image, choice.quality, sample_draft, check_stop)
+        if len(draft) * len(packed) > SKIP_IF_OVER_BUDGET * max_bytes * len(sample_draft):
             return None
     encoded = task.packed(choice, draft)
-    if 8 * len(encoded) < FLAT_BITS_PER_PIXEL * pixels and effort != "fast":
-        flat = choose([low_detail_encoder()], sample, task.aim, check_stop)
-        if flat is not None:
-            flat, draft = _refined(task, flat, b"" if whole is None else task.draft(flat))
-            if flat.meets(task.aim):
-                encoded = min(encoded, task.packed(flat, draft), key=len)
+    if 8 * len(encoded) < LOW_DETAIL_BITS_PER_PIXEL * pixels and effort != "fast":
+        low_detail = choose([low_detail_encoder()], sample, task.aim, check_stop)
+        if low_detail is not None:
+            low_detail, draft = _refined(task, low_detail, b"" if whole is None else task.draft(low_detail))
+            if low_detail.meets(task.aim):
+                encoded = min(encoded, task.packed(low_detail, draft), key=len)
     return encoded if len(encoded) <= max_bytes else None
 
 
 def choose(
     candidates: Sequence[Encoder], sample: Sample, aim: float, check_stop: CheckStop, start: int = SCALE.initial
 ) -> Choice | None:
-    """The first encoder that meets `aim` on the sample, None where none does."""
+    """The first of `candidates` that meets `aim` on the sample, None if none does. The search begins at `start`."""
     for encoder in candidates:
 
         def attempt(quality: int, encoder: Encoder = encoder) -> SearchResult:
@@ -156,12 +163,12 @@ def choose(
 
 
 def _smallest_draft(task: _Task, source: Original | None) -> tuple[Choice, bytes] | None:
-    """The choice on the sample whose draft of the whole picture is smallest."""
+    """Of the choices that meet the aim on the sample, that whose draft of the whole picture is smallest; its draft."""
     candidates = encoders(task.image, large=False)
     preserved = None if source is None else _with_preserved_chroma(task, candidates[0], source)
     if preserved is not None:
-        choice, draft, plain_bytes = preserved
-        if len(draft) <= MAX_CHROMA_RATIO * plain_bytes:
+        choice, draft, unspliced_bytes = preserved
+        if len(draft) <= MAX_PRESERVED_CHROMA_RATIO * unspliced_bytes:
             return choice, draft
     other = choose(candidates, task.sample, task.aim, task.check_stop)
     drafts = [] if preserved is None else [(choice, draft)]
@@ -171,26 +178,26 @@ def _smallest_draft(task: _Task, source: Original | None) -> tuple[Choice, bytes
 
 
 def _with_preserved_chroma(task: _Task, encoder: Encoder, source: Original) -> tuple[Choice, bytes, int] | None:
-    """The choice with the chroma of the source, its draft, and the bytes of that with chroma encoded anew."""
+    """The choice with the chroma of the source preserved, its draft, and the draft's size with chroma encoded again."""
     preserving = with_stored_chroma(encoder, source.data, source.orientation)
     if preserving is None:
         return None
-    # depends on the luma table alone, not on the size: the same pixels in fewer bytes must give the same result
+    # depends only on the luma table, not on the file size: the same pixels in fewer bytes must give the same result
     steps = container.luma_quantization(source.data)
     start = SCALE.clamped(round(SCALE.initial - QUALITY_PER_QUANTIZATION_STEP * sum(steps) / len(steps)))
     try:
         choice = choose([preserving], task.sample, task.aim, task.check_stop, start)
         if choice is None:
             return None
-        plain = task.draft(choice)
-        return choice, preserving.spliced(plain), len(plain)
+        unspliced = task.draft(choice)
+        return choice, preserving.spliced(unspliced), len(unspliced)
     except ValueError as error:
-        log.debug("The chroma of a JPEG can't be preserved and is encoded anew: %s", error)
+        log.debug("The chroma of a JPEG can't be preserved and is encoded again: %s", error)
         return None
 
 
 def _refined(task: _Task, choice: Choice, draft: bytes) -> tuple[Choice, bytes]:
-    """The choice and its draft after scoring the whole picture; unchanged where that is not scored."""
+    """The choice and its draft after scoring the whole picture; unchanged if the whole is not scored."""
     whole = task.whole
     if whole is None:
         return choice, draft
@@ -212,6 +219,6 @@ def _score(sample: Sample, encoder: Encoder, draft: bytes) -> float:
         return sample.score(pyvips.Image.jpegload_buffer(draft))
     if sample.is_whole:
         return sample.score(pyvips.Image.jpegload_buffer(encoder.spliced(draft)))
-    # with preserved chroma a change of luma is the same change in red, green and blue
-    change = (pyvips.Image.jpegload_buffer(draft) - sample.image).recomb(LUMA)
+    # if chroma is preserved, a change of luma changes red, green and blue by the same amount
+    change = (pyvips.Image.jpegload_buffer(draft) - sample.image).recomb(LUMA_WEIGHTS)
     return sample.score((sample.image + change).rint().cast("uchar").copy(interpretation="srgb"))

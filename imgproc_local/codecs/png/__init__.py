@@ -1,1 +1,1 @@
-"""PNG: optimisation by palettes, posterisation and better compression of the filtered rows."""
+"""PNG: optimisation by reducing colours (palette, posterisation) and by compressing the rows better."""

@@ -1,7 +1,7 @@
-"""PNG encoding: rows filtered and deflated into the fewest bytes.
+"""PNG encoding: chooses the row filter that compresses best, and deflates the filtered rows thoroughly.
 
-libvips applies each row filter, a quick run of libdeflate finds the one that compresses best, and its result is
-compressed thoroughly. Nothing depends on how the samples were compressed before: the same samples give the same bytes.
+libvips applies each row filter, libdeflate compresses the results at a fast level, and the smallest one is compressed
+again at a high level. The result depends only on the samples, not on how they were compressed before.
 """
 
 from __future__ import annotations
@@ -24,31 +24,37 @@ from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbou
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
 """libvips' row filters: one of the five for all rows, or ("all") for each row the one with the smallest differences."""
 
-_QUICK, _CAREFUL = 6, 8
-"""libdeflate's levels for comparing filters: of samples, and of palette indices, which need a closer look."""
+_QUICK_LEVEL, _CAREFUL_LEVEL = 6, 8
+"""libdeflate's levels for comparing row filters: the first for samples, the second for palette indices, for which the
+estimate must be more precise.
+"""
 _LEVELS = ((2_000_000, 12), (8_000_000, 11), (64_000_000, 10))
-"""Largest number of bytes for each level. Level 12 takes four times as long as 10 and saves 2 % more."""
+"""Pairs of a maximum size in bytes and libdeflate's level up to it. Level 12 takes four times as long as level 10 and
+saves 2 % more.
+"""
 
 _SLICES, _SLICE_BYTES = 16, 64 * 1024
-"""Number and size of the slices of longer data that are compressed to estimate the whole."""
+"""Longer data is estimated from this many slices of this size."""
 
 _INDEX_FILTERS = ("none", "sub", "up", "paeth", "all")
 _ORDERED_INDEX_FILTERS = ("sub", "up", "paeth")
-_ZLIB_HEADER = 2
+"""The row filters to try for palette indices, and for those whose palette is ordered by neighbours."""
+_ZLIB_HEADER_BYTES = 2
 _MARK = b"\0\0\0\xff\xff"
-"""An empty stored block. Source: RFC 1951, 3.2.4."""
+"""The mark of a posterised picture: an empty stored block. Source: RFC 1951, 3.2.4."""
 
 GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
+"""Colour types. Source: PNG, third edition, 11.2.1."""
 _COLOUR_TYPES = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 
 
 def deflated(samples: bytes) -> bytes:
     """The samples as a zlib stream, compressed thoroughly."""
-    level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL)
+    level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL_LEVEL)
     return bytes(deflate.zlib_compress(samples, level))
 
 
-def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
+def estimated_bytes(samples: bytes, level: int = _QUICK_LEVEL) -> int:
     """An estimate of the size of `deflated`."""
     if len(samples) > _SLICES * _SLICE_BYTES:
         step = len(samples) // _SLICES
@@ -58,18 +64,18 @@ def quick_bytes(samples: bytes, level: int = _QUICK) -> int:
 
 
 class Layout(Struct, frozen=True):
-    """A PNG whose rows are filtered but not yet deflated. `quick_bytes` is an estimate of its size."""
+    """A PNG whose rows are filtered but not yet deflated. `chunks` are written between its header and its data."""
 
     header: bytes
     chunks: tuple[bytes, ...]
     filtered: bytes
-    quick_bytes: int
+    estimated_bytes: int
 
     def packed(self, *, marked: bool = False) -> bytes:
-        """The file; with `marked`, the mark precedes the compressed data."""
+        """The file. With `marked`, its compressed data begins with the mark of a posterised picture."""
         stream = deflated(self.filtered)
         if marked:
-            stream = stream[:_ZLIB_HEADER] + _MARK + stream[_ZLIB_HEADER:]
+            stream = stream[:_ZLIB_HEADER_BYTES] + _MARK + stream[_ZLIB_HEADER_BYTES:]
         chunks = (
             self.header,
             *self.chunks,
@@ -80,36 +86,39 @@ class Layout(Struct, frozen=True):
 
 
 def is_marked(data: Data) -> bool:
-    """Whether the compressed data begin with the mark of a posterised picture, which must not be posterised again.
+    """Whether the compressed data begins with the mark of a posterised picture, which must not be posterised again.
 
-    The mark, an empty block, survives any change of the metadata, and no other known program writes one there.
+    The mark is an empty block. Changes of the metadata do not remove it, and no other known program writes one there.
     """
     first = next((chunk for chunk in container.chunks(data) if chunk.kind == b"IDAT"), None)
-    return first is not None and data[first.payload + _ZLIB_HEADER : first.payload + _ZLIB_HEADER + len(_MARK)] == _MARK
+    return (
+        first is not None
+        and data[first.payload + _ZLIB_HEADER_BYTES : first.payload + _ZLIB_HEADER_BYTES + len(_MARK)] == _MARK
+    )
 
 
 def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
     """The lossless layout of a picture in memory: 8 or 16 bits, grey or RGB, with or without alpha."""
     bits = 16 if image.format == "ushort" else 8
     header = _header(image.width, image.height, bits, _COLOUR_TYPES[image.bands])
-    return Layout(header, (), *_filtered(image, FILTERS, _QUICK, check_stop))
+    return Layout(header, (), *_filtered(image, FILTERS, _QUICK_LEVEL, check_stop))
 
 
 def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
-    """The smallest layout among three palette orders, with the fewest bits per pixel that suffice or with eight."""
+    """The layout with the smallest estimate, of three palette orders and two bit depths: the lowest possible and 8."""
     plain = by_luma(picture)
     depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
     layouts = [_indexed_layout(plain, bits, _INDEX_FILTERS, check_stop) for bits in depths]
     if len(plain.colours) > 2:
         layouts += [_indexed_layout(each, 8, _ORDERED_INDEX_FILTERS, check_stop) for each in by_neighbours(plain)]
-    return min(layouts, key=lambda each: each.quick_bytes)
+    return min(layouts, key=lambda each: each.estimated_bytes)
 
 
 def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, PALETTE)
-    filtered, quick_bytes = _filtered(_packed_bits(picture.rows(), bits), filters, _CAREFUL, check_stop)
-    return Layout(header, tuple(chunks), filtered, quick_bytes + sum(map(len, chunks)))
+    filtered, estimated_bytes = _filtered(_packed_bits(picture.rows(), bits), filters, _CAREFUL_LEVEL, check_stop)
+    return Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
 
 
 def read_indexed(data: Data) -> Indexed:
@@ -139,7 +148,7 @@ def _header(width_px: int, height_px: int, bits: int, colour_type: int) -> bytes
 
 
 def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_stop: CheckStop) -> tuple[bytes, int]:
-    """The filtered rows that compress best, and the estimate of their compressed size."""
+    """The filtered rows that compress best, and the estimate of their compressed size. `level` is for the estimates."""
     best, best_bytes = b"", 0
     for name in filters:
         saved = finish(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
@@ -147,7 +156,7 @@ def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_st
             saved[chunk.payload : chunk.end] for chunk in container.chunks(saved) if chunk.kind == b"IDAT"
         )
         filtered = zlib.decompress(stored)
-        size_bytes = quick_bytes(filtered, level)
+        size_bytes = estimated_bytes(filtered, level)
         if not best or size_bytes < best_bytes:
             best, best_bytes = filtered, size_bytes
     check_stop()
@@ -155,7 +164,7 @@ def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_st
 
 
 def _packed_bits(rows: pyvips.Image, bits: int) -> pyvips.Image:
-    """Pixels of less than 8 bits packed into bytes, the leftmost in the highest bits; rows are padded."""
+    """Rows in which each byte holds several pixels of `bits` bits, the leftmost in the highest bits."""
     per_byte = 8 // bits
     if per_byte == 1:
         return rows

@@ -1,10 +1,12 @@
-"""PNG made smaller: fewer colours where nobody sees it, else the same pixels packed better.
+"""Optimises PNG files: reduces their colours if the target score allows it, else compresses the same pixels better.
 
-A palette, or fewer levels where a palette can't do, is tried only on pictures of 8 bits that are not indexed yet, and
-taken only where it looks as the target asks and saves much. Indexed and low-bit pictures, animations and those whose
-colours depend on chunks that encoders drop (gAMA, cHRM, cICP) keep their very samples. An output comes back as it is:
-one with a palette is indexed, one with fewer levels carries a mark, and what else is decided depends on the pixels
-alone, not on how they were packed.
+Only pictures with 8 bits per sample and no palette are reduced: to a palette or, if 256 colours do not suffice, to
+fewer levels per channel (posterisation). A reduced picture is used only if it meets the target and saves much. The
+samples of other pictures are preserved exactly: of indexed ones, of those with less than 8 bits, of animations, and of
+those whose colours depend on chunks that encoders drop (gAMA, cHRM, cICP).
+
+Optimising a result again changes nothing: a picture with a palette is indexed, a posterised one carries a mark, and all
+other decisions depend on the pixels alone, not on how they were compressed.
 """
 
 from __future__ import annotations
@@ -22,89 +24,94 @@ from imgproc_local.codecs.metadata.icc import colour_space
 from imgproc_local.codecs.picture.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
-from imgproc_local.codecs.png import deflate as png_packing
-from imgproc_local.codecs.png import palette, posterize
+from imgproc_local.codecs.png import deflate, palette, posterize
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.quality import Effort
 
-WORTH_A_LOSS = 0.8
+MAX_LOSSY_SIZE_SHARE = 0.8
+"""A picture with reduced colours is used only if it is smaller than this share of the lossless one."""
 MAX_PIXELS_IN_MEMORY = 40_000_000
-"""Larger pictures are packed row by row in one pass, without trying a palette."""
+"""Larger pictures are compressed row by row in one pass, with all their colours."""
 
 _SRGB_GAMMA = 45455
+"""The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and smaller encodings. An APNG remains an animation, frame by frame as it was."""
+    """The clean copy, and smaller encodings. The frames of an APNG are preserved."""
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     clean = source.clean_copy()
     yield clean
-    indexed = container.colour_type(data) == png_packing.PALETTE
-    if info.frames > 1 or _own_colours(data) or (info.bits_per_sample < 8 and not indexed):
-        _decode_through(path, info, check_stop)
+    indexed = container.colour_type(data) == deflate.PALETTE
+    if info.frames > 1 or _has_colour_chunks(data) or (info.bits_per_sample < 8 and not indexed):
+        _check_complete(path, info, check_stop)
         yield _deflated_again(clean, info, check_stop)
     elif indexed:
-        _decode_through(path, info, check_stop)
-        packed = png_packing.indexed_layout(png_packing.read_indexed(data), check_stop).packed()
+        _check_complete(path, info, check_stop)
+        packed = deflate.indexed_layout(deflate.read_indexed(data), check_stop).packed()
         blocks = source.blocks_for(Format.PNG, orientation=info.orientation)
         yield container.with_blocks(_with_density(packed, data, 1), blocks)
         yield _deflated_again(clean, info, check_stop)
     else:
-        target = None if png_packing.is_marked(data) else source.target
+        target = None if deflate.is_marked(data) else source.target
         packed, profile = _encoded(path, info, source.published.icc, target, source.effort, check_stop)
         blocks = structs.replace(source.blocks_for(Format.PNG), icc=profile)
         yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
 
 
-def _own_colours(data: Data) -> bool:
-    """Whether chunks other than a profile say what the samples mean, and say something else than sRGB."""
-    found = {chunk.kind: data[chunk.payload : chunk.end] for chunk in container.chunks(data) if chunk.kind != b"IDAT"}
-    if b"cICP" in found or b"mDCV" in found or b"cLLI" in found:
+def _has_colour_chunks(data: Data) -> bool:
+    """Whether the colours are defined by chunks other than a profile, and are not sRGB."""
+    payloads = {
+        chunk.kind: data[chunk.payload : chunk.end] for chunk in container.chunks(data) if chunk.kind != b"IDAT"
+    }
+    if b"cICP" in payloads or b"mDCV" in payloads or b"cLLI" in payloads:
         return True
-    if b"sRGB" in found or b"iCCP" in found:
+    if b"sRGB" in payloads or b"iCCP" in payloads:
         return False
-    gamma = int.from_bytes(found.get(b"gAMA", b""), "big")
+    gamma = int.from_bytes(payloads.get(b"gAMA", b""), "big")
     return bool(gamma) and abs(gamma - _SRGB_GAMMA) > 500
 
 
 def _encoded(
     path: Path, info: ImageInfo, profile: bytes | None, target: float | None, effort: Effort, check_stop: CheckStop
 ) -> tuple[bytes, bytes | None]:
-    """The smallest encoding of the picture that meets the target, and the profile that it needs.
+    """The smallest encoding of the picture that meets the target, and the profile to write into it.
 
-    `target` is None for a picture that was rounded before: it keeps its samples, and the mark.
+    `target` is None for a picture that is already posterised: its samples and its mark are preserved.
     """
     image = open_upright(path, info)
     if info.pixels > MAX_PIXELS_IN_MEMORY:
         options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
         return bytes(finish(image, check_stop, "pngsave_buffer", **options)), profile
     image = finish(image, check_stop, "copy_memory")
-    image = _without_the_needless(image, rgb_only=profile is not None)
-    lossless = png_packing.layout(image, check_stop)
+    image = _without_redundancy(image, rgb_only=profile is not None)
+    lossless = deflate.layout(image, check_stop)
     if target is None or image.format != "uchar":
         return lossless.packed(marked=target is None), profile
-    if profile is not None and colour_space(profile) != "RGB":  # which a palette can't have
-        source, palette_profile = _without_the_needless(to_srgb(image), rgb_only=False), None
+    if profile is not None and colour_space(profile) != "RGB":  # a palette needs an RGB profile
+        source, palette_profile = _without_redundancy(to_srgb(image), rgb_only=False), None
     else:
         source, palette_profile = image, profile
-    found = palette.smallest_palette(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
-    if found:
-        fewer = png_packing.indexed_layout(found.picture, check_stop)
-        worth = 1 if found.exact and source is image else WORTH_A_LOSS
-        if fewer.quick_bytes < worth * lossless.quick_bytes:
-            return fewer.packed(), palette_profile
-    rounded = posterize.posterized(image, profile, target, check_stop)
-    layouts = [png_packing.layout(each, check_stop) for each in rounded]
-    coarser = min(layouts, key=lambda each: each.quick_bytes, default=lossless)
-    if coarser.quick_bytes < WORTH_A_LOSS * lossless.quick_bytes:
-        return coarser.packed(marked=True), profile
+    reduced = palette.smallest_palette(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
+    if reduced:
+        indexed = deflate.indexed_layout(reduced.picture, check_stop)
+        max_share = 1 if reduced.exact and source is image else MAX_LOSSY_SIZE_SHARE
+        if indexed.estimated_bytes < max_share * lossless.estimated_bytes:
+            return indexed.packed(), palette_profile
+    pictures = posterize.posterized(image, profile, target, check_stop)
+    layouts = [deflate.layout(picture, check_stop) for picture in pictures]
+    posterized = min(layouts, key=lambda each: each.estimated_bytes, default=lossless)
+    if posterized.estimated_bytes < MAX_LOSSY_SIZE_SHARE * lossless.estimated_bytes:
+        return posterized.packed(marked=True), profile
     return lossless.packed(), profile
 
 
-def _without_the_needless(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Image:
-    """The picture without bits that only repeat others, an alpha that hides nothing, and colour where all is grey.
+def _without_redundancy(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Image:
+    """The picture without what its pixels do not need: 16 bits, an alpha channel, or colour.
 
-    What is fully transparent becomes black. `rgb_only` where a profile speaks of RGB.
+    16 bits are reduced to 8 if the lower bits repeat the upper ones; an alpha channel is removed if every pixel is
+    opaque; RGB becomes grey if no pixel has colour, except with `rgb_only`, for a picture with an RGB profile. Fully
+    transparent pixels become black.
     """
     if image.format == "ushort" and ((image & 0xFF) - (image >> 8)).abs().max() == 0:
         image = (image >> 8).cast("uchar").copy(interpretation="b-w" if image.bands < 3 else "srgb")
@@ -119,7 +126,9 @@ def _without_the_needless(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Imag
 
 
 def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
-    """The PNG with the pixels per metre, or their shape, that `data` says; the two sides change where it was turned."""
+    """The PNG with the pixel density (chunk pHYs) of `data`. Its axes are swapped if `orientation` swaps those of the
+    picture.
+    """
     for chunk in container.chunks(data):
         if chunk.kind == b"pHYs" and chunk.end - chunk.payload == 9:
             across, down, unit = struct.unpack(">IIB", data[chunk.payload : chunk.end])
@@ -132,7 +141,7 @@ def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
 
 
 def _deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes:
-    """The same filtered samples, deflated thoroughly, frame by frame."""
+    """The PNG with the same filtered samples deflated thoroughly. Further frames of an APNG are copied."""
     out = [container.SIGNATURE]
     frame: list[bytes] = []
     pending: bytes | None = None
@@ -155,7 +164,7 @@ def _deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> byte
             pending = pending or b"\0\0\0\0IDAT"
             frame.append(payload)
         elif chunk.kind == b"fdAT":
-            # each frame data chunk begins with a sequence number; joining chunks would leave gaps, so they stay single
+            # joining the chunks of a frame would leave gaps in their sequence numbers, so they are copied
             flush()
             out.append(container.chunk_bytes(b"fdAT", payload))
         else:
@@ -169,9 +178,9 @@ def _redeflate(stream: bytes, info: ImageInfo) -> bytes:
     limit = (info.width_px * 8 + 8) * (info.height_px + 8) * 2
     inflater = zlib.decompressobj()
     samples = inflater.decompress(stream, limit)
-    return png_packing.deflated(samples)
+    return deflate.deflated(samples)
 
 
-def _decode_through(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
-    """Reads the picture to its end: what goes out untouched must be whole, too."""
+def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
+    """Decode the whole picture, so that an incomplete one is refused although its data is only copied."""
     finish(open_upright(path, info), check_stop, "avg")

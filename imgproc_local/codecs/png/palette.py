@@ -17,7 +17,7 @@ from PIL import Image
 
 from imgproc_local.codecs.picture.decode import CheckStop, finish
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.png.deflate import quick_bytes, read_indexed
+from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
@@ -26,23 +26,23 @@ from imgproc_local.domain.quality import Effort
 SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
 
 QUICK_EFFORT = 4
-"""libimagequant's effort for the first trial, which tells whether 256 colours can suffice at all. Effort 7 takes three
-times as long.
+"""libimagequant's effort for the first trial, which shows whether 256 colours can suffice. Effort 7 takes three times
+as long.
 """
 
 MAX_QUICK_SHORTFALL = 3.0
-"""If the first trial scores this much below the target, a higher effort cannot reach the target either."""
+"""If the first trial scores more than this many points below the target, a higher effort cannot reach it either."""
 
 MIN_SURPLUS = 1.0
-"""If 256 colours score less than this above the target, fewer colours would score below it."""
+"""If 256 colours score less than this many points above the target, fewer colours would score below it."""
 
 DITHER_LEVELS = (0.0, 0.5)
 QUALITY_STEPS = (0, 5, 15, 100)
-"""Added in turn to the quality number found on tiles until the whole picture meets the target."""
+"""Added one after the other to the quality setting found on tiles, until the whole picture meets the target."""
 
 MIN_LARGE_AREA_SHARE = 0.025
-"""A colour of at least this share of the pixels is preserved exactly. At most forty colours can have that; the steps of
-gradients have less.
+"""A colour that at least this share of the pixels has is preserved exactly. At most forty colours can reach this share;
+the colours of a gradient do not.
 """
 
 _MAX_COUNTED_PIXELS = 250_000
@@ -50,7 +50,7 @@ _MAX_COUNTED_PIXELS = 250_000
 
 
 class PaletteSearch(Struct, frozen=True):
-    """libimagequant's effort, the number of tiles to search on, and when the search ends."""
+    """How to search: libimagequant's effort, the number of tiles in the sample, and the limits of the search."""
 
     effort: int
     tiles: int
@@ -59,7 +59,7 @@ class PaletteSearch(Struct, frozen=True):
 
 QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 0.7), max_trials=5))
 THOROUGH = PaletteSearch(7, 54, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
-"""54 tiles have two megapixels. Pictures of up to three megapixels are not sampled."""
+"""The 54 tiles of the sample have two megapixels. Pictures of up to three megapixels are searched as a whole."""
 
 SEARCHES: dict[Effort, PaletteSearch] = {"fast": QUICK, "balanced": THOROUGH, "best": THOROUGH}
 
@@ -105,7 +105,7 @@ def smallest_palette(
 
     def attempt(dither: float, quality: int, effort: int = options.effort) -> _Trial:
         picture = _quantised(sample.image, areas, dither, quality, effort, check_stop)
-        size_bytes = quick_bytes(picture.indices) + 3 * len(picture.colours)
+        size_bytes = estimated_bytes(picture.indices) + 3 * len(picture.colours)
         return _Trial(dither, quality, effort, picture, sample.score_srgb(picture.shown(profile)), size_bytes)
 
     first = attempt(DITHER_LEVELS[-1], SCALE.highest, QUICK_EFFORT)
@@ -152,7 +152,7 @@ def _quantised_whole(
 def _quantised(
     image: pyvips.Image, areas: _LargeAreas, dither: float, quality: int, effort: int, check_stop: CheckStop
 ) -> Indexed:
-    """The picture quantised by libimagequant, the colours of large areas put back."""
+    """The picture quantised by libimagequant, with the colours of large areas restored."""
     options = {"palette": True, "Q": quality, "dither": dither, "effort": effort, "compression": 1, "keep": "none"}
     picture = read_indexed(finish(image, check_stop, "pngsave_buffer", **options))
     colours = [colour if colour[3] else bytes(4) for colour in picture.colours[: max(picture.indices) + 1]]

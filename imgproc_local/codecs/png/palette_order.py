@@ -1,7 +1,7 @@
-"""Palette orders that give neighbouring pixels similar indices, so that PNG's filters produce small differences.
+"""Orders the colours of a palette so that neighbouring pixels have similar indices: row filters then compress better.
 
-Each order depends on the colours of the pixels alone and not on the previous order: optimising a file again gives the
-same bytes.
+The orders depend only on the colours of the pixels, not on the order in the file, so that optimising a file again gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def by_luma(picture: Indexed) -> Indexed:
 
 
 def by_neighbours(picture: Indexed) -> list[Indexed]:
-    """Two orders that place colours together whose pixels are often adjacent; `picture` is in the order `by_luma`.
+    """Two orders that place colours together whose pixels are often adjacent. `picture` is a result of `by_luma`.
 
     Source: W. Zeng, J. Li, S. Lei, "An efficient color re-indexing scheme for palette-based compression", 2000;
     S. Battiato et al., "A color reindexing algorithm for lossless compression of digital images", 2001.
@@ -65,7 +65,7 @@ def _reordered(picture: Indexed, order: list[int]) -> Indexed:
 
 
 def _adjacency(picture: Indexed) -> Counts:
-    """How often pixels of two colours are adjacent, horizontally or vertically: a symmetric matrix."""
+    """A symmetric matrix: how often a pixel of one colour is next to a pixel of another, horizontally or vertically."""
     rows = picture.rows()
     number = len(picture.colours)
     counts = [[0] * number for _ in range(number)]
@@ -83,26 +83,30 @@ def _adjacency(picture: Indexed) -> Counts:
 
 
 def _zeng_order(counts: Counts) -> list[int]:
-    """Zeng's order: repeatedly adds the colour most often adjacent to those placed, at the end with more of them."""
+    """Zeng's order: repeatedly adds the colour that is most often adjacent to those placed already.
+
+    It is added at the beginning or at the end, whichever is nearer to the colours that it is adjacent to.
+    """
     number = len(counts)
-    beside = [0] * number
-    left = set(range(number))
+    adjacent_to_placed = [0] * number
+    remaining = set(range(number))
     order: list[int] = []
-    following = max(left, key=lambda one: (sum(counts[one]) - counts[one][one], -one))
+    following = max(remaining, key=lambda one: (sum(counts[one]) - counts[one][one], -one))
     while True:
         row = counts[following]
-        nearer = sum((len(order) - 1 - 2 * place) * row[placed] for place, placed in enumerate(order))
-        order.insert(0 if nearer > 0 else len(order), following)
-        left.discard(following)
-        if not left:
+        # positive if most adjacent colours are in the first half of the order
+        balance = sum((len(order) - 1 - 2 * place) * row[placed] for place, placed in enumerate(order))
+        order.insert(0 if balance > 0 else len(order), following)
+        remaining.discard(following)
+        if not remaining:
             return order
-        for one in left:
-            beside[one] += row[one]
-        following = max(left, key=lambda one: (beside[one], -one))
+        for one in remaining:
+            adjacent_to_placed[one] += row[one]
+        following = max(remaining, key=lambda one: (adjacent_to_placed[one], -one))
 
 
 def _battiato_order(counts: Counts) -> list[int]:
-    """Battiato's order: joins the most frequent pairs into chains, which are concatenated."""
+    """Battiato's order: joins the most frequently adjacent colours into chains and concatenates the chains."""
     pairs = [(-count, one, other) for one, row in enumerate(counts) for other, count in enumerate(row[:one]) if count]
     chain_of = {one: [one] for one in range(len(counts))}
     for _, one, other in sorted(pairs):

@@ -1,7 +1,7 @@
 """Posterisation: fewer levels per channel for graphics that a palette of 256 colours can't represent.
 
-Samples in detailed areas are rounded to multiples of a step. Samples in smooth areas, flat ones and gradients, are
-preserved: rounding would show as bands there, and they compress well. Photographs have few smooth areas and are not
+Samples in detailed areas are rounded to multiples of a step. Smooth areas (flat colours and gradients) are preserved:
+rounding would cause visible bands, and they compress well without it. Photographs have few smooth areas and are not
 posterised.
 """
 
@@ -15,40 +15,40 @@ from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample, score
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
-"""Steps to try. Of a step such as 2.5, green is rounded to multiples of 2, and red and blue, which are less visible, of
-3.
+"""Steps to try. With a fractional step such as 2.5, green is rounded to multiples of 2, red and blue to multiples of 3:
+errors in these are less visible.
 """
 
 COMPRESS_WELL = (2, 3, 4, 6, 8, 12, 16)
-"""Steps whose levels compress so well that the file may be smaller than with a coarser step."""
+"""Steps whose levels compress so well that the file may be smaller than with a larger step."""
 
 TILES = 54
-"""Number of tiles in the sample: two megapixels. Pictures of up to three megapixels are searched whole."""
+"""Number of tiles in the sample: two megapixels. Pictures of up to three megapixels are searched as a whole."""
 
 MIN_SMOOTH_SHARE = 0.05
-"""Share of smooth pixels from which a picture counts as a graphic. Photographs have up to 0.02, more only with
-overexposed skies; graphics that contain photographs have 0.2 and more.
+"""A picture with at least this share of smooth pixels is treated as a graphic. Photographs have up to 0.02, more only
+with overexposed skies; graphics that contain photographs have 0.2 and more.
 """
 
 
 def posterized(
     image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop
 ) -> Iterator[pyvips.Image]:
-    """The picture with the coarsest step that meets the target, and with the coarsest of `COMPRESS_WELL`.
+    """The picture with the largest step that meets the target, and with the largest such step of `COMPRESS_WELL`.
 
-    Nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile` is its
-    ICC profile, None for sRGB. Raises: what `check_stop` raises.
+    Yields nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile`
+    is its ICC profile, None for sRGB. Raises: what `check_stop` raises.
     """
     smooth = finish(_smooth(image), check_stop, "copy_memory")
     if smooth.avg() < 255 * MIN_SMOOTH_SHARE:
         return
     sample = Sample(image, TILES, profile)
-    part_smooth = sample.part_of(smooth)
+    sample_smooth = sample.part_of(smooth)
     low, high = 0, len(STEPS)
     while low < high:
         check_stop()
         middle = (low + high) // 2
-        if sample.score(_with_step(sample.image, part_smooth, STEPS[middle])) >= target:
+        if sample.score(_with_step(sample.image, sample_smooth, STEPS[middle])) >= target:
             low = middle + 1
         else:
             high = middle
@@ -78,7 +78,7 @@ def _lookup_table(step: int) -> pyvips.Image:
 
 
 def _smooth(image: pyvips.Image) -> pyvips.Image:
-    """A mask, 255 where no second difference, horizontal or vertical, exceeds 1 in the 3×3 pixels around."""
+    """A mask: 255 if none of the 3×3 pixels around has a second difference, horizontal or vertical, of more than 1."""
     colour = without_alpha(image)
     around = colour.embed(1, 1, image.width + 2, image.height + 2, extend="mirror").cast("short")
 

@@ -131,7 +131,7 @@ def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, m
     source = pictures.saved(calm, "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     assert score(source, out) >= TARGET_SCORE - 1.5
-    monkeypatch.setattr(jpeg_search, "FLAT_BITS_PER_PIXEL", 0)
+    monkeypatch.setattr(jpeg_search, "LOW_DETAIL_BITS_PER_PIXEL", 0)
     assert len(out) <= len(whole(optimized(tmp_path, source)))
     assert optimized(tmp_path, out) is None
 
@@ -143,12 +143,12 @@ def test_without_the_optional_encoders_the_rest_does(
     source = pictures.saved(soft(500, 400), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     monkeypatch.setattr(encoders, missing, None)
-    encoders.our_tables.cache_clear()
+    encoders.luma_tables.cache_clear()
     other = whole(optimized(tmp_path, source))
     assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
     assert len(out) < len(other) < len(source)
     assert optimized(tmp_path, other) is None
-    encoders.our_tables.cache_clear()
+    encoders.luma_tables.cache_clear()
 
 
 def test_a_profile_that_says_little_goes_and_the_colours_stay(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_picture_with_a_gain_map_is_packed_anew_with_every_pixel(
     out = whole(optimized(tmp_path, source))
     assert out.endswith(gain_map)
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
-    monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
+    monkeypatch.setattr(jpeg, "repacked", lambda *_: None)
     assert len(out) < 0.97 * len(whole(optimized(tmp_path, source)))
 
 

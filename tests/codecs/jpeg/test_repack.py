@@ -15,8 +15,8 @@ from PIL import Image, ImageFilter
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.jpeg import repack as jpeg_rescan
-from imgproc_local.codecs.jpeg.repack import own_command, rescanned
+from imgproc_local.codecs.jpeg import repack as jpeg_repack
+from imgproc_local.codecs.jpeg.repack import child_command, repacked
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageTimedOut
@@ -67,12 +67,12 @@ def deadly() -> bytes:
 def test_scans_are_packed_anew_and_every_pixel_stays(mode: str, subsampling: int) -> None:
     picture = Image.fromarray(pictures.scene(640, 480)).convert(mode)
     source = pictures.saved(picture, "JPEG", quality=50, subsampling=subsampling)
-    out = rescanned(source, never_stop)
+    out = repacked(source, never_stop)
     assert out is not None
     assert len(out) < 0.97 * len(source)
     assert pictures.opened(out).mode == mode
     assert same_pixels(out, source)
-    assert rescanned(out, never_stop) is None
+    assert repacked(out, never_stop) is None
 
 
 def test_a_coarse_file_is_packed_anew_with_the_words_that_may_stay(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
     assert out is not None
     assert same_pixels(out, source)
     assert optimized(tmp_path, out) is None
-    monkeypatch.setattr(jpeg, "rescanned", lambda *_: None)
+    monkeypatch.setattr(jpeg, "repacked", lambda *_: None)
     lossy = optimized(tmp_path, source)
     assert lossy is not None
     assert len(out) < len(lossy) < jpeg.MAX_SIZE_SHARE * len(source)
@@ -107,12 +107,12 @@ def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
 
 def test_a_picture_of_which_the_package_dies_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = deadly()
-    ended = subprocess.run(own_command(), input=source, capture_output=True, timeout=60, check=False)
+    ended = subprocess.run(child_command(), input=source, capture_output=True, timeout=60, check=False)
     assert ended.returncode != 0, "the package took it: the test needs another picture"
-    with caplog.at_level(logging.INFO, logger=jpeg_rescan.__name__):
-        assert rescanned(source, never_stop) is None
+    with caplog.at_level(logging.INFO, logger=jpeg_repack.__name__):
+        assert repacked(source, never_stop) is None
         out = optimized(tmp_path, source)
-    assert "can't be packed" in caplog.text
+    assert "can't be recompressed" in caplog.text
     assert out is None or same_pixels(out, source)
 
 
@@ -127,19 +127,19 @@ def test_a_picture_of_which_the_package_dies_stays_as_it_is(tmp_path: Path, capl
     ],
 )
 def test_whatever_becomes_of_the_child_there_is_no_error(answer: str) -> None:
-    assert rescanned(coarse(), never_stop, command=[sys.executable, "-c", answer]) is None
+    assert repacked(coarse(), never_stop, command=[sys.executable, "-c", answer]) is None
 
 
 def test_a_result_with_other_pixels_is_discarded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for other in (pictures.scene(640, 480, 2), pictures.scene(64, 48)):
         path = pictures.write(tmp_path, pictures.saved(other, "JPEG", quality=5), "other.jpg")
         command = [sys.executable, "-c", f"import sys; sys.stdout.buffer.write(open({str(path)!r}, 'rb').read())"]
-        assert rescanned(coarse(), never_stop, command=command) is None
+        assert repacked(coarse(), never_stop, command=command) is None
     assert "changed its pixels" in caplog.text
 
 
 def test_a_child_that_can_not_start_is_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    assert rescanned(coarse(), never_stop, command=[str(tmp_path / "missing")]) is None
+    assert repacked(coarse(), never_stop, command=[str(tmp_path / "missing")]) is None
     assert "can't be started" in caplog.text
 
 
@@ -147,7 +147,7 @@ def test_a_child_that_reads_late_gets_all_of_the_file() -> None:
     source = coarse(3000, 3000)
     assert len(source) > 100_000  # more than a pipe holds
     program = "import time; time.sleep(0.5); from imgproc_local.codecs.jpeg import repack; repack.run_child()"
-    packed = rescanned(source, never_stop, command=[sys.executable, "-c", program])
+    packed = repacked(source, never_stop, command=[sys.executable, "-c", program])
     assert packed is not None
     assert same_pixels(source, packed)
 
@@ -169,15 +169,15 @@ def test_a_stop_ends_the_child(tmp_path: Path) -> None:
         f"pathlib.Path({str(tmp_path / 'survived')!r}).touch()"
     )
     with pytest.raises(StageTimedOut):
-        rescanned(coarse(), check_stop, command=[sys.executable, "-c", program])
+        repacked(coarse(), check_stop, command=[sys.executable, "-c", program])
     assert not (tmp_path / "survived").exists()
 
 
 def test_a_child_that_takes_too_long_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(jpeg_rescan, "TIMEOUT_S", 0.3)
-    assert rescanned(coarse(), never_stop, command=[sys.executable, "-c", "import time; time.sleep(60)"]) is None
+    monkeypatch.setattr(jpeg_repack, "TIMEOUT_S", 0.3)
+    assert repacked(coarse(), never_stop, command=[sys.executable, "-c", "import time; time.sleep(60)"]) is None
     assert "within" in caplog.text
 
 
@@ -186,17 +186,17 @@ def test_the_child_takes_no_more_memory_than_it_may() -> None:
         pytest.skip("there is no such limit on Windows")
     program = "from imgproc_local.codecs.jpeg import repack as it; it.MAX_MEMORY_BYTES = 50_000_000; it.run_child()"
     large = coarse(4000, 4000)
-    assert rescanned(large, never_stop) is not None
-    assert rescanned(large, never_stop, command=[sys.executable, "-c", program]) is None
+    assert repacked(large, never_stop) is not None
+    assert repacked(large, never_stop, command=[sys.executable, "-c", program]) is None
 
 
 def test_without_the_package_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jpeg_rescan, "_PACKAGE", "no_such_package")
-    assert rescanned(coarse(), never_stop, command=["missing"]) is None
+    monkeypatch.setattr(jpeg_repack, "_PACKAGE", "no_such_package")
+    assert repacked(coarse(), never_stop, command=["missing"]) is None
 
 
 def test_the_command_line_does_what_the_child_does() -> None:
     source = coarse()
-    command = [sys.executable, "-m", "imgproc_local", jpeg_rescan.CHILD_COMMAND]
+    command = [sys.executable, "-m", "imgproc_local", jpeg_repack.CHILD_COMMAND]
     by_command = subprocess.run(command, input=source, capture_output=True, timeout=60, check=True)
-    assert by_command.stdout == rescanned(source, never_stop)
+    assert by_command.stdout == repacked(source, never_stop)

@@ -9,7 +9,7 @@ import pytest
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs.png import deflate as png_packing
+from imgproc_local.codecs.png import deflate
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
 from tests.codecs.pictures import never_stop, scene
 
@@ -34,12 +34,12 @@ def shown(picture: Indexed) -> bytes:
 @pytest.mark.parametrize("width", [1, 7, 64])
 def test_an_indexed_picture_shows_the_same_and_packs_the_same_again(colours: int, width: int) -> None:
     picture = indexed(width, 40, colours)
-    packed = png_packing.indexed_layout(picture, never_stop).packed()
+    packed = deflate.indexed_layout(picture, never_stop).packed()
     with Image.open(io.BytesIO(packed)) as opened:
         assert opened.convert("RGBA").tobytes() == shown(picture)
     assert pyvips.Image.pngload_buffer(packed).width == width
-    again = png_packing.read_indexed(packed)
-    assert png_packing.indexed_layout(again, never_stop).packed() == packed
+    again = deflate.read_indexed(packed)
+    assert deflate.indexed_layout(again, never_stop).packed() == packed
 
 
 def test_the_same_colour_twice_and_unused_colours_go() -> None:
@@ -70,13 +70,13 @@ def test_every_sample_comes_back(shape: tuple[int, ...], kind: type) -> None:
     samples = np.random.default_rng(5).integers(0, np.iinfo(kind).max, shape).astype(kind)
     bands = shape[2] if len(shape) > 2 else 1
     name = ("b-w" if bands < 3 else "srgb") if kind is np.uint8 else ("grey16" if bands < 3 else "rgb16")
-    packed = png_packing.layout(pyvips.Image.new_from_array(samples, interpretation=name), never_stop).packed()
+    packed = deflate.layout(pyvips.Image.new_from_array(samples, interpretation=name), never_stop).packed()
     assert np.array_equal(pyvips.Image.pngload_buffer(packed).numpy(), samples)
 
 
 def test_long_data_are_judged_by_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = scene(700, 500).tobytes()
-    whole = png_packing.quick_bytes(samples)
-    monkeypatch.setattr(png_packing, "_SLICES", 4)
-    monkeypatch.setattr(png_packing, "_SLICE_BYTES", 50_000)
-    assert png_packing.quick_bytes(samples) == pytest.approx(whole, rel=0.1)
+    whole = deflate.estimated_bytes(samples)
+    monkeypatch.setattr(deflate, "_SLICES", 4)
+    monkeypatch.setattr(deflate, "_SLICE_BYTES", 50_000)
+    assert deflate.estimated_bytes(samples) == pytest.approx(whole, rel=0.1)

@@ -15,8 +15,7 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.png import deflate as png_packing
-from imgproc_local.codecs.png import posterize
+from imgproc_local.codecs.png import deflate, posterize
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from tests.codecs import pictures
@@ -108,8 +107,8 @@ def test_what_was_rounded_once_is_known_again_without_its_metadata(tmp_path: Pat
     )
     once = optimized(tmp_path, source)
     assert once is not None
-    assert png_packing.is_marked(once)
-    assert not png_packing.is_marked(source)
+    assert deflate.is_marked(once)
+    assert not deflate.is_marked(source)
     assert optimized(tmp_path, once) is None
     assert optimized(tmp_path, container.with_blocks(once, Blocks())) is None
     bare = [data for data in container.chunks(once) if data.kind in (b"IHDR", b"IDAT", b"IEND")]
