@@ -1,6 +1,6 @@
-"""Compares two builds byte for byte: `python build/compare.py DIR DIR`, two --out folders of freeze.py.
+"""Compares two builds byte for byte: `python build/compare.py DIR DIR`. Each DIR is an --out folder of freeze.py.
 
-Prints the names of the files that differ or that only one folder has. Exit status 1 if there are any.
+Prints the names of the files that differ or are in only one folder. The exit status is 1 if there are any.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """For each file by name: its SHA-256 and permissions, or the target of a link."""
+    """The files in `folder` by name: the SHA-256 and the permissions of each, or the target of a link."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -23,7 +23,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """The names of files that are not the same in both folders."""
+    """The names of the files that differ or are in only one of the folders."""
     left, right = contents(one), contents(other)
     return sorted(name for name in left | right if left.get(name) != right.get(name))
 

@@ -1,6 +1,6 @@
-"""Reads ELF objects: their segments, and the glibc symbol versions that they need; and removes what is never loaded.
+"""Reads the segments and the needed glibc versions of ELF objects, and writes copies without what is never loaded.
 
-Only little-endian 64-bit objects are read, which covers every Linux that the program is built for.
+Supports little-endian 64-bit objects, which all Linux systems that the program is built for have.
 
 Source: System V ABI, gABI 4.1, chapters 4 and 5; LSB 5.0, section 10.7 (symbol versioning).
 """
@@ -16,8 +16,10 @@ from typing import NamedTuple
 MAGIC = b"\x7fELF\x02\x01"
 PT_LOAD, PT_DYNAMIC = 1, 2
 DT_NULL, DT_STRTAB, DT_VERNEED, DT_VERNEEDNUM = 0, 5, 0x6FFFFFFE, 0x6FFFFFFF
-LARGEST_PAGE_BYTES = {62: 4096}  # EM_X86_64
-"""Per machine (e_machine); 64 KiB on others. Aligning segments to more than a page only leaves holes in the file."""
+MAX_PAGE_BYTES = {62: 4096}  # EM_X86_64
+"""The largest page size of a machine, by e_machine; 64 KiB for others. Segments are aligned to it and no more, because
+a larger alignment only leaves holes in the file.
+"""
 HEADER_BYTES = 64
 
 
@@ -41,7 +43,7 @@ class Elf:
             self.data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         start, size, count = (*struct.unpack_from("<Q", self.data, 32), *struct.unpack_from("<HH", self.data, 54))
         machine = struct.unpack_from("<H", self.data, 18)[0]
-        self.page_bytes = LARGEST_PAGE_BYTES.get(machine, 65536)
+        self.page_bytes = MAX_PAGE_BYTES.get(machine, 65536)
         self.headers = ((0, HEADER_BYTES), (start, start + size * count))
         self.segments = []
         for number in range(count):
@@ -54,7 +56,7 @@ class Elf:
         return [segment for segment in self.segments if segment.kind == PT_LOAD]
 
     def glibc_versions(self) -> set[tuple[int, ...]]:
-        """The glibc versions whose symbols the object needs, for example {(2, 2, 5), (2, 34)}."""
+        """The versions of the glibc symbols that the object needs, for example {(2, 2, 5), (2, 34)}."""
         dynamic = next((segment for segment in self.segments if segment.kind == PT_DYNAMIC), None)
         if dynamic is None:
             return set()
@@ -82,7 +84,7 @@ class Elf:
         return versions
 
     def _file_offset(self, address: int) -> int:
-        """The file offset of the byte that is loaded at `address`. Raises: ValueError."""
+        """The file offset of the byte that is loaded at `address`. Raises: ValueError if no byte is loaded there."""
         for segment in self.loaded():
             if segment.address <= address < segment.address + segment.file_bytes:
                 return segment.offset + address - segment.address
@@ -95,12 +97,12 @@ def is_elf(path: Path) -> bool:
 
 
 def write_compact(source: Path, target: Path) -> None:
-    """Write a copy of the object that holds only its loaded segments: no debug symbols, no section headers.
+    """Write a copy of the object with only its loaded segments, without debug symbols and section headers.
 
-    The segments are moved together in the file; their addresses stay the same. `strip` would damage the libraries in
-    wheels: auditwheel moved their segments behind their sections, and `strip` overwrites them there.
+    In the file the segments follow each other without gaps; their addresses in memory are unchanged. `strip` can't be
+    used: in the libraries of wheels auditwheel has moved segments behind the sections, where `strip` overwrites them.
 
-    Raises: ValueError, if the object is not laid out as a loadable one.
+    Raises: ValueError if the object does not have the layout of a loadable one.
     """
     elf = Elf(source)
     new_offsets, content = {}, bytearray()
@@ -133,7 +135,7 @@ def write_compact(source: Path, target: Path) -> None:
 
 
 def loads_the_same(one: Path, other: Path) -> bool:
-    """Whether both objects, when loaded, show the same bytes at the same addresses."""
+    """Whether both objects, when loaded, have the same bytes at the same addresses."""
     a, b = Elf(one), Elf(other)
     if len(a.segments) != len(b.segments):
         return False

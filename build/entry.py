@@ -1,7 +1,7 @@
-"""Where the frozen program starts.
+"""The entry point of the frozen program.
 
-PyInstaller's bootloader sets LD_LIBRARY_PATH to the program's own folder. Restore the original value first, so that
-programs started from here, such as a browser, find their own libraries.
+PyInstaller's bootloader sets LD_LIBRARY_PATH to the program's own folder. The original value is restored first, so that
+other programs that are started from here, such as a browser, find their own libraries.
 """
 
 import os

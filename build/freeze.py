@@ -1,24 +1,24 @@
 """Freezes the service into one program: `python build/freeze.py [--one-file] [--out DIR]`.
 
-It needs only Python 3.11 or newer with its `venv`, a C and C++ compiler, and on the first run a network. It writes to
-DIR (`dist/`):
+It needs Python 3.11 or newer with the module `venv`, a C and C++ compiler, and a network on the first run. It writes to
+DIR (`dist/` by default):
 
     imgproc-local/imgproc-local     the one-folder program; its parts are in imgproc-local/_internal/
     imgproc-local-onefile           or, with --one-file, the program as a single file that unpacks itself when started
-    NAME.cdx.json                   what is inside and under which licence, as a CycloneDX bill of materials
-    NAME-licences/                  the licences themselves
+    NAME.cdx.json                   the components and their licences, as a CycloneDX bill of materials
+    NAME-licences/                  the texts of the licences
     NAME.SHA256SUMS                 checksums of every file above; check with `sha256sum -c` in DIR
 
 NAME is `imgproc-local` or `imgproc-local-onefile`. Intermediate files are in a work folder outside the repository
 (--work, by default below the user's cache folder): one virtual environment per lock and interpreter, reused by later
 runs.
 
-The same commit gives the same bytes on the same machine, in any folder: times are those of the commit, names and hashes
-have a fixed order, and the project's own compiled code holds no path of the build. Two machines differ only in the
-interpreter, the system's libraries (the bill of materials has their versions), the output of another compiler, and
-llama.cpp. pip compiles llama.cpp once, in a temporary folder with a random name, which its assertion messages hold:
-compiled again, its five libraries are different files of the same code. `build/compare.py` lists what differs between
-two builds, `build/objects.py` what a build needs of a system.
+Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
+commit, names and hashes have a fixed order, and the project's own compiled code contains no path of the build. Builds
+on two machines differ only in the interpreter, the system's libraries (the bill of materials has their versions), the
+compiler's output, and llama.cpp. pip compiles llama.cpp once for a work folder, in a temporary folder with a random
+name that its assertion messages contain. If it is compiled again, its five libraries differ in that name.
+`build/compare.py` lists what differs between two builds, `build/objects.py` what a build requires of a system.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ LOCK = ROOT / "requirements-build.lock"
 ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
-"""1980, the first year that a zip file can store."""
+"""The beginning of 1980, in seconds since 1970: zip files can't store earlier times."""
 EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
-"""Settings for compiling llama.cpp: for every x86-64 processor with AVX2, not for the building machine's own."""
+"""Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
-"""What the project itself is built from."""
+"""The files and folders from which the project's own package is built."""
 
 
 class Unbuildable(Exception):
-    """A reason why nothing can be built, shown without a traceback."""
+    """The program can't be built. The message says why and is printed without a traceback."""
 
 
 def main() -> None:
@@ -91,10 +91,10 @@ def freeze(out: Path, work: Path, *, one_file: bool) -> Path:
     python = _environment(work)
     name = ONE_FILE if one_file else ONE_FOLDER
     with _scratch(work) as scratch:
-        site = _own_package(python, scratch)
-        made = _pyinstaller(python, scratch, site, one_file=one_file)
-        _write_sbom(python, scratch, site, made, name)
-        program = _move_results(made, out, name)
+        site = _installed_project(python, scratch)
+        built = _pyinstaller(python, scratch, site, one_file=one_file)
+        _write_sbom(python, scratch, site, built, name)
+        program = _move_results(built, out, name)
     _print_sizes(out, name)
     return program
 
@@ -120,20 +120,20 @@ def _environment(work: Path) -> Path:
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
-            # The user's own pip cache may hold a llama.cpp compiled for this processor only: pip finds a compiled
-            # package by its source's address, regardless of the compiler settings.
+            # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
+            # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
             cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=CMAKE_ARGS)
             (scratch / "venv" / "complete").touch()
-            if not complete.exists():  # another build may have been faster
+            if not complete.exists():  # a build that runs at the same time may have created it
                 shutil.rmtree(folder, ignore_errors=True)
-                # scripts in it name their old folder, so everything is started as a module
+                # its scripts would look for the interpreter in the old folder, so `python -m` is used instead of them
                 (scratch / "venv").rename(folder)
     return python
 
 
-def _own_package(python: Path, scratch: Path) -> Path:
-    """A folder with this project as it is installed, compiled without the paths of this machine."""
+def _installed_project(python: Path, scratch: Path) -> Path:
+    """A folder in which this project is installed, compiled without paths of this machine."""
     source, site = scratch / "source", scratch / "site"
     source.mkdir()
     for name in SOURCES:
@@ -157,29 +157,29 @@ def _own_package(python: Path, scratch: Path) -> Path:
 
 
 def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> Path:
-    """The folder with the program that PyInstaller made."""
-    made = scratch / "made"
+    """Run PyInstaller, and return the folder with the program."""
+    built = scratch / "built"
     _run(
         [
             *(python, "-m", "PyInstaller", "--noconfirm", "--log-level", "WARN"),
-            *("--distpath", made, "--workpath", scratch / "pyinstaller", BUILD / "imgproc-local.spec"),
+            *("--distpath", built, "--workpath", scratch / "pyinstaller", BUILD / "imgproc-local.spec"),
         ],
         PYINSTALLER_CONFIG_DIR=str(scratch / "pyinstaller-cache"),
         IMGPROC_FREEZE_SITE=str(site),
         IMGPROC_FREEZE_ONE_FILE="1" if one_file else "",
         IMGPROC_FREEZE_SCRATCH=str(scratch),
     )
-    return made
+    return built
 
 
-def _write_sbom(python: Path, scratch: Path, site: Path, made: Path, name: str) -> None:
+def _write_sbom(python: Path, scratch: Path, site: Path, built: Path, name: str) -> None:
     """Write the bill of materials and the licences beside the program."""
-    _run([python, BUILD / "sbom.py", scratch / "contents.json", site, made, name])
+    _run([python, BUILD / "sbom.py", scratch / "contents.json", site, built, name])
 
 
-def _move_results(made: Path, out: Path, name: str) -> Path:
+def _move_results(built: Path, out: Path, name: str) -> Path:
     """Move the results to `out`, write their checksums, and return the program's path."""
-    results = sorted(made.iterdir())
+    results = sorted(built.iterdir())
     for result in results:
         target = out / result.name
         if target.is_dir() and not target.is_symlink():

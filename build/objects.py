@@ -1,10 +1,14 @@
-"""Reports what each object of a frozen program needs of the system and processor: `python build/objects.py FOLDER`.
+"""Reports which glibc and which processor the objects of a frozen program require: `python build/objects.py FOLDER`.
 
-Two limits are checked. glibc: the highest version whose symbols an object needs; the highest of all is what the program
-needs. The processor: x86-64 objects compiled for this program (the codec extensions and llama.cpp) may use only AVX2,
-FMA, F16C and BMI (Haswell); llama.cpp is loaded only if the processor has these. Other objects contain faster code too
-and choose at run time (libvips, libavif and jpegli by Highway's or their own tables, libcrypto, libgomp and zlib-ng by
-CPUID), so their instructions prove nothing; `tests/build` runs them on an emulated processor.
+The exit status is 1 if one of two limits is exceeded:
+
+- glibc: the program requires the highest version of the symbols that its objects use; it must not be above `MAX_GLIBC`.
+- processor: the x86-64 objects that are compiled together with the program (the codec extensions and llama.cpp) may use
+  no instructions newer than AVX2, FMA, F16C and BMI (Haswell). llama.cpp is loaded only if the processor has these.
+
+The instructions of other objects are not checked, because these objects choose between several variants of their code
+when they run (libvips, libavif and jpegli by tables, libcrypto, libgomp and zlib-ng by CPUID). `tests/build` runs them
+on an emulated processor.
 """
 
 from __future__ import annotations
@@ -19,21 +23,22 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from elf import Elf, is_elf
 
-COMPILED_HERE = re.compile(r"_(ssimulacra2|splice)\..*|lib(ggml.*|llama|mtmd)\.so.*")
-"""Objects compiled with the program, which do not choose code at run time."""
+COMPILED_WITH_PROGRAM = re.compile(r"_(ssimulacra2|splice)\..*|lib(ggml.*|llama|mtmd)\.so.*")
+"""The names of the objects that are compiled together with the program and do not choose code when they run."""
 MAX_GLIBC = (2, 36)
 EVEX_PREFIX = re.compile(r"^((2e|36|3e|26|64|65|66|67|f0|f2|f3) )*62 ")
-"""In 64-bit code this byte starts every AVX-512 and AVX10 instruction, and no other.
-Source: Intel SDM, volume 2, section 2.7."""
-BEYOND = re.compile(
+"""Matches the bytes of AVX-512 and AVX10 instructions: in 64-bit code they alone begin with 62, after legacy prefixes.
+Source: Intel SDM, volume 2, section 2.7.
+"""
+NEWER_MNEMONICS = re.compile(
     r"\{vex\}|v?pdp[bw][su]sds?|vpdp[bw]\w+|tdp\w+|tile\w+|ldtilecfg|sttilecfg|sha(1|256|512)\w+|vsha512\w+|vsm[34]\w+"
     r"|v?gf2p8\w+|vpmadd52\w+|vbcstne\w+|vcvtne\w+|k(mov|or|and|xor|not|unpck|shift|test|add)\w*[bwdq]|\w*zmm\w*"
 )
-"""Mnemonics of newer instructions in other encodings: VNNI, AMX, SHA, GFNI, IFMA, and mask registers."""
+"""Mnemonics of newer instructions that do not begin with 62: VNNI, AMX, SHA, GFNI, IFMA, and mask registers."""
 
 
 def objects(folder: Path) -> list[Path]:
-    """Every object in the folder, without the links to it."""
+    """All ELF objects in the folder and its subfolders; symbolic links are left out."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and is_elf(path))
 
 
@@ -42,8 +47,8 @@ def needs_glibc(path: Path) -> tuple[int, ...]:
     return max(Elf(path).glibc_versions(), default=())
 
 
-def beyond_haswell(path: Path) -> Counter[str]:
-    """Counts of the instructions that a Haswell processor does not have, from the disassembly of `objdump`."""
+def newer_than_haswell(path: Path) -> Counter[str]:
+    """How often the object uses each instruction that a Haswell processor does not have, disassembled by `objdump`."""
     objdump = shutil.which("objdump")
     if objdump is None:
         raise SystemExit("objects: install binutils; its objdump disassembles the objects")
@@ -57,7 +62,7 @@ def beyond_haswell(path: Path) -> Counter[str]:
                 continue
             instructions += 1
             mnemonic = parts[2].split(" ", 1)[0]
-            if EVEX_PREFIX.match(parts[1]) or BEYOND.fullmatch(mnemonic):
+            if EVEX_PREFIX.match(parts[1]) or NEWER_MNEMONICS.fullmatch(mnemonic):
                 counts[mnemonic] += 1
     if process.returncode or not instructions:
         raise SystemExit(f"objects: objdump can't disassemble {path}")
@@ -78,8 +83,8 @@ def main() -> None:
         print(f"{_text(version):<8} {path.relative_to(folder)}")
     print(f"\nThe program needs glibc {_text(highest)}; the limit is {_text(MAX_GLIBC)}.")
     exceeded = highest[:2] > MAX_GLIBC
-    for path in (path for path in objects(folder) if COMPILED_HERE.fullmatch(path.name)):
-        newer = beyond_haswell(path)
+    for path in (path for path in objects(folder) if COMPILED_WITH_PROGRAM.fullmatch(path.name)):
+        newer = newer_than_haswell(path)
         exceeded |= bool(newer)
         print(f"{path.relative_to(folder)}: {dict(newer) if newer else 'nothing beyond AVX2, FMA, F16C and BMI2'}")
     raise SystemExit(1 if exceeded else 0)

@@ -34,7 +34,7 @@ SPDX_BY_CLASSIFIER = {
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
 }
 BOOTLOADER_WHEEL = "pyinstaller"
-"""The wheel of the bootloader, which is the program's executable. CONTENTS does not list it."""
+"""The wheel that contains the bootloader, which becomes the program's executable file. CONTENTS does not list it."""
 UNKNOWN_VERSION = "unknown: neither the wheel's metadata nor its compiled libraries state it"
 
 Component = dict[str, Any]
@@ -164,7 +164,7 @@ def _wheel_component(distribution: Distribution) -> Component:
 
 
 def _licence(licence: str) -> Component:
-    """The licence fields of a component: an SPDX expression as it is, any other licence text by its first line."""
+    """The licence fields of a component: an SPDX expression unchanged, any other text shortened to its first line."""
     if SPDX_EXPRESSION.fullmatch(licence):
         return {"licenses": [{"expression": licence}]}
     return {"licenses": [{"license": {"name": licence.strip().splitlines()[0][:100]}}]}

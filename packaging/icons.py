@@ -1,7 +1,6 @@
-"""Renders the icon in every size that systems need, from one drawing: `python packaging/icons.py FOLDER`.
+"""Renders the icon in all sizes that operating systems need, from one SVG: `python packaging/icons.py FOLDER`.
 
-Writes `imgproc-local-SIZE.png`, `imgproc-local.ico` (Windows) and `imgproc-local.icns` (macOS). Needs pyvips, as the
-project itself does.
+Writes `imgproc-local-SIZE.png`, `imgproc-local.ico` (Windows) and `imgproc-local.icns` (macOS) to FOLDER. Needs pyvips.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ def png(size_px: int) -> bytes:
 
 
 def ico() -> bytes:
-    """A Windows icon: a directory with 16 bytes per image, then the PNGs. A width of 256 is written as 0."""
+    """A Windows icon: a header, an entry of 16 bytes per image, then the PNGs. A width of 256 is written as 0."""
     images = [(size_px, png(size_px)) for size_px in ICO_SIZES_PX]
-    at = 6 + 16 * len(images)
+    offset = 6 + 16 * len(images)
     entries = b""
     for size_px, image in images:
-        entries += struct.pack("<BBBBHHII", size_px % 256, size_px % 256, 0, 0, 1, 32, len(image), at)
-        at += len(image)
+        entries += struct.pack("<BBBBHHII", size_px % 256, size_px % 256, 0, 0, 1, 32, len(image), offset)
+        offset += len(image)
     return struct.pack("<HHH", 0, 1, len(images)) + entries + b"".join(image for _, image in images)
 
 
 def icns() -> bytes:
-    """A macOS icon: PNGs with type and length each, in a container with type and length."""
+    """A macOS icon: a header with type and length, then for each PNG a header with type and length, and the PNG."""
     images = [(kind, png(size_px)) for kind, size_px in ICNS_TYPES.items()]
     parts = b"".join(struct.pack(">4sI", kind, 8 + len(image)) + image for kind, image in images)
     return struct.pack(">4sI", b"icns", 8 + len(parts)) + parts

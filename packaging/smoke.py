@@ -2,11 +2,11 @@
 
     python packaging/smoke.py [--corpus DIR] BINARY
 
-BINARY is the program of a one-folder build (with `_internal` beside it) or of a one-file build; it is first copied to a
-folder with a non-ASCII name. A bare name is a command on PATH, and several words are a command line; these run where
-they are. Everything runs with an empty environment, in a network namespace that has only loopback, on a data folder
-with a non-ASCII name. One line per check shows how long it took. The first failed check ends the test with exit status
-1, followed by the server's output. Only the standard library is needed.
+BINARY is the program of a one-folder build (with `_internal` beside it) or of a one-file build. It is first copied to a
+folder with a non-ASCII name. A name without a folder is a command on PATH, and several words are a command line; these
+are not copied. Everything runs with an empty environment, in a network namespace that has only loopback, on a data
+folder with a non-ASCII name. For each check a line with its duration is printed. The first failed check ends the test
+with exit status 1, after the output of the server. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CORPUS_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 BAD_FOLDER = "bad"
 """Pictures below a folder of this name in a corpus may be refused or fail."""
 MAX_UNEXPECTED_FAILURES = 0.05
-"""Share of the other pictures that may be refused or fail."""
+"""The largest share of the other pictures that may be refused or fail."""
 
 Note = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def expect(condition: object, message: object) -> None:
 
 
 class Smoke:
-    """All checks in order, on one program and one data folder below `folder`."""
+    """All checks, in order, of one program on one data folder below `folder`."""
 
     def __init__(self, program: Program, folder: Path, corpus: Path | None) -> None:
         self._program, self._folder, self._corpus = program, folder, corpus
@@ -152,35 +152,35 @@ class Smoke:
             )
 
     def _operations(self, client: Client) -> None:
-        """Run all four operations on every type that they accept; the program makes the WebP and AVIF inputs itself."""
+        """Run each of the four operations on all formats that it accepts. The WebP and AVIF files are results, too."""
         webp, avif = (self._convert(client, wanted) for wanted in ("webp", "avif"))
         scenes = {"png": self._png, "gif": self._gif, "webp": pictures.padded_webp(webp)}
         with check("process JPEG"):
-            job_id = client.dispatch("process", "IMG_4711.jpg", self._sample, languages=LANGUAGES, format=["avif"])
+            job_id = client.submit("process", "IMG_4711.jpg", self._sample, languages=LANGUAGES, format=["avif"])
             self._expect_results(client, job_id, self._sample, "avif", LANGUAGES)
         for kind, picture in scenes.items():
             with check(f"analyze {kind.upper()}: the model writes exactly the expected text") as note:
-                job = client.final(client.dispatch("analyze", f"scene.{kind}", picture, languages=LANGUAGES))
+                job = client.final(client.submit("analyze", f"scene.{kind}", picture, languages=LANGUAGES))
                 note(self._expect_scene(job))
             with check(f"process {kind.upper()}"):
-                job_id = client.dispatch("process", f"scene.{kind}", picture, languages=LANGUAGES, format=["webp"])
+                job_id = client.submit("process", f"scene.{kind}", picture, languages=LANGUAGES, format=["webp"])
                 self._expect_scene(self._expect_results(client, job_id, picture, "webp", LANGUAGES))
         for kind, picture in {"jpg": self._sample, "avif": avif, **scenes}.items():
             with check(f"optimize {kind.upper()}") as note:
-                job_id = client.dispatch("optimize", f"scene.{kind}", picture)
+                job_id = client.submit("optimize", f"scene.{kind}", picture)
                 # the program wrote this AVIF itself, so it may be returned unchanged
                 image = self._expect_results(client, job_id, picture, smaller=kind != "avif")["image"]
                 note(f"{image['original_size']} → {image['optimized_size']} bytes")
         with check("analyze JPEG"):
-            job = client.final(client.dispatch("analyze", "IMG_4711.jpg", self._sample, languages=["en"]))
+            job = client.final(client.submit("analyze", "IMG_4711.jpg", self._sample, languages=["en"]))
             self._expect_texts(job, ["en"])
         with check("convert JPEG"):
-            job_id = client.dispatch("convert", "IMG_4711.jpg", self._sample, format=["webp"])
+            job_id = client.submit("convert", "IMG_4711.jpg", self._sample, format=["webp"])
             self._expect_results(client, job_id, self._sample, "webp")
 
     def _convert(self, client: Client, wanted: str) -> bytes:
         with check(f"convert PNG to {wanted.upper()}"):
-            job_id = client.dispatch("convert", "scene.png", self._png, format=[wanted])
+            job_id = client.submit("convert", "scene.png", self._png, format=[wanted])
             image = self._expect_results(client, job_id, self._png, wanted)["image"]
             return client.get(f"/api/v1/images/{image['id']}/converted").body
 
@@ -194,10 +194,10 @@ class Smoke:
                 operation = "optimize" if file.suffix.lower() == ".avif" else "process"
                 wanted = {"languages": ["en", "de"], "format": [("webp", "avif")[at % 2]]}
                 fields = wanted if operation == "process" else {}
-                answer = client.upload(operation, f"{at}{file.suffix}", file.read_bytes(), **fields)
-                expect(answer.status in (202, 413, 422), (file, answer.status, answer.body[:500]))
-                if answer.status == 202:
-                    jobs[answer.data()["job_id"]] = file
+                response = client.upload(operation, f"{at}{file.suffix}", file.read_bytes(), **fields)
+                expect(response.status in (202, 413, 422), (file, response.status, response.body[:500]))
+                if response.status == 202:
+                    jobs[response.data()["job_id"]] = file
                 else:
                     refused.append(file)
             failed, saved = [], 0
@@ -222,11 +222,11 @@ class Smoke:
             note(message)
 
     def _air_gapped(self, key: str) -> None:
-        with check("air-gapped: doctor finds no way out, the server processes and describes"):
+        with check("air-gapped: doctor finds no connection, the server processes and describes"):
             self._on_data("--air-gapped", "doctor")
             with self._serving("--air-gapped") as server:
                 client = Client(server.wait_ready(), key)
-                job_id = client.dispatch("process", "scene.png", self._png, languages=LANGUAGES, format=["avif"])
+                job_id = client.submit("process", "scene.png", self._png, languages=LANGUAGES, format=["avif"])
                 self._expect_scene(self._expect_results(client, job_id, self._png, "avif", LANGUAGES))
                 server.stop()
 
@@ -236,7 +236,7 @@ class Smoke:
             client = Client(server.wait_ready(), key)
             before = client.get("/api/v1/jobs?limit=100").body
             with check("SIGTERM during an upload: a graceful shutdown, no partial job"):
-                with client.half_an_upload("IMG_4711.jpg", self._sample):
+                with client.partial_upload("IMG_4711.jpg", self._sample):
                     _wait(lambda: len(list(incoming.iterdir())) == 1, "half of the upload is on the disk")
                     server.stop(quietly=False)
                 expect(not list(incoming.iterdir()), f"a partial file is left in {incoming}")
@@ -252,7 +252,7 @@ class Smoke:
                 with self._serving() as server:
                     client = Client(server.wait_ready(), key)
                     for picture, wanted in ((self._sample, "avif"), (self._png, "webp"), (self._gif, "avif")):
-                        job_id = client.dispatch("process", "a.jpg", picture, languages=LANGUAGES, format=[wanted])
+                        job_id = client.submit("process", "a.jpg", picture, languages=LANGUAGES, format=[wanted])
                         accepted[job_id] = picture, wanted
                     _wait_for_running_job(client, list(accepted))
                     server.kill()
@@ -273,7 +273,7 @@ class Smoke:
         *,
         smaller: bool = True,
     ) -> Any:
-        """The final job, after its files and texts have been checked."""
+        """Wait for the job, check its files and texts, and return it."""
         job = client.final(job_id)
         expect(job["status"] == "completed", job)
         image = job["image"]
@@ -294,7 +294,7 @@ class Smoke:
         return job
 
     def _expect_picture(self, data: bytes, kind: str, original: bytes) -> None:
-        """`data` is a complete picture of that kind with the dimensions of `original`, possibly rotated by 90°."""
+        """Check that `data` is a complete picture of this kind with the size of `original`, possibly rotated by 90°."""
         header, expected = pictures.read_header(data), pictures.read_header(original)
         expect(header.kind == kind, f"expected {kind}, received {header.kind}")
         sides = {header.width_px, header.height_px}
@@ -308,7 +308,10 @@ class Smoke:
             expect(text["seo_filename"] and text["seo_alt_text"] and text["source"] == "vision", text)
 
     def _expect_scene(self, job: Any) -> str:
-        """The English text, after checking all languages. A file name that exists in the project ends in a number."""
+        """Check the texts in all languages, and return the English alt text.
+
+        A number may follow the expected file name.
+        """
         self._expect_texts(job, LANGUAGES)
         for text in job["image"]["translations"]:
             name, alt_text = pictures.SCENE_TEXTS[text["language_code"]]
@@ -332,7 +335,7 @@ def _wait_for_running_job(client: Client, job_ids: list[str]) -> None:
 
 
 def place(words: list[str], folder: Path) -> Program:
-    """The program to test; if it is a file, a copy below `folder`. Raises `SystemExit` if there is none."""
+    """The program to test; if `words` is the path of a file, a copy below `folder`. Raises `SystemExit` if missing."""
     if len(words) > 1:
         return Program((shutil.which(words[0]) or words[0], *words[1:]), Path.cwd())
     binary = Path(words[0])
@@ -353,7 +356,7 @@ def place(words: list[str], folder: Path) -> Program:
 
 
 def namespace_command() -> list[str]:
-    """A command prefix that runs in a new network namespace. Raises `SystemExit` if none can be made."""
+    """A prefix that runs a command in a new network namespace. Raises `SystemExit` if none can be created."""
     failures = []
     # in a new PID namespace as well, so that killing the test also kills every server that it started
     as_root = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]

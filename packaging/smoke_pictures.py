@@ -1,6 +1,6 @@
-"""Pictures for the smoke test without any imaging library: a scene drawn by hand as PNG and GIF, and header readers.
+"""Pictures for the smoke test, without an imaging library: writes a scene as PNG and GIF, and reads headers.
 
-The tiny model was trained on such scenes, so that its texts can be compared word for word.
+The tiny model was trained on such scenes and writes known texts for them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def read_header(data: bytes) -> Header:
 
 
 def check_complete(data: bytes) -> None:
-    """Raises `ValueError` if a PNG's checksums or pixels are wrong, or another format has no proper end."""
+    """Raises `ValueError` if checksums or pixels of a PNG are wrong, or if a file of another format is truncated."""
     kind = read_header(data).kind
     if kind == "png":
         _check_png(data)
@@ -118,7 +118,7 @@ def _riff_chunk(name: bytes, content: bytes) -> bytes:
 
 
 def _gif_codes(pixels: bytes) -> bytes:
-    """LZW codes of 3 bits that never grow: a clear code (4) before every second pixel, and the end code (5)."""
+    """LZW codes of 3 bits. A clear code (4) before every second pixel keeps them from growing; 5 is the end code."""
     codes = [code for at in range(0, len(pixels), 2) for code in (4, *pixels[at : at + 2])]
     bits = "".join(format(code, "03b")[::-1] for code in (*codes, 5))
     bits += "0" * (-len(bits) % 8)

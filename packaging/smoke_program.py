@@ -1,6 +1,6 @@
-"""The program under test: its commands, its server in a separate session, and a client of its API.
+"""Runs the program under test for the smoke test: its commands and its server, and a client of its API.
 
-Everything runs with an empty environment, and every wait has a limit.
+The program runs with an empty environment, and every wait has a limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 COMMAND_TIMEOUT_S = 120
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
-ANSWER_TIMEOUT_S = 90
+RESPONSE_TIMEOUT_S = 90
 JOB_TIMEOUT_S = 300
 ADDRESS = re.compile(r"serves http://([\d.]+):(\d+)/api/v1")
 PAGE = re.compile(r"Page: http://[^/]+(/\S+)")
@@ -32,10 +32,10 @@ UNPACKED = re.compile(r"/\S*/_MEI\w+/")
 BOUNDARY = "boundary-of-the-smoke-test"
 WINDOWS = sys.platform == "win32"
 ENVIRONMENT = {"SYSTEMROOT": os.environ.get("SYSTEMROOT", r"C:\Windows")} if WINDOWS else {}
-"""Empty, except for the variable without which Windows opens no socket."""
+"""The environment of the program: empty, except for a variable without which Windows opens no sockets."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -103,7 +103,7 @@ class Server:
                         self._unpacked = _unpacked_trees(self._process.pid)
                         return address
             time.sleep(0.01)
-        raise AssertionError(f"the server did not answer within {START_TIMEOUT_S} s")
+        raise AssertionError(f"the server was not ready within {START_TIMEOUT_S} s")
 
     def page_link(self) -> str:
         """Path and token that open the local page."""
@@ -113,7 +113,10 @@ class Server:
         return printed[1]
 
     def stop(self, *, quietly: bool = True) -> None:
-        """An orderly end. Raises `AssertionError` where it is none; cutting off an upload is logged as an error."""
+        """Stop the server by SIGTERM. Raises `AssertionError` if it does not end with 0, or logs a traceback.
+
+        Without `quietly`, a traceback is accepted.
+        """
         if WINDOWS:
             self.kill()  # Windows has no signal that stops a process without a console
             return
@@ -132,7 +135,7 @@ class Server:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(STOP_TIMEOUT_S)
         for tree in self._unpacked:
-            shutil.rmtree(tree, ignore_errors=True)  # a killed one-file program can't delete it
+            shutil.rmtree(tree, ignore_errors=True)  # a one-file program that is killed does not delete its folder
 
 
 @contextlib.contextmanager
@@ -146,7 +149,7 @@ def serving(program: Program, data: Path, log: Path, *options: str) -> Iterator[
 
 
 def _unpacked_trees(group: int) -> set[Path]:
-    """The folders that the group's processes unpacked themselves to; empty on systems without /proc."""
+    """The folders to which processes of this process group unpacked themselves; empty on systems without /proc."""
     trees = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
@@ -161,49 +164,53 @@ class Client:
     def __init__(self, address: tuple[str, int], key: str = "") -> None:
         self.address, self._headers = address, {"X-API-Key": key} if key else {}
 
-    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection(*self.address, timeout=ANSWER_TIMEOUT_S)
+    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Response:
+        connection = http.client.HTTPConnection(*self.address, timeout=RESPONSE_TIMEOUT_S)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, self._headers | named)
-            answer = connection.getresponse()
-            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+            response = connection.getresponse()
+            return Response(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
         finally:
             connection.close()
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> Response:
         """Raises `AssertionError` for any status but 200."""
-        answer = self.send("GET", path)
-        if answer.status != 200:
-            raise AssertionError(f"GET {path}: expected 200, received {answer.status}: {answer.body[:500]!r}")
-        return answer
+        response = self.send("GET", path)
+        if response.status != 200:
+            raise AssertionError(f"GET {path}: expected 200, received {response.status}: {response.body[:500]!r}")
+        return response
 
-    def upload(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> Answer:
+    def upload(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> Response:
         body = form(name, picture, fields)
         kind = f"multipart/form-data; boundary={BOUNDARY}"
         return self.send("POST", f"/api/v1/images/{operation}", body, Content_Type=kind)
 
-    def dispatch(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> str:
-        """The job's id. Raises `AssertionError` for any status but 202."""
-        answer = self.upload(operation, name, picture, **fields)
-        if answer.status != 202:
-            raise AssertionError(f"{operation} {name}: expected 202, received {answer.status}: {answer.body[:500]!r}")
-        return str(answer.data()["job_id"])
+    def submit(self, operation: str, name: str, picture: bytes, **fields: Sequence[str]) -> str:
+        """Upload a picture and return the ID of its job. Raises `AssertionError` for any status but 202."""
+        response = self.upload(operation, name, picture, **fields)
+        if response.status != 202:
+            raise AssertionError(
+                f"{operation} {name}: expected 202, received {response.status}: {response.body[:500]!r}"
+            )
+        return str(response.data()["job_id"])
 
     def final(self, job_id: str) -> Any:
-        """The job, as soon as it is completed or failed."""
+        """Wait until the job is completed or failed, and return it."""
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while time.monotonic() < deadline:
-            answer = self.send("GET", f"/api/v1/jobs/{job_id}", Prefer="wait=60")
-            if answer.status != 200:
-                raise AssertionError(f"job {job_id}: expected 200, received {answer.status}: {answer.body[:500]!r}")
-            job = answer.data()
+            response = self.send("GET", f"/api/v1/jobs/{job_id}", Prefer="wait=60")
+            if response.status != 200:
+                raise AssertionError(f"job {job_id}: expected 200, received {response.status}: {response.body[:500]!r}")
+            job = response.data()
             if job["status"] in ("completed", "failed"):
                 return job
         raise AssertionError(f"job {job_id} is not final after {JOB_TIMEOUT_S} s")
 
     @contextlib.contextmanager
-    def half_an_upload(self, name: str, picture: bytes) -> Iterator[None]:
+    def partial_upload(self, name: str, picture: bytes) -> Iterator[None]:
         """A connection on which half of an upload has been sent."""
         body = form(name, picture, {})
         lines = [
@@ -214,7 +221,7 @@ class Client:
             f"Content-Length: {len(body)}",
             "\r\n",
         ]
-        with socket.create_connection(self.address, timeout=ANSWER_TIMEOUT_S) as connection:
+        with socket.create_connection(self.address, timeout=RESPONSE_TIMEOUT_S) as connection:
             connection.sendall("\r\n".join(lines).encode() + body[: len(body) // 2])
             yield
 

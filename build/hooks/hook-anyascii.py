@@ -1,4 +1,4 @@
-"""Its tables are in a package without code that is imported by name only."""
+"""anyascii imports its tables by name, as data files of a package without modules, which PyInstaller can't detect."""
 
 from PyInstaller.utils.hooks import collect_data_files
 

@@ -1,7 +1,7 @@
-"""The CLDR data that sentences need, for the languages offered and those that they inherit from.
+"""Collects the CLDR data that the program's texts need: few tables, of its languages and the locales they inherit from.
 
-All of CLDR is 33 MB, these languages alone 7 MB; most of it is names of countries, currencies, units and time zones,
-which no text of the program uses.
+Complete, CLDR has 33 MB; the data of these languages has 7 MB. Most of it are names of countries, currencies, units and
+time zones, which are not used.
 """
 
 import os

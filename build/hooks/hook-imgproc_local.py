@@ -1,4 +1,4 @@
-"""Commands are imported by name; tables, SQL and the page are read as files."""
+"""Commands are imported by name; tables, SQL and the page are read as files. PyInstaller can't detect either."""
 
 from PyInstaller.utils.hooks import collect_data_files, collect_submodules
 

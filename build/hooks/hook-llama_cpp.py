@@ -1,4 +1,4 @@
-"""The bindings load their libraries by name, so PyInstaller can't find them on its own."""
+"""llama-cpp-python loads its shared libraries by name, which PyInstaller can't detect."""
 
 from PyInstaller.utils.hooks import collect_dynamic_libs
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "linux"))
-import share as files  # noqa: E402 - a script in another folder, in no package
+import share as linux_share  # noqa: E402 - a script in another folder that is not a package
 
-NAME = files.NAME
+NAME = linux_share.NAME
 INSTALLED = f"/opt/{NAME}"
 SCRIPTS = ("postinst", "prerm", "postrm")
 GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?![\d.])")
@@ -32,7 +32,11 @@ TOOL_TIMEOUT_S = 600
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the Debian package of a one-folder build.")
     parser.add_argument(
-        "--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
+        "--dist",
+        type=Path,
+        default=linux_share.ROOT / "dist",
+        metavar="DIR",
+        help="folder that freeze.py wrote  [dist/]",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the package, created if needed  [the same]")
     parser.add_argument(
@@ -46,8 +50,8 @@ def main() -> None:
 
 def build(dist: Path, out: Path, maintainer: str, version: str | None = None) -> Path:
     """Make the package in the folder `out` and return its path. Raises `SystemExit`."""
-    version = version or files.version(dist)
-    out = files.output_folder(out)
+    version = version or linux_share.version(dist)
+    out = linux_share.output_folder(out)
     architecture = _run("dpkg", "--print-architecture").strip()
     with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
         tree = Path(scratch) / "tree"
@@ -57,7 +61,7 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
             shutil.copy(HERE / script, tree / "DEBIAN" / script)
         (tree / "DEBIAN" / "md5sums").write_text(_sums(tree), encoding="utf-8")
         (tree / "DEBIAN" / "control").write_text(_control(tree, maintainer, version, architecture), encoding="utf-8")
-        files.normalize(tree)
+        linux_share.normalize(tree)
         for script in SCRIPTS:
             (tree / "DEBIAN" / script).chmod(0o755)
         package = out / f"{NAME}_{version}_{architecture}.deb"
@@ -69,21 +73,21 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
 
 def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
     share, documents = tree / "usr/share", tree / "usr/share/doc" / NAME
-    shutil.copytree(files.program(dist).parent, tree / INSTALLED[1:], symlinks=True)
+    shutil.copytree(linux_share.program(dist).parent, tree / INSTALLED[1:], symlinks=True)
     (tree / "usr/bin").mkdir(parents=True)
     (tree / "usr/bin" / NAME).symlink_to(f"{INSTALLED}/{NAME}")
-    files.write_share(share, dist)
+    linux_share.write_share(share, dist)
     # Debian has one place and one format for the licence of every package
     (documents / "LICENSE").unlink()
     shutil.copy(HERE / "copyright", documents / "copyright")
     changelog = (
         f"{NAME} ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
-        f" -- {maintainer}  {format_datetime(files.build_time())}\n"
+        f" -- {maintainer}  {format_datetime(linux_share.build_time())}\n"
     )
-    (documents / "changelog.gz").write_bytes(files.gzipped(changelog))
+    (documents / "changelog.gz").write_bytes(linux_share.gzipped(changelog))
     units, overrides = tree / "usr/lib/systemd/user", share / "lintian/overrides"
     units.mkdir(parents=True)
-    (units / f"{NAME}.service").write_text(files.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
+    (units / f"{NAME}.service").write_text(linux_share.unit(f"{INSTALLED}/{NAME}"), encoding="utf-8")
     overrides.mkdir(parents=True)
     shutil.copy(HERE / "lintian-overrides", overrides / NAME)
 
@@ -104,17 +108,17 @@ def _control(tree: Path, maintainer: str, version: str, architecture: str) -> st
             " Give it a picture; get back an SEO file name and a descriptive alt text, in up",
             " to 10 of 36 languages at a time, a smaller file of the same format that looks",
             " the same, and a WebP or AVIF version: over an HTTP API, on a local page, or",
-            " from the command line. Nothing leaves the machine, unless an outside",
+            " from the command line. Nothing leaves the machine, unless an external",
             " compression service is configured.",
             " .",
-            " All libraries but the C library come with it.",
+            " The package contains all libraries except the C library.",
             "",
         ]
     )
 
 
 def _needed_glibc(tree: Path) -> str:
-    """The highest glibc version whose symbols an object of the package needs."""
+    """The highest version of the glibc symbols that objects in the package need."""
     versions = {(0, 0)}
     for path in (tree / INSTALLED[1:]).rglob("*"):
         if path.is_file() and not path.is_symlink():

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs, upgrades, removes and purges packages, as root:  packaging/debian/try.sh OLD.deb NEW.deb
 #
-# Everything happens in a copy of this system that is deleted afterwards: an overlay over its root that only the processes
-# of this script see. Prints what systemd reports about the unit. The first failed step ends the script.
+# Everything happens in an overlay over the root file system, which only the processes of this script see and which is
+# deleted afterwards. Prints what systemd reports about the unit. The first failed step ends the script.
 set -eu
 
 fail() {

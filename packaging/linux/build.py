@@ -1,6 +1,6 @@
-"""Makes the archive for any Linux of a one-folder build: `python packaging/linux/build.py [--dist DIR] [--out DIR]`.
+"""Packs a one-folder build into an archive for any Linux: `python packaging/linux/build.py [--dist DIR] [--out DIR]`.
 
-The archive holds one folder with `install.sh` in it. The same build gives the same archive.
+The archive contains one folder, which contains `install.sh`. The same build always gives the same archive.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = files.NAME
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the archive for any Linux of a one-folder build.")
+    parser = argparse.ArgumentParser(description="Packs a one-folder build into an archive for any Linux.")
     parser.add_argument(
         "--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
     )

@@ -3,9 +3,9 @@
 #
 #   ./install.sh                     for this user, below ~/.local
 #   ./install.sh --prefix /opt       for all users, as root: /opt/bin, /opt/lib and /opt/share
-#   ./install.sh --uninstall         removes what it installed (with the same --prefix); data stays
+#   ./install.sh --uninstall         removes what it installed (give the same --prefix), but no data
 #
-# An installed version is replaced completely or not at all; a running service of this user is restarted.
+# An installed version is replaced completely or not at all. If this user's service is running, it is restarted.
 set -eu
 
 name=imgproc-local
@@ -26,7 +26,7 @@ service_runs() {
     command -v systemctl >/dev/null 2>&1 && systemctl --user --quiet is-active "$unit" 2>/dev/null
 }
 
-# Deletes the files that the list $1 names, and the folders that are empty afterwards.
+# remove_files LIST: delete the files that are listed in the file LIST, and the folders that are empty afterwards
 remove_files() {
     while IFS= read -r file; do
         rm -f "$prefix/$file"
@@ -37,7 +37,8 @@ remove_files() {
     done <"$1"
 }
 
-# Writes file $3 to $4, with $2 in place of $1 at the start of a line or after ExecStart=.
+# fill_in OLD NEW SOURCE TARGET: write SOURCE to TARGET, with OLD replaced by NEW at the start of lines and after ExecStart=,
+# and without the line TryExec=
 fill_in() {
     new=$(printf '%s' "$2" | sed 's/[\\&#]/\\&/g')
     sed "/^Try/d; s#^\(ExecStart=\)\{0,1\}$1#\1$new#" "$3" >"$4.new"
@@ -52,11 +53,11 @@ install_all() {
     command -v sha256sum >/dev/null 2>&1 || fail "install sha256sum (coreutils); it checks that the archive is complete"
     (cd "$here" && sha256sum --quiet --strict -c SHA256SUMS >&2) || fail "the archive is damaged; nothing was installed"
 
-    mkdir -p "$lib" "$prefix/bin" || fail "expected a prefix that can be written to; $prefix can't (--prefix names another)"
+    mkdir -p "$lib" "$prefix/bin" || fail "$prefix can't be written to; give another folder with --prefix"
     if [ -e "$prefix/bin/$name" ] && [ ! -L "$prefix/bin/$name" ]; then
-        fail "expected no $prefix/bin/$name, or a link; another program's file is there. Remove it, or use --prefix"
+        fail "$prefix/bin/$name is a file of another program. Remove it, or give another folder with --prefix"
     fi
-    # copy completely first: until the two renames below, the installed version is unchanged
+    # copy the whole program first: the installed version is not changed before the two renames below
     rm -rf "$lib/$name.new" "$lib/$name.old"
     cp -R "$here/$name" "$lib/$name.new"
     "$lib/$name.new/$name" --version >/dev/null || fail "the program does not run here; nothing was installed"
@@ -71,7 +72,7 @@ install_all() {
     echo "share/systemd/user/$unit" >>"$list.new"
     echo "bin/$name" >>"$list.new"
     if [ -e "$list" ]; then
-        # files of the older version that this one does not have
+        # remove the files of the older version that this version does not have
         sort "$list.new" -o "$list.new"
         sort "$list" | comm -23 - "$list.new" >"$list.gone"
         remove_files "$list.gone"
@@ -103,11 +104,11 @@ install_all() {
 }
 
 uninstall() {
-    [ -e "$list" ] || fail "expected an installation in $prefix; there is none (--prefix names another)"
+    [ -e "$list" ] || fail "there is no installation in $prefix; give the folder of the installation with --prefix"
     if service_runs; then
         systemctl --user stop "$unit" || fail "the running service can't be stopped; nothing was removed"
     fi
-    # the link may belong to another installation by now
+    # the link in bin/ may have been replaced by another installation
     if [ "$(readlink "$prefix/bin/$name" || true)" != "$lib/$name/$name" ]; then
         grep -v "^bin/" "$list" >"$list.new" || true
         mv "$list.new" "$list"
@@ -116,8 +117,8 @@ uninstall() {
     remove_files "$lib/$name/.installed"
     rm -rf "${lib:?}/$name"
     rmdir "$lib" "$prefix/lib" 2>/dev/null || true
-    echo "imgproc-local was removed from $prefix. Keys, pictures, models and settings stay: the data folder"
-    echo "is ~/.local/share/$name unless set otherwise, the settings are in ~/.config/$name."
+    echo "imgproc-local was removed from $prefix. Keys, pictures, models and settings were not removed: by default, the"
+    echo "data folder is ~/.local/share/$name, and the settings are in ~/.config/$name."
 }
 
 while [ $# -gt 0 ]; do

@@ -1,7 +1,8 @@
 """Writes the files that accompany the program on Linux: desktop entry, icons, manual page, completions, documents.
 
-The Debian package and the archive put the same files below `share/`. They come from this folder, from the repository's
-documents, or from the program itself, which is run for its help texts. `dist` is the folder that build/freeze.py wrote.
+The Debian package and the archive contain the same files below `share/`. Their sources are this folder, the documents
+of the repository, and the program itself, which is run for its help texts. `dist` is the folder that build/freeze.py
+wrote.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-import icons  # noqa: E402 - a script of the folder above, in no package
+import icons  # noqa: E402 - a script in the folder above, which is not a package
 
 ROOT = HERE.parents[1]
 NAME = "imgproc-local"
@@ -25,7 +26,7 @@ DOCUMENTS = (
     *("README.md", "CHANGELOG.md", "LICENSE", "tests/sample/before-after.jpg", "packaging/README.md"),
     *("imgproc_local/README.md", "imgproc_local/api/README.md", "imgproc_local/vision/README.md"),
 )
-"""Copied below the documents with their paths, so that links between them work."""
+"""Copied with their paths to the package's folder for documents, so that the links between them work."""
 APPSTREAM_NAME = "local.imgproc.ImgprocLocal.metainfo.xml"
 ICON_SIZES_PX = (48, 64, 128, 256, 512)
 RUN_TIMEOUT_S = 60
@@ -37,7 +38,7 @@ COMPLETIONS = {
 
 
 def output_folder(folder: Path) -> Path:
-    """The folder for the result, created if it does not exist. Raises `SystemExit`, if it can't be written to."""
+    """The absolute path of `folder`, which is created if needed. Raises `SystemExit` if it can't be written to."""
     folder = folder.resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,7 @@ def output_folder(folder: Path) -> Path:
 
 
 def program(dist: Path) -> Path:
-    """The one-folder program in `dist`. Raises `SystemExit`, if there is none."""
+    """The one-folder program in `dist`. Raises `SystemExit` if there is none."""
     binary = dist / NAME / NAME
     if not binary.is_file():
         raise SystemExit(f"there is no {binary}; `python build/freeze.py --out {dist}` makes it")
@@ -62,7 +63,7 @@ def version(dist: Path) -> str:
 
 
 def build_time() -> datetime:
-    """SOURCE_DATE_EPOCH, or the commit's time. Raises `SystemExit`, if neither is known."""
+    """SOURCE_DATE_EPOCH, or the commit's time. Raises `SystemExit` if neither is known."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     if not seconds:
         command = ["git", "log", "-1", "--format=%ct"]
@@ -99,12 +100,12 @@ def write_share(share: Path, dist: Path) -> None:
 
 
 def gzipped(text: str) -> bytes:
-    """The text as gzip, without a time or a name in it."""
+    """`text` compressed by gzip, whose header contains no time and no name."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def normalize(tree: Path) -> None:
-    """Give everything below `tree` the same permissions and times, wherever it is built."""
+    """Set the permissions and times of everything in `tree`, so that they do not depend on the machine of the build."""
     moment = build_time().timestamp()
     for path in (tree, *sorted(tree.rglob("*"))):
         if not path.is_symlink():
@@ -114,7 +115,7 @@ def normalize(tree: Path) -> None:
 
 
 def manual_page(binary: Path, release: str) -> str:
-    """A manual page of the help texts of the program and all its commands. Source: man(7)."""
+    """A manual page made from the help texts of the program and of all its commands. Source: man(7)."""
     helps = _helps(binary, ())
     summary = helps[()].split("\n\n")[1].strip()
     lines = [

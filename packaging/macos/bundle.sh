@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes imgproc-local.app and a disk image of a one-folder build, on macOS:  packaging/macos/bundle.sh DIST
+# Makes imgproc-local.app and a disk image from a one-folder build, on macOS:  packaging/macos/bundle.sh DIST
 #
-# DIST is the folder that build/freeze.py wrote; the results are written there too. Needs `python3` with pyvips for the icon.
+# DIST is the folder that build/freeze.py wrote. The results are written to it. Needs `python3` with pyvips for the icon.
 #   SIGN_IDENTITY    keychain identity to sign with; without it the signature is ad hoc, for this machine only
 #   NOTARY_PROFILE   profile of `xcrun notarytool store-credentials` with which Apple notarises the image
 set -eu
@@ -47,7 +47,7 @@ find "$app/Contents/Resources/imgproc-local/_internal" -type f | while read -r f
     Mach-O*) sign "$file" ;;
     esac
 done
-# libffi creates its callbacks at run time, which the hardened runtime refuses without these entitlements
+# libffi creates machine code for callbacks at run time, which the hardened runtime refuses without these entitlements
 sign --entitlements "$here/entitlements.plist" "$app/Contents/Resources/imgproc-local/imgproc-local"
 sign "$app"
 codesign --verify --deep --strict "$app"

@@ -1,8 +1,8 @@
 ; The installer for Windows, by Inno Setup 6:
 ;     iscc /DVersion=0.1.0 /DDist=..\..\dist packaging\windows\imgproc-local.iss
-; Dist is the folder that build\freeze.py wrote; icons.py has put imgproc-local.ico there. Installs for one user, without
-; an administrator, or for all users with /ALLUSERS. With a signing tool set up as "sign" (Tools, Configure Sign Tools), add
-; /DSign=1. The data in %LOCALAPPDATA%\imgproc-local is never touched.
+; Dist is the folder that build\freeze.py wrote, to which icons.py has written imgproc-local.ico. The installer installs for
+; one user, without administrator rights, or with /ALLUSERS for all users. To sign it, set up a signing tool with the name
+; "sign" (Tools, Configure Sign Tools) and add /DSign=1. It never changes the data in %LOCALAPPDATA%\imgproc-local.
 
 #ifndef Version
   #error Version is missing: iscc /DVersion=0.1.0 …
@@ -57,7 +57,7 @@ Name: "login"; Description: "{cm:AtLogin}"; Flags: unchecked
 Name: "path"; Description: "{cm:OnPath}"
 
 [InstallDelete]
-; parts of an older version
+; an older version may have files that this version does not replace
 Type: filesandordirs; Name: "{app}\_internal"
 
 [Files]
@@ -79,7 +79,7 @@ Root: HKCU; Subkey: "Environment"; ValueType: expandsz; ValueName: "Path"; Value
 Filename: "{app}\imgproc-local.exe"; Parameters: "serve --browser"; Description: "{cm:OpenPage}"; Flags: postinstall nowait runminimized skipifsilent
 
 [UninstallRun]
-; Windows can't delete the files of a running program; accepted uploads are processed after the next start
+; Windows can't delete the files of a running program. Accepted uploads are not lost: the next start processes them.
 Filename: "{sys}\taskkill.exe"; Parameters: "/F /T /IM imgproc-local.exe"; Flags: runhidden; RunOnceId: "stop"
 
 [Code]

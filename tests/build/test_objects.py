@@ -28,11 +28,11 @@ def test_no_object_needs_a_newer_glibc() -> None:
 
 @needs_binutils
 def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
-    compiled = [path for path in objects.objects(one_folder()) if objects.COMPILED_HERE.fullmatch(path.name)]
+    compiled = [path for path in objects.objects(one_folder()) if objects.COMPILED_WITH_PROGRAM.fullmatch(path.name)]
     assert {path.name.partition(".")[0] for path in compiled} == {
         *("_ssimulacra2", "_splice", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
     }
-    assert not {path.name: dict(newer) for path in compiled if (newer := objects.beyond_haswell(path))}
+    assert not {path.name: dict(newer) for path in compiled if (newer := objects.newer_than_haswell(path))}
 
 
 @needs_binutils
@@ -50,7 +50,7 @@ def test_instructions_newer_than_haswell_are_found(tmp_path: Path, flags: str, b
     source, compiled = tmp_path / "newer.c", tmp_path / "newer.so"
     source.write_text(f"void newer(int *a, int *b) {{ {body} }}\n")
     subprocess.run(["gcc", "-O3", "-shared", "-fPIC", *flags.split(), source, "-o", compiled], check=True)
-    assert objects.beyond_haswell(compiled)
+    assert objects.newer_than_haswell(compiled)
 
 
 @needs_binutils
@@ -59,4 +59,4 @@ def test_avx2_is_not_newer_than_haswell(tmp_path: Path) -> None:
     source.write_text("void f(float *a, float *b) { for (int i = 0; i < 4096; i++) a[i] = a[i] * b[i] + 3; }\n")
     flags = ("-O3", "-mavx2", "-mfma", "-mf16c", "-mbmi2")
     subprocess.run(["gcc", "-shared", "-fPIC", *flags, source, "-o", compiled], check=True)
-    assert not objects.beyond_haswell(compiled)
+    assert not objects.newer_than_haswell(compiled)
