@@ -86,7 +86,7 @@ def test_uninstall_removes_only_the_installed_files(installer: Installer) -> Non
     output = installer.run("--uninstall")
     assert installer.files() == sorted(str(file.relative_to(installer.home)) for file in (data, foreign))
     assert "were not removed" in output
-    assert "there is none" in installer.run("--uninstall", expect=1)
+    assert "there is no installation" in installer.run("--uninstall", expect=1)
 
 
 def test_link_of_another_installation_is_left(installer: Installer) -> None:
@@ -102,7 +102,7 @@ def test_file_of_another_program_is_not_overwritten(installer: Installer) -> Non
     command = installer.prefix / "bin" / "imgproc-local"
     command.parent.mkdir(parents=True)
     command.write_text("another's")
-    assert "another program's file" in installer.run(expect=1)
+    assert "is a file of another program" in installer.run(expect=1)
     assert command.read_text() == "another's"
 
 
