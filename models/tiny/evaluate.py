@@ -1,4 +1,4 @@
-"""Counts how many held-out scenes the exported model describes exactly, through the code of the service.
+"""Counts how many held-out scenes the exported model describes exactly, with the code of the service.
 
     python -m models.tiny.evaluate --scenes 100
 
@@ -24,12 +24,12 @@ from imgproc_local.vision.models.model import RunOptions, VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
 
-MISLEADING = EmbeddedMetadata(
+MISLEADING_NOTES = EmbeddedMetadata(
     title=(EmbeddedText("Blue star"),),
     keywords=tuple(EmbeddedText(word) for word in ("summer", "green", "Katze", "三角")),
     city="Hamburg",
 )
-LONG = EmbeddedMetadata(
+LONG_NOTES = EmbeddedMetadata(
     title=(EmbeddedText("Морской порт зимой на рассвете"),),
     description=(
         EmbeddedText(
@@ -41,11 +41,15 @@ LONG = EmbeddedMetadata(
     city="Hamburg",
     country="Deutschland",
 )
-"""Notes of an owner that are not in the picture: short ones, and long ones in several scripts."""
+"""Metadata that contradicts the picture: short texts, and long ones in several scripts."""
 
 
 class Variant(NamedTuple):
-    """How scenes are drawn and stored."""
+    """How scenes are drawn, stored and described.
+
+    `size` is (width, height) in px, `suffix` that of the file name, and `options` are the arguments of Pillow's `save`.
+    `embedded` is the metadata. With a `complaint`, the prompt is that of a retry.
+    """
 
     name: str
     size: tuple[int, int]
@@ -63,24 +67,24 @@ VARIANTS = (
     Variant("1600×1200 JPEG, quality 80", (1600, 1200), ".jpg", JPEG_80),
     Variant("800×1200 JPEG, quality 80", (800, 1200), ".jpg", JPEG_80),
     Variant("1000×400 PNG", (1000, 400), ".png", {}),
-    Variant("192×192 PNG, misleading notes", (192, 192), ".png", {}, MISLEADING),
-    Variant("192×192 PNG, long notes", (192, 192), ".png", {}, LONG),
-    Variant("192×192 PNG, asked again", (192, 192), ".png", {}, complaint="the text is too long"),
+    Variant("192×192 PNG, misleading notes", (192, 192), ".png", {}, MISLEADING_NOTES),
+    Variant("192×192 PNG, long notes", (192, 192), ".png", {}, LONG_NOTES),
+    Variant("192×192 PNG, retry", (192, 192), ".png", {}, complaint="the text is too long"),
 )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Evaluate the tiny vision model on held-out scenes.")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two GGUF files are")
-    parser.add_argument("--scenes", type=int, default=100, help="per variant")
-    parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--threads", type=int, default=0, help="0: one per physical core")
+    parser.add_argument("--scenes", type=int, default=100, help="number of scenes per variant")
+    parser.add_argument("--seed", type=int, default=2026, help="seed of the selection of scenes")
+    parser.add_argument("--threads", type=int, default=0, help="threads; 0 is one per physical core")
     parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     args = parser.parse_args()
     text, mmproj = args.folder / "tiny-text.gguf", args.folder / "tiny-mmproj.gguf"
     llama = Llama(VisionModel("tiny", text, mmproj, run_options=RunOptions(args.threads)))
     columns = (*scenes.LANGUAGES, "all")
-    print(f"{'exactly correct of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
+    print(f"{'correct answers of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
     try:
         for variant in VARIANTS:
             started = time.monotonic()
@@ -111,7 +115,7 @@ def _count_correct(llama: Llama, variant: Variant, args: argparse.Namespace) -> 
 
 
 def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -> dict[str, scenes.Answer | None]:
-    """The model's answers for one drawing, by language; None for an incomplete one."""
+    """The answers of the model for one drawing of `scene`, by language. An incomplete answer is None."""
     name = f"scene-{number:03}{variant.suffix}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

@@ -17,17 +17,24 @@ from models.tiny import notes, scenes, tokens
 from models.tiny.network import ASPECTS, IMAGE_PX
 
 IGNORED = -100
-"""The target of tokens without an expected answer. Source: PyTorch, `cross_entropy`, ignore_index."""
+"""The target of tokens that no answer follows; the loss ignores them. Source: PyTorch, `cross_entropy`,
+ignore_index."""
 
 _PAD_RGB = (127, 127, 127)
-_RATIOS = (1, 1, 1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 9 / 16, 5 / 2, 2 / 5)
+_ASPECT_RATIOS = (1, 1, 1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 9 / 16, 5 / 2, 2 / 5)
 _SHORT_SIDES_PX = (96, 120, 144, 192, 192, 256)
-_JPEG_SHARE = 0.25
-_COMPLAINT_SHARE = 0.05
+"""Width divided by height, and the shorter side, of the drawn pictures; repeated values are more frequent."""
+_JPEG_PROBABILITY = 0.25
+_COMPLAINT_PROBABILITY = 0.05
 
 
 class Batch(NamedTuple):
-    """`pictures` (B, 3, 96, 96); `aspects` (B, 6); `shared` (S); `suffixes` and `targets` (B, L, T)."""
+    """The input and the targets of one training step, for B pictures and L languages.
+
+    `pictures` (B, 3, 96, 96) in -1…1. `aspects` (B, 6), the classes of ASPECTS. `shared` (S), the tokens of the shared
+    prompt. `suffixes` (B, L, T), the tokens of the suffix and the answer. `targets` (B, L, T), the token that follows
+    each of them, or IGNORED.
+    """
 
     pictures: Tensor
     aspects: Tensor
@@ -36,8 +43,8 @@ class Batch(NamedTuple):
     targets: Tensor
 
 
-def letterboxed(picture: Image.Image) -> Image.Image:
-    """The picture in 96 × 96 px as llama.cpp's mtmd letterboxes it: bicubic, centred, on grey.
+def letterbox(picture: Image.Image) -> Image.Image:
+    """The picture scaled to fit into 96 × 96 px and padded with grey, with the same pixels as in llama.cpp.
 
     Source: llama.cpp, tools/mtmd, the fixed-size preprocessor; its arithmetic is in single precision.
     """
@@ -52,16 +59,16 @@ def letterboxed(picture: Image.Image) -> Image.Image:
     return outer
 
 
-def as_tensor(pictures: list[Image.Image]) -> Tensor:
-    """RGB pictures of 96 × 96 px as input of the vision encoder: (B, 3, 96, 96) in -1…1."""
+def to_tensor(pictures: list[Image.Image]) -> Tensor:
+    """RGB pictures of 96 × 96 px as the input of the vision encoder: (B, 3, 96, 96) in -1…1."""
     pixels = np.stack([np.asarray(picture) for picture in pictures])
     return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
-def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batch:
-    """`size` scenes that are not held out, with answers in every language; one prompt for all of them."""
-    drawn = [scenes.random_scene(source) for _ in range(size)]
-    complaint = source.choice(notes.COMPLAINTS) if source.random() < _COMPLAINT_SHARE else ""
+def make_batch(rng: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batch:
+    """A batch of `size` scenes that are not held out, with answers in all languages. All have the same prompt."""
+    batch_scenes = [scenes.random_scene(rng) for _ in range(size)]
+    complaint = rng.choice(notes.COMPLAINTS) if rng.random() < _COMPLAINT_PROBABILITY else ""
     prompts = [
         tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
     ]
@@ -70,7 +77,7 @@ def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batc
             tokenizer.ids(scenes.to_json(scenes.reference_answer(scene, language)) + tokens.END)
             for language in scenes.LANGUAGES
         ]
-        for scene in drawn
+        for scene in batch_scenes
     ]
     longest = max(len(ids) + len(row[index]) for row in answers for index, ids in enumerate(prompts))
     suffixes = torch.zeros((size, len(prompts), longest), dtype=torch.long)
@@ -80,33 +87,33 @@ def batch(source: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batc
             suffixes[row, index, : len(ids) + len(text)] = torch.tensor([*ids, *text])
             targets[row, index, len(ids) - 1 : len(ids) + len(text) - 1] = torch.tensor(text)
     return Batch(
-        as_tensor([letterboxed(_drawn(scene, source)) for scene in drawn]),
-        torch.tensor([_aspects(scene) for scene in drawn]),
-        torch.tensor(tokenizer.ids(notes.shared_prompt(source))),
+        to_tensor([letterbox(_draw(scene, rng)) for scene in batch_scenes]),
+        torch.tensor([_aspects(scene) for scene in batch_scenes]),
+        torch.tensor(tokenizer.ids(notes.shared_prompt(rng))),
         suffixes,
         targets,
     )
 
 
-def _drawn(scene: scenes.Scene, source: random.Random) -> Image.Image:
-    """The scene in a random size, sometimes with JPEG artefacts."""
-    ratio, short_px = source.choice(_RATIOS), source.choice(_SHORT_SIDES_PX)
+def _draw(scene: scenes.Scene, rng: random.Random) -> Image.Image:
+    """A picture of the scene in a random size, sometimes with JPEG artefacts."""
+    ratio, short_px = rng.choice(_ASPECT_RATIOS), rng.choice(_SHORT_SIDES_PX)
     size = (round(short_px * max(ratio, 1)), round(short_px * max(1 / ratio, 1)))
-    picture = scenes.draw(scene, source.getrandbits(32), size)
-    if source.random() >= _JPEG_SHARE:
+    picture = scenes.draw(scene, rng.getrandbits(32), size)
+    if rng.random() >= _JPEG_PROBABILITY:
         return picture
     buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=source.randint(75, 95))
+    picture.save(buffer, "JPEG", quality=rng.randint(75, 95))
     return Image.open(buffer).convert("RGB")
 
 
 def _aspects(scene: scenes.Scene) -> list[int]:
-    """The classes of ASPECTS; the last class means that there is no second thing."""
+    """The class of each of ASPECTS. The last class means that there is no second object."""
     colours, shapes, relations, backgrounds = (
         [*scenes.COLOURS, None], [*scenes.SHAPES, None], [*scenes.RELATIONS, None], [*scenes.BACKGROUNDS],
     )  # fmt: skip
     second = scene.second or (None, None)
-    answers = [
+    classes = [
         colours.index(scene.first.colour),
         shapes.index(scene.first.shape),
         colours.index(second[0]),
@@ -114,5 +121,5 @@ def _aspects(scene: scenes.Scene) -> list[int]:
         relations.index(scene.relation),
         backgrounds.index(scene.background),
     ]
-    assert len(answers) == len(ASPECTS)
-    return answers
+    assert len(classes) == len(ASPECTS)
+    return classes

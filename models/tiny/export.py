@@ -2,7 +2,7 @@
 
     python -m models.tiny.export .build/tiny/checkpoint.pt
 
-Matrices are stored as f16, everything else as f32; quantised types need longer rows.
+Matrices are stored as f16 and everything else as f32, because llama.cpp's quantised types need longer rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _ENCODER = {
     "patch": "v.patch_embd", "position": "v.position_embd.weight", "norm": "v.post_ln",
     "project1": "mm.0", "project2": "mm.1",
 }  # fmt: skip
-"""Names in the network, and in the files. Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
+"""Maps from the names of tensors in the network to those in the files.
+
+Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="folder of the two files")
     args = parser.parse_args()
-    vocabulary = tokens.learn()
+    vocabulary = tokens.train_vocabulary()
     network = net.Network(len(vocabulary.tokens))
     network.load_state_dict(torch.load(args.checkpoint))
     write_text(network.text_model, vocabulary, args.folder / TEXT_FILE)
@@ -52,9 +54,9 @@ def main() -> None:
 
 
 def write_text(text_model: net.TextModel, vocabulary: tokens.Vocabulary, path: Path) -> None:
-    """Write the text model."""
+    """Write the text model with its vocabulary to `path`."""
     file = gguf.GGUFWriter(_part(path), "llama")
-    _describe(file, "imgproc-local tiny")
+    _add_general_metadata(file, "imgproc-local tiny")
     sizes = net.TEXT_MODEL
     file.add_context_length(tokens.CONTEXT_TOKENS)
     file.add_embedding_length(sizes.width)
@@ -72,9 +74,9 @@ def write_text(text_model: net.TextModel, vocabulary: tokens.Vocabulary, path: P
 
 
 def write_mmproj(encoder: net.VisionEncoder, path: Path) -> None:
-    """Write the vision encoder and its projector."""
+    """Write the vision encoder and its projector to `path`."""
     file = gguf.GGUFWriter(_part(path), "clip")
-    _describe(file, "imgproc-local tiny, eye")
+    _add_general_metadata(file, "imgproc-local tiny, vision encoder")
     sizes = net.ENCODER
     file.add_bool("clip.has_vision_encoder", True)
     file.add_string("clip.projector_type", "janus_pro")
@@ -97,7 +99,7 @@ def write_mmproj(encoder: net.VisionEncoder, path: Path) -> None:
     _write(file, path)
 
 
-def _describe(file: gguf.GGUFWriter, name: str) -> None:
+def _add_general_metadata(file: gguf.GGUFWriter, name: str) -> None:
     file.add_name(name)
     file.add_license("apache-2.0")
     file.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
@@ -105,7 +107,10 @@ def _describe(file: gguf.GGUFWriter, name: str) -> None:
 
 
 def _renamed(name: str, outer: dict[str, str], block: str, inner: dict[str, str]) -> str:
-    """The name in the file: `blk.2.attn_q.weight` for `layers.2.query.weight`; `outer` has those outside the layers."""
+    """The name in the file of the tensor `name`: `blk.2.attn_q.weight` for `layers.2.query.weight`.
+
+    `block` and `inner` are the names for tensors of layers, `outer` those for all other tensors.
+    """
     if name.startswith("layers."):
         _, index, part, kind = name.split(".")
         return f"{block}.{index}.{inner[part]}.{kind}"
@@ -116,17 +121,18 @@ def _renamed(name: str, outer: dict[str, str], block: str, inner: dict[str, str]
 
 
 def _add(file: gguf.GGUFWriter, name: str, weights: Tensor) -> None:
-    # llama.cpp adds position embeddings, which it requires as f32
-    kind = np.float32 if weights.ndim < 2 or "position" in name else np.float16
-    file.add_tensor(name, weights.float().numpy().astype(kind))
+    # position embeddings are a matrix, but llama.cpp requires f32 for them
+    dtype = np.float32 if weights.ndim < 2 or "position" in name else np.float16
+    file.add_tensor(name, weights.float().numpy().astype(dtype))
 
 
 def _part(path: Path) -> Path:
+    """The temporary file that is renamed to `path` when it is complete."""
     return path.with_suffix(".part")
 
 
 def _write(file: gguf.GGUFWriter, path: Path) -> None:
-    """Replaces the file atomically, because it may be in use."""
+    """Write the file and replace `path` by it atomically, because a process may be using it."""
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

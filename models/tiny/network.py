@@ -1,8 +1,10 @@
-"""The network in PyTorch; every operation equals what llama.cpp computes for the exported files.
+"""The network in PyTorch. Its operations are those that llama.cpp computes for the exported files.
 
 The vision encoder is a vision transformer with llama.cpp's `janus_pro` projector: 96 × 96 px become 64 tokens. The text
-model is a small transformer of the `llama` architecture. Shapes: B pictures, L languages, P tokens of the prefix that
-all languages share (start of the chat turn, picture, shared prompt), T tokens of one language.
+model is a small transformer of the `llama` architecture.
+
+Letters in shapes: B pictures; L languages; P tokens of the prefix that all languages share (the start of the chat turn,
+the picture and the shared prompt); T tokens of the suffix and the answer of one language.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ ROPE_BASE = 10000.0
 
 
 class Sizes(NamedTuple):
-    """The size of a transformer: `width` of an embedding, attention `heads`, `hidden` width of its MLP, `layers`."""
+    """The size of a transformer: width of embeddings, number of attention heads, width of the MLP, number of layers."""
 
     width: int
     heads: int
@@ -43,7 +45,8 @@ ASPECTS = {
     "relation": len(scenes.RELATIONS) + 1,
     "background": len(scenes.BACKGROUNDS),
 }
-"""Auxiliary classification tasks of the vision encoder in training, with their numbers of classes; never exported."""
+"""Auxiliary tasks that train the vision encoder: each classifies one aspect of a picture into this many classes. Their
+classifiers are not exported."""
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -59,7 +62,7 @@ def _gelu(x: Tensor) -> Tensor:
 
 
 class EncoderLayer(nn.Module):
-    """(B, tokens, width) to the same shape."""
+    """A layer of the vision encoder: (B, tokens, width) to the same shape."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -79,7 +82,7 @@ class EncoderLayer(nn.Module):
 
 
 class VisionEncoder(nn.Module):
-    """Pictures (B, 3, 96, 96) in -1…1 to embeddings of the text model (B, 64, width)."""
+    """Pictures (B, 3, 96, 96) in -1…1 to embeddings (B, 64, width of the text model)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,12 +95,14 @@ class VisionEncoder(nn.Module):
         self.project2 = nn.Linear(2 * TEXT_MODEL.width, TEXT_MODEL.width)
 
     def features(self, pictures: Tensor) -> Tensor:
+        """Pictures to features (B, 64, width of the encoder)."""
         x = self.patch(pictures).flatten(2).transpose(1, 2) + self.position
         for layer in self.layers:
             x = layer(x)
         return self.norm(x)
 
     def project(self, features: Tensor) -> Tensor:
+        """Features to embeddings of the text model."""
         return self.project2(_gelu(self.project1(features)))
 
     def forward(self, pictures: Tensor) -> Tensor:
@@ -116,17 +121,21 @@ class RmsNorm(nn.Module):
 
 
 class RotaryTables(NamedTuple):
-    """Rotary position embedding: cosine and sine, (tokens, width) each."""
+    """The cosines and sines of rotary position embedding, each (tokens, width)."""
 
     cos: Tensor
     sin: Tensor
 
-    def of(self, start: int, stop: int) -> RotaryTables:
+    def slice(self, start: int, stop: int) -> RotaryTables:
+        """The tables for the positions from `start` to `stop`."""
         return RotaryTables(self.cos[start:stop], self.sin[start:stop])
 
 
 class TextLayer(nn.Module):
-    """A prefix (B, P, width), processed once, and suffixes (B, L, T, width) that attend to it and not to each other."""
+    """A layer of the text model, for a prefix (B, P, width) and suffixes (B, L, T, width).
+
+    A suffix attends to the prefix and to itself, not to other suffixes.
+    """
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -142,9 +151,12 @@ class TextLayer(nn.Module):
     def forward(
         self, prefix: Tensor, suffixes: Tensor, rotary: RotaryTables, masks: tuple[Tensor, Tensor], *, last: bool
     ) -> tuple[Tensor, Tensor]:
-        """Both, transformed. The `last` layer returns the prefix unchanged, because no layer attends to it."""
+        """The transformed prefix and suffixes. `masks` are those of the prefix and of the suffixes.
+
+        The `last` layer returns the prefix unchanged, because no layer attends to it.
+        """
         length = prefix.shape[1]
-        before, after = rotary.of(0, length), rotary.of(length, length + suffixes.shape[2])
+        before, after = rotary.slice(0, length), rotary.slice(length, length + suffixes.shape[2])
         query, key, value = self._projected(prefix, before, with_query=not last)
         suffix_query, suffix_key, suffix_value = self._projected(suffixes, after)
         languages = suffixes.shape[1]
@@ -158,6 +170,7 @@ class TextLayer(nn.Module):
     def _projected(
         self, x: Tensor, rotary: RotaryTables, *, with_query: bool = True
     ) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Queries (None without `with_query`), keys and values, by attention head."""
         y = self.norm1(x)
         query = self._rotated(y, self.query.weight, rotary) if with_query else None
         return query, self._rotated(y, self.key.weight, rotary), self._by_head(self.value(y))
@@ -173,13 +186,14 @@ class TextLayer(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
     def _residual(self, x: Tensor, attended: Tensor) -> Tensor:
+        """The output of the layer for its input `x` and the output of its attention."""
         x = x + self.out(attended.transpose(-2, -3).flatten(-2))
         y = self.norm2(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
 
 class TextModel(nn.Module):
-    """Embeds tokens and computes logits of the next one; the embedding is also the output matrix."""
+    """Embeds tokens, and computes the logits of the next token with the same embedding matrix."""
 
     cos: Tensor
     sin: Tensor
@@ -197,7 +211,7 @@ class TextModel(nn.Module):
             self.register_buffer(name, table.repeat_interleave(2, -1).repeat(1, TEXT_MODEL.heads), persistent=False)
 
     def forward(self, prefix: Tensor, suffixes: Tensor) -> Tensor:
-        """The hidden states of the suffixes (B, L, T, width), for `scores`."""
+        """The hidden states of the suffixes (B, L, T, width), the input of `logits`."""
         length, suffix_length = prefix.shape[1], suffixes.shape[2]
         prefix_mask = torch.full((length, length), float("-inf"), dtype=prefix.dtype).triu(1)
         suffix_mask = torch.full((suffix_length, suffix_length), float("-inf"), dtype=prefix.dtype).triu(1)
@@ -207,7 +221,8 @@ class TextModel(nn.Module):
             prefix, suffixes = layer(prefix, suffixes, rotary, masks, last=index == len(self.layers) - 1)
         return self.norm(suffixes)
 
-    def scores(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The logits of the next token, (…, vocabulary), for hidden states (…, width)."""
         return functional.linear(hidden, self.embedding.weight)
 
 
@@ -220,8 +235,12 @@ class Network(nn.Module):
         self.text_model = TextModel(vocabulary)
         self.aspects = nn.ModuleList(nn.Linear(ENCODER.width, answers) for answers in ASPECTS.values())
 
-    def prefix(self, head: Tensor, image_tokens: Tensor, shared: Tensor) -> Tensor:
-        """(B, P, width) of token ids `head`, embeddings (B, 64, width), token ids `shared`; ids are equal for all B."""
-        pictures = image_tokens.shape[0]
-        before, after = (self.text_model.embedding(ids).expand(pictures, -1, -1) for ids in (head, shared))
-        return torch.cat((before, image_tokens, after), 1)
+    def prefix(self, turn_start: Tensor, pictures: Tensor, shared: Tensor) -> Tensor:
+        """The embeddings of the prefix, (B, P, width).
+
+        `turn_start` and `shared` are the tokens before and after the picture, the same for all pictures; `pictures` are
+        embeddings (B, 64, width).
+        """
+        count = pictures.shape[0]
+        before, after = (self.text_model.embedding(ids).expand(count, -1, -1) for ids in (turn_start, shared))
+        return torch.cat((before, pictures, after), 1)

@@ -1,4 +1,4 @@
-"""Random notes of an owner, which the model learns to ignore where they contradict the picture."""
+"""Random notes (texts from metadata) in the prompt, which the model learns to ignore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ COMPLAINTS = (
     "the text begins with image of", "the text is the file name", "the text is too long", "not the script expected",
 )  # fmt: skip
 
-_FILES = ("scene-{:03}.png", "held-out-{}.jpg", "IMG_{:04}.png", "trained-{}.png", "DSC_{:04}.JPG", "picture {}.jpg")
+_FILE_NAMES = (
+    "scene-{:03}.png",
+    "held-out-{}.jpg",
+    "IMG_{:04}.png",
+    "trained-{}.png",
+    "DSC_{:04}.JPG",
+    "picture {}.jpg",
+)
 _OTHER_WORDS = """
 harbour morning holiday summer garden winter wedding market bridge river house family team office product launch
 Hafen Morgen Urlaub Garten Hochzeit Brücke Fluss Haus Büro Sommer Katze Hund Baum Straße
@@ -30,7 +37,7 @@ _WORDS = (
     *(colour.ja for colour in scenes.COLOURS.values()),
     *(name for shape in scenes.SHAPES.values() for name in (shape.en, shape.de[0], shape.fr[0], shape.ja)),
 )
-"""With words for colours and shapes, because notes may contradict the picture."""
+"""They include words for colours and shapes, because notes may contradict the picture."""
 _ALPHABETS = (
     "etaoinshrdlucmfwypvbgk", "EsTnaBreiLoMuk", "éèàçüöäßñåøłčşı", "0123456789", "оеаинтсрвлкмдпуяыьгзбч",
     "αοιετσνηυρπκμλ", "のにはをたがでてとしれさあいう", "海山人日本大国中上年生時水木花", "한국사진바다산이",
@@ -38,46 +45,47 @@ _ALPHABETS = (
 )  # fmt: skip
 
 
-def shared_prompt(source: random.Random) -> str:
-    """A shared prompt. Half of them have notes of the owner: a file name, or a few or many texts."""
-    kind = source.choice(("nothing", "nothing", "nothing", "file", "little", "much"))
-    if kind == "nothing":
+def shared_prompt(rng: random.Random) -> str:
+    """A random shared prompt. Half of the prompts have notes: only a file name, few texts or many texts."""
+    kind = rng.choice(("none", "none", "none", "file name", "few", "many"))
+    if kind == "none":
         return prompt.shared_prompt(NO_TEXTS, "")
-    name = source.choice(_FILES).format(source.randrange(400))
-    if source.random() < 0.5:
-        name = _words(source, 4).replace(" ", source.choice(" -_")) + ".jpg"
-    if kind == "file":
+    name = rng.choice(_FILE_NAMES).format(rng.randrange(400))
+    if rng.random() < 0.5:
+        name = _words(rng, 4).replace(" ", rng.choice(" -_")) + ".jpg"
+    if kind == "file name":
         return prompt.shared_prompt(PictureTexts(filename=filename_words(name)), "")
-    share, longest = (0.25, 4) if kind == "little" else (0.5, 24)
+    probability, max_caption_words = (0.25, 4) if kind == "few" else (0.5, 24)
 
-    def texts(most: int, words: int = 4) -> tuple[str, ...]:
-        if source.random() > share:
+    def texts(max_texts: int, max_words: int = 4) -> tuple[str, ...]:
+        if rng.random() > probability:
             return ()
-        return tuple(_words(source, words) for _ in range(source.randint(1, most)))
+        return tuple(_words(rng, max_words) for _ in range(rng.randint(1, max_texts)))
 
-    noted = PictureTexts(
+    picture_texts = PictureTexts(
         titles=_texts(texts(1, 6)),
-        captions=_texts(texts(1, longest)),
+        captions=_texts(texts(1, max_caption_words)),
         keywords=_texts(texts(prompt.MAX_NOTED_ENTRIES, 2)),
         events=_texts(texts(1)),
         persons=texts(2, 2),
         places=texts(2, 2),
         filename=filename_words(name),
     )
-    return prompt.shared_prompt(noted, " ".join(texts(1)))
+    return prompt.shared_prompt(picture_texts, " ".join(texts(1)))
 
 
 def _texts(texts: tuple[str, ...]) -> tuple[LocalizedText, ...]:
     return tuple(LocalizedText(text, None) for text in texts)
 
 
-def _words(source: random.Random, most: int) -> str:
+def _words(rng: random.Random, max_words: int) -> str:
+    """One to `max_words` words, separated by spaces."""
     return " ".join(
-        source.choice(_WORDS) if source.random() < 0.6 else _random_word(source) for _ in range(source.randint(1, most))
+        rng.choice(_WORDS) if rng.random() < 0.6 else _random_word(rng) for _ in range(rng.randint(1, max_words))
     )
 
 
-def _random_word(source: random.Random) -> str:
+def _random_word(rng: random.Random) -> str:
     """A random word in one of several scripts."""
-    letters = source.choice(_ALPHABETS)
-    return "".join(source.choice(letters) for _ in range(source.randint(1, 8)))
+    letters = rng.choice(_ALPHABETS)
+    return "".join(rng.choice(letters) for _ in range(rng.randint(1, 8)))

@@ -1,8 +1,8 @@
 """A synthetic data set: scenes of coloured shapes on a plain background, with reference answers in four languages.
 
-A scene has one object, or two of which the first is above or left of the second. A hash of the scene decides whether it
-belongs to the held-out set (about a tenth of all scenes), which is never used for training, so that evaluation does not
-measure memorisation. Only Pillow and the standard library are needed.
+A scene has one object, or two objects of which the first is above or left of the second. About a tenth of all scenes,
+selected by a hash, are held out: they are never used for training, so that evaluation does not measure memorisation.
+Only Pillow and the standard library are needed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Rgb = tuple[int, int, int]
 
 
 class Colour(NamedTuple):
-    """The adjectives for a colour.
+    """A colour and its adjectives in each language.
 
-    `de` is without its inflectional ending. `fr` is the masculine and the feminine form. `ja` precedes a noun (in
-    BACKGROUNDS, it is itself a noun). `kana` is the reading that precedes a noun.
+    `de` has no inflectional ending. `fr` is the masculine and the feminine form. `ja` is the form before a noun, except
+    in BACKGROUNDS, where it is the noun for the colour. `kana` is always the form before a noun, in kana.
     """
 
     rgb: Rgb
@@ -36,7 +36,7 @@ class Colour(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The nouns for a shape. `de` and `fr` are the noun and its gender; `kana` is the reading of `ja`."""
+    """The nouns for a shape. `de` and `fr` are pairs of a noun and its gender; `kana` is `ja` in kana."""
 
     en: str
     de: tuple[str, str]
@@ -70,17 +70,22 @@ RELATIONS = ("above", "left")
 
 _HELD_OUT_FRACTION = 26 / 256
 _SINGLE_OBJECT_PROBABILITY = 0.2
+_COLOUR_JITTER, _BACKGROUND_JITTER = 14, 8
+"""Maximum random offset of each channel, in 8-bit steps."""
 
 
 class Thing(NamedTuple):
-    """An object in a scene, as keys of COLOURS and SHAPES."""
+    """An object in a scene: the keys of its colour in COLOURS and of its shape in SHAPES."""
 
     colour: str
     shape: str
 
 
 class Scene(NamedTuple):
-    """`first` is above or left of `second`. `second` and `relation` are None in a scene with one object."""
+    """Where the objects are: `first` is above or left of `second`, depending on `relation`.
+
+    `second` and `relation` are None in a scene with one object. `background` is a key of BACKGROUNDS.
+    """
 
     first: Thing
     second: Thing | None
@@ -106,12 +111,12 @@ def training_scenes(count: int, seed: int) -> list[Scene]:
 
 
 def is_held_out(scene: Scene) -> bool:
-    """Whether `scene` belongs to the held-out set. The hash is of its repr, so renaming `Thing` changes the set."""
+    """Whether `scene` is held out. This depends on its repr, so renaming `Thing` or its fields changes the set."""
     return hashlib.sha256(repr(tuple(scene)).encode()).digest()[0] < _HELD_OUT_FRACTION * 256
 
 
 def random_scene(rng: random.Random, *, held_out: bool = False) -> Scene:
-    """A random scene from inside or outside the held-out set."""
+    """A random scene, either from the held-out set or from all others."""
     while True:
         scene = _random_combination(rng)
         if is_held_out(scene) == held_out:
@@ -127,6 +132,7 @@ def _distinct_scenes(count: int, seed: int, *, held_out: bool) -> list[Scene]:
 
 
 def _random_combination(rng: random.Random) -> Scene:
+    """A random scene, held out or not."""
     first, second = _random_thing(rng), _random_thing(rng)
     background = rng.choice([*BACKGROUNDS])
     relation = rng.choice(RELATIONS)
@@ -143,17 +149,17 @@ def _random_thing(rng: random.Random) -> Thing:
 
 
 def reference_answer(scene: Scene, language: str) -> Answer:
-    """The correct file name and alt text of `scene` in one of LANGUAGES."""
+    """The correct file name and alt text of `scene` in `language`, one of LANGUAGES."""
     return {"en": _english, "de": _german, "fr": _french, "ja": _japanese}[language](scene)
 
 
 def to_json(answer: Answer) -> str:
-    """`answer` as JSON, with exactly the bytes that the grammar of the service lets the model generate."""
+    """`answer` as JSON in the only form that the grammar of the service allows."""
     return json.dumps(answer._asdict(), ensure_ascii=False, separators=(",", ":"))
 
 
 def _make_answer(words: str, alt_text: str) -> Answer:
-    """An answer with `words` as its file name and the first letter of `alt_text` capitalised."""
+    """An answer with the file name `words`, joined by hyphens, and with a capital at the beginning of `alt_text`."""
     return Answer(words.replace(" ", "-").lower(), alt_text[0].upper() + alt_text[1:])
 
 
@@ -209,7 +215,7 @@ def _french(scene: Scene) -> Answer:
 
 
 def _japanese(scene: Scene) -> Answer:
-    """The file name is in kana: slugs are romanised, and the reading of kanji is ambiguous."""
+    """The file name is in kana, because slugs are romanised and the reading of kanji is ambiguous."""
 
     def kana(thing: Thing) -> str:
         return f"{COLOURS[thing.colour].kana} {SHAPES[thing.shape].kana}"
@@ -232,10 +238,10 @@ def _japanese(scene: Scene) -> Answer:
 
 
 def draw(scene: Scene, seed: int, size: tuple[int, int] = (192, 192)) -> Image.Image:
-    """The scene as an RGB picture of `size` (width and height in px); `seed` varies positions, sizes and shades."""
+    """The scene as an RGB picture. `size` is (width, height) in px; `seed` varies positions, sizes and shades."""
     rng = random.Random(seed)
     width, height = size
-    picture = Image.new("RGB", size, _jitter(BACKGROUNDS[scene.background].rgb, rng, 8))
+    picture = Image.new("RGB", size, _jitter(BACKGROUNDS[scene.background].rgb, rng, _BACKGROUND_JITTER))
     canvas = ImageDraw.Draw(picture)
     if scene.second is None:
         radius = min(size) * rng.uniform(0.22, 0.34)
@@ -262,7 +268,7 @@ def draw(scene: Scene, seed: int, size: tuple[int, int] = (192, 192)) -> Image.I
 def _draw_thing(
     canvas: ImageDraw.ImageDraw, thing: Thing, x: float, y: float, radius: float, rng: random.Random
 ) -> None:
-    colour = _jitter(COLOURS[thing.colour].rgb, rng, 14)
+    colour = _jitter(COLOURS[thing.colour].rgb, rng, _COLOUR_JITTER)
     match thing.shape:
         case "circle":
             canvas.ellipse([x - radius, y - radius, x + radius, y + radius], fill=colour)
@@ -279,6 +285,7 @@ def _draw_thing(
 
 
 def _star(x: float, y: float, radius: float) -> list[tuple[float, float]]:
+    """The corners of a star with five points and the centre (x, y)."""
     distances = [radius * (0.42 if corner % 2 else 1) for corner in range(10)]
     angles = [corner * math.pi / 5 for corner in range(10)]
     return [

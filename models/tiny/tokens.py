@@ -1,6 +1,6 @@
-"""The vocabulary: byte-level BPE trained on the production prompt and the answers, so that each word is one token.
+"""The vocabulary: byte-level BPE, trained on the production prompt and the answers, so that each word is one token.
 
-It is written to a GGUF file without weights, so that llama.cpp tokenises in training as it does in use.
+For training, the vocabulary is written to a GGUF file without weights, so that llama.cpp tokenises as in the service.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _PIECE = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+
 
 
 class Vocabulary(NamedTuple):
-    """`tokens` by id, `merges` by rank."""
+    """`tokens` are in the order of their ids, `merges` in that of their ranks."""
 
     tokens: list[str]
     merges: list[tuple[str, str]]
 
 
-def learn() -> Vocabulary:
+def train_vocabulary() -> Vocabulary:
     """The vocabulary in which every word of the prompt and of the answers is one token."""
-    alphabet = _byte_letters()
+    alphabet = _byte_characters()
     words = {tuple(alphabet[byte] for byte in word.encode()): count for word, count in _corpus().items()}
     merges: list[tuple[str, str]] = []
     while pairs := _pairs(words):
@@ -59,7 +59,7 @@ def learn() -> Vocabulary:
 
 
 def write_vocabulary(writer: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
-    """Add the keys of the tokenizer to a GGUF file."""
+    """Add the metadata of the tokenizer to a GGUF file."""
     tokens, merges = vocabulary
     kinds = [gguf.TokenType.CONTROL if token in _SPECIAL else gguf.TokenType.NORMAL for token in tokens]
     writer.add_vocab_size(len(tokens))
@@ -77,7 +77,7 @@ def write_vocabulary(writer: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
 
 
 class Tokenizer:
-    """llama.cpp's tokenizer with `vocabulary`, which it reads from a file in `folder`."""
+    """llama.cpp's tokenizer with `vocabulary`. A file with the vocabulary is written to `folder`."""
 
     def __init__(self, vocabulary: Vocabulary, folder: Path) -> None:
         from llama_cpp import Llama
@@ -98,6 +98,7 @@ class Tokenizer:
         self.end = self.ids(END)[0]
 
     def ids(self, text: str) -> list[int]:
+        """The ids of the tokens of `text`."""
         ids: list[int] = self._llama.tokenize(text.encode(), add_bos=False, special=True)
         return ids
 
@@ -106,7 +107,7 @@ class Tokenizer:
 
 
 def _corpus() -> Counter[str]:
-    """The expected frequency of each piece of text."""
+    """The weight in training of each piece of text: a word with the space before it, or a punctuation mark."""
     counts: Counter[str] = Counter()
     prompts = [USER, ASSISTANT, prompt.shared_prompt(NO_TEXTS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
     prompts += [
@@ -115,16 +116,16 @@ def _corpus() -> Counter[str]:
     for text in prompts:
         for piece in _PIECE.findall(re.sub(r"<\|\w+\|>", "", text)):
             counts[piece] += 100
-    source = random.Random(1)
+    rng = random.Random(1)
     for _ in range(_CORPUS_SCENES):
-        scene = scenes.random_scene(source)
+        scene = scenes.random_scene(rng)
         for language in scenes.LANGUAGES:
             for piece in _PIECE.findall(scenes.to_json(scenes.reference_answer(scene, language))):
                 counts.update(_japanese_words(piece))
     return counts
 
 
-_JAPANESE = sorted(
+_JAPANESE_WORDS = sorted(
     {colour.ja for colour in (*scenes.COLOURS.values(), *scenes.BACKGROUNDS.values())}
     | {shape.ja for shape in scenes.SHAPES.values()},
     key=len,
@@ -133,18 +134,19 @@ _JAPANESE = sorted(
 
 
 def _japanese_words(piece: str) -> list[str]:
-    """The words of a piece: Japanese has no spaces, so without splitting a whole sentence would become one token."""
-    return [word for word in re.split(f"({'|'.join(_JAPANESE)}|が|の[上左])", piece) if word]
+    """The words of `piece`. Japanese has no spaces, so otherwise a whole sentence would become one token."""
+    return [word for word in re.split(f"({'|'.join(_JAPANESE_WORDS)}|が|の[上左])", piece) if word]
 
 
-def _byte_letters() -> dict[int, str]:
-    """The printable character for each byte. Source: as _PIECE."""
+def _byte_characters() -> dict[int, str]:
+    """The printable character that stands for each byte in tokens. Source: as _PIECE."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     return {byte: chr(byte) for byte in printable} | {byte: chr(256 + index) for index, byte in enumerate(others)}
 
 
 def _pairs(words: dict[tuple[str, ...], int]) -> Counter[tuple[str, str]]:
+    """The frequency of each pair of adjacent symbols. `words` are sequences of symbols with their frequencies."""
     pairs: Counter[tuple[str, str]] = Counter()
     for word, count in words.items():
         for pair in pairwise(word):
@@ -153,11 +155,12 @@ def _pairs(words: dict[tuple[str, ...], int]) -> Counter[tuple[str, str]]:
 
 
 def _merged(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
+    """The symbols of `word`, with each occurrence of `pair` merged into one symbol."""
     merged: list[str] = []
-    for letter in word:
-        # a character is merged at most once: a merged one is longer than pair[0]
-        if merged and (merged[-1], letter) == pair:
-            merged[-1] += letter
+    for symbol in word:
+        # a merged symbol can't be merged again here, because it is longer than pair[0]
+        if merged and (merged[-1], symbol) == pair:
+            merged[-1] += symbol
         else:
-            merged.append(letter)
+            merged.append(symbol)
     return tuple(merged)

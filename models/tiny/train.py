@@ -23,27 +23,35 @@ from models.tiny.network import Network
 
 SEED = 7
 _WARM_UP_STEPS = 150
+"""The number of steps in which the learning rate rises to its maximum."""
 _WEIGHT_DECAY = 0.02
-_SAVE_EVERY = 200
-_LOG_EVERY = 50
-_FINAL_RATE = 0.02
-"""The learning rate at the end of the cosine schedule, as a share of the highest one."""
+_SAVE_EVERY_STEPS = 200
+_LOG_EVERY_STEPS = 50
+_FINAL_RATE_SHARE = 0.02
+"""The learning rate at the end of the cosine schedule, as a share of its maximum."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the tiny vision model.")
     parser.add_argument("--folder", type=Path, default=Path(".build/tiny"), help="folder of the checkpoints")
-    parser.add_argument("--steps", type=int, default=2500, help="steps of both parts together")
-    parser.add_argument("--encoder-steps", type=int, default=2000, help="steps of the vision encoder alone, before")
-    parser.add_argument("--batch", type=int, default=32, help="scenes per step, each in every language")
-    parser.add_argument("--rate", type=float, default=3e-3, help="the highest learning rate")
+    parser.add_argument(
+        "--steps", type=int, default=2500, help="number of steps that train vision encoder and text model together"
+    )
+    parser.add_argument(
+        "--encoder-steps",
+        type=int,
+        default=2000,
+        help="number of steps that train only the vision encoder, before the others",
+    )
+    parser.add_argument("--batch", type=int, default=32, help="number of scenes per step, each in all languages")
+    parser.add_argument("--rate", type=float, default=3e-3, help="maximum learning rate")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--resume", type=Path, help="checkpoint to continue from")
+    parser.add_argument("--resume", type=Path, help="continue from this checkpoint")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    vocabulary = tokens.learn()
+    vocabulary = tokens.train_vocabulary()
     network = Network(len(vocabulary.tokens))
     if args.resume:
         network.load_state_dict(torch.load(args.resume))
@@ -52,44 +60,45 @@ def main() -> None:
 
 
 def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespace) -> None:
-    """Run all steps and save the weights in checkpoint.pt every `_SAVE_EVERY` steps."""
-    source = random.Random(args.seed)
-    computing = copy.deepcopy(network).to(torch.bfloat16)
+    """Run all training steps, and save the weights in checkpoint.pt every `_SAVE_EVERY_STEPS` steps."""
+    rng = random.Random(args.seed)
+    # the weights of `network` are updated in single precision and copied here for the computation
+    network_bf16 = copy.deepcopy(network).to(torch.bfloat16)
     optimisers = _optimisers(network, args.rate)
-    head = torch.tensor(tokenizer.ids(tokens.USER))
-    started, all_steps = time.monotonic(), args.encoder_steps + args.steps
-    for step in range(all_steps):
-        share = step / all_steps
+    turn_start = torch.tensor(tokenizer.ids(tokens.USER))
+    started, total_steps = time.monotonic(), args.encoder_steps + args.steps
+    for step in range(total_steps):
+        progress = step / total_steps
         rate = args.rate * min(1, (step + 1) / _WARM_UP_STEPS)
-        rate *= _FINAL_RATE + (1 - _FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * share))
+        rate *= _FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
         for group in (group for optimiser in optimisers for group in optimiser.param_groups):
             group["lr"] = rate
-        batch = examples.batch(source, tokenizer, args.batch)
-        aspects, answers, exact = losses(computing, head, batch, encoder_only=step < args.encoder_steps)
-        loss = aspects if answers is None else 4 * answers + 0.5 * max(0.0, 1 - 1.2 * share) * aspects
-        computing.zero_grad()
+        batch = examples.make_batch(rng, tokenizer, args.batch)
+        aspects, answers, exact = losses(network_bf16, turn_start, batch, encoder_only=step < args.encoder_steps)
+        loss = aspects if answers is None else 4 * answers + 0.5 * max(0.0, 1 - 1.2 * progress) * aspects
+        network_bf16.zero_grad()
         loss.backward()
-        for stored, used in zip(network.parameters(), computing.parameters(), strict=True):
+        for stored, used in zip(network.parameters(), network_bf16.parameters(), strict=True):
             stored.grad = None if used.grad is None else used.grad.float()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         for optimiser in optimisers:
             optimiser.step()
         with torch.no_grad():
-            for stored, used in zip(network.parameters(), computing.parameters(), strict=True):
+            for stored, used in zip(network.parameters(), network_bf16.parameters(), strict=True):
                 used.copy_(stored)
-        if (step + 1) % _LOG_EVERY == 0:
+        if (step + 1) % _LOG_EVERY_STEPS == 0:
             line = f"{time.monotonic() - started:.0f} s, step {step + 1}, rate {rate:.5f}, aspects {aspects.item():.3f}"
             if answers is not None:
                 line += f", answers {answers.item():.4f}, exact {exact:.3f}"
             print(line, flush=True)
-        if (step + 1) % _SAVE_EVERY == 0 or step + 1 == all_steps:
+        if (step + 1) % _SAVE_EVERY_STEPS == 0 or step + 1 == total_steps:
             save(network, args.folder / "checkpoint.pt")
         if step + 1 == args.encoder_steps:
             save(network, args.folder / "encoder.pt")
 
 
 def _optimisers(network: Network, rate: float) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the inner matrices, AdamW for all other parameters: twice as fast here as AdamW alone.
+    """Muon for the matrices of layers and AdamW for all other parameters; this is twice as fast here as AdamW alone.
 
     Source: Jordan et al. 2024, "Muon"; for the scale of a common learning rate, Liu et al. 2025, arXiv 2502.16982.
     """
@@ -109,9 +118,12 @@ def _optimisers(network: Network, rate: float) -> tuple[torch.optim.Optimizer, .
 
 
 def losses(
-    network: Network, head: Tensor, batch: examples.Batch, *, encoder_only: bool
+    network: Network, turn_start: Tensor, batch: examples.Batch, *, encoder_only: bool
 ) -> tuple[Tensor, Tensor | None, float]:
-    """Cross entropies of the aspects and of the answers' tokens, and the share of completely correct answers."""
+    """The cross entropy of the aspects, that of the answers' tokens, and the share of completely correct answers.
+
+    With `encoder_only`, the second is None and the third 0.
+    """
     features = network.encoder.features(batch.pictures.to(network.encoder.position.dtype))
     pooled = features.mean(1)
     aspects = torch.stack(
@@ -122,14 +134,14 @@ def losses(
     ).sum()
     if encoder_only:
         return aspects, None, 0.0
-    prefix = network.prefix(head, network.encoder.project(features), batch.shared)
+    prefix = network.prefix(turn_start, network.encoder.project(features), batch.shared)
     hidden = network.text_model(prefix, network.text_model.embedding(batch.suffixes))
     expected = batch.targets != examples.IGNORED
-    scores = network.text_model.scores(hidden[expected]).float()
+    logits = network.text_model.logits(hidden[expected]).float()
     correct = torch.ones_like(batch.targets, dtype=torch.bool)
-    correct[expected] = scores.argmax(-1) == batch.targets[expected]
+    correct[expected] = logits.argmax(-1) == batch.targets[expected]
     exact = correct.all(-1).float().mean().item()
-    return aspects, functional.cross_entropy(scores, batch.targets[expected]), exact
+    return aspects, functional.cross_entropy(logits, batch.targets[expected]), exact
 
 
 def save(network: Network, path: Path) -> None:
