@@ -25,6 +25,7 @@ COMMANDS = {
     "credits": "credits",
     "models": "models.command",
     "doctor": "doctor.command",
+    "verify": "doctor.verify",
     "config": "config",
 }
 """Each command and its module, in the order of `--help`."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -15,8 +16,12 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.migration import newest_schema
+from imgproc_local.storage.wal import wal_path
 
-MAX_NAMES = 20_000
+T = TypeVar("T")
+
+LIMITS = {"limit": 20_000}
+"""The most names of uploads that are read."""
 MAX_PROBLEMS = 5
 """The most problems of SQLite's own check that are reported."""
 
@@ -30,7 +35,10 @@ class LedgerDifference(Struct, frozen=True):
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. With any, or with another schema, the other fields stay empty."""
+    """`problems` are those of SQLite's own check. With any, or with another schema, the other fields stay empty.
+
+    `committed` counts transactions; `files` are the bytes of each file that a row references, by content address.
+    """
 
     schema: int
     newest_schema: int
@@ -38,7 +46,8 @@ class DatabaseReport(Struct, frozen=True):
     unequal: tuple[LedgerDifference, ...] = ()
     jobs: dict[str, int] = {}
     keys: int = 0
-    referenced: frozenset[str] = frozenset()
+    committed: int = 0
+    files: dict[str, int] = {}
 
 
 class FilesReport(Struct, frozen=True):
@@ -50,16 +59,21 @@ class FilesReport(Struct, frozen=True):
 
 def inspect_database(path: Path) -> DatabaseReport:
     """What is in the database. Raises: StorageFailed where it can't be read at all."""
-    log = Path(f"{path}-wal")
+    return read_database(path, _read)
+
+
+def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
+    """The result of `read` on a connection that changes nothing. Raises: StorageFailed."""
+    log = wal_path(path)
     try:
         if not log.exists():
             # no process has it open: SQLite must neither need nor leave files beside it
             with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
-                report = _read(connection)
+                result = read(connection)
             if not log.exists():
-                return report
+                return result
         with closing(_connect(path, "?mode=ro")) as connection:
-            return _read(connection)
+            return read(connection)
     except sqlite3.Error as error:
         raise StorageFailed(f"The database can't be read ({error}).") from error
 
@@ -89,8 +103,14 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
         ),
         jobs=_jobs_by_status(connection),
         keys=int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0]),
-        referenced=frozenset(row["sha256"] for row in connection.execute(QUERIES["referenced_files"])),
+        committed=int(connection.execute(QUERIES["committed"]).fetchone()[0]),
+        files=referenced_files(connection),
     )
+
+
+def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
+    """The bytes of each file that a row references, by content address."""
+    return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
 
 
 def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
@@ -115,30 +135,29 @@ def _count(stages: list[Stage], counts: dict[str, int]) -> None:
 
 def picture_names(path: Path) -> frozenset[str]:
     """The names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
-    options = "?mode=ro" if Path(f"{path}-wal").exists() else "?mode=ro&immutable=1"
-    try:
-        with closing(_connect(path, options)) as connection:
-            return frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], {"limit": MAX_NAMES}))
-    except sqlite3.Error as error:
-        raise StorageFailed(f"The database can't be read ({error}).") from error
+    return read_database(
+        path, lambda connection: frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], LIMITS))
+    )
 
 
 def inspect_files(folder: Path) -> FilesReport:
     """The stored files of the data folder. Raises: StorageFailed where it can't be read."""
     try:
-        sizes = {entry.name: entry.stat().st_size for entry in _stored(folder / "files")}
-        return FilesReport(sizes, sum(1 for _ in _entries(folder / "incoming")))
+        sizes = {entry.name: entry.stat().st_size for entry in stored_entries(folder / "files")}
+        return FilesReport(sizes, len(entries(folder / "incoming")))
     except OSError as error:
         raise StorageFailed(f"The stored files can't be read ({error.strerror}).") from error
 
 
-def _stored(files: Path) -> Iterator[os.DirEntry[str]]:
-    for folder in _entries(files):
+def stored_entries(files: Path) -> Iterator[os.DirEntry[str]]:
+    """What lies in the folders of stored files."""
+    for folder in entries(files):
         if folder.is_dir():
-            yield from _entries(Path(folder.path))
+            yield from entries(Path(folder.path))
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What lies in a folder; nothing where it does not exist."""
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:

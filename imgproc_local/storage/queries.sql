@@ -222,13 +222,13 @@ SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT
 DELETE FROM jobs WHERE id = :job_id;
 
 -- name: referenced_files
-SELECT original_sha256 AS sha256 FROM jobs
+SELECT original_sha256 AS sha256, original_size AS size FROM jobs WHERE original_removed_at IS NULL
 UNION
-SELECT output_sha256 FROM stages WHERE output_sha256 IS NOT NULL;
+SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL;
 
 -- name: file_referenced
-SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256)
-    OR EXISTS (SELECT 1 FROM stages WHERE output_sha256 = :sha256);
+SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_removed_at IS NULL)
+    OR EXISTS (SELECT 1 FROM stages WHERE output_sha256 = :sha256 AND output_removed_at IS NULL);
 
 -- ---- health ----
 
@@ -250,6 +250,63 @@ SELECT count(*) FROM keys WHERE revoked_at IS NULL;
 
 -- name: all_stages
 SELECT job_id, name, state, started_seq FROM stages ORDER BY job_id, id;
+
+-- name: job_of_file
+SELECT id FROM (
+    SELECT id FROM jobs WHERE original_sha256 = :sha256 AND original_removed_at IS NULL
+    UNION ALL
+    SELECT job_id FROM stages WHERE output_sha256 = :sha256 AND output_removed_at IS NULL)
+LIMIT 1;
+
+-- name: wrong_jobs
+-- Every rule of jobs, stages and results that a row breaks.
+SELECT 'job ' || id || ' has no stages' AS problem
+FROM jobs WHERE NOT EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id)
+UNION ALL
+SELECT 'job ' || job_id || ': stage ' || stages.name || ' belongs to another account than its job'
+FROM stages JOIN jobs ON jobs.id = job_id WHERE jobs.account_id <> stages.account_id
+UNION ALL
+SELECT 'job ' || job_id || ': stage ' || name || ' failed without a reason, or with a result'
+FROM stages WHERE state = 'failed' AND (error IS NULL OR output_sha256 IS NOT NULL)
+UNION ALL
+SELECT 'job ' || job_id || ': stage ' || name || ' is done without its result'
+FROM stages WHERE state = 'done' AND (name = 'analyze') <> (output_sha256 IS NULL)
+UNION ALL
+SELECT 'job ' || job_id || ': stage ' || name || ' has a result before it is done'
+FROM stages WHERE state IN ('pending', 'running') AND output_sha256 IS NOT NULL
+UNION ALL
+SELECT 'job ' || jobs.id || ': its texts are not in the languages requested'
+FROM jobs JOIN stages ON stages.job_id = jobs.id AND stages.name = 'analyze'
+WHERE CASE stages.state WHEN 'done' THEN json(jobs.languages) ELSE '[]' END <> (
+    SELECT json_group_array(language_code)
+    FROM (SELECT language_code FROM translations WHERE job_id = jobs.id ORDER BY position))
+LIMIT :limit;
+
+-- name: wrong_credits
+-- Every rule of credits that a row breaks. A stage is paid once, and its price is given back if it failed. Of deleted
+-- jobs only the ledger remains: a stage that had not started was given back.
+SELECT 'the balance of account ' || accounts.name || ' is ' || accounts.balance || ', its ledger adds up to '
+    || coalesce(sum(ledger.amount), 0) AS problem
+FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
+GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0)
+UNION ALL
+SELECT 'job ' || stages.job_id || ': stage ' || name || ' (' || state || ', price ' || price || ') has '
+    || count(ledger.id) || ' movements that add up to ' || coalesce(sum(amount), 0)
+FROM stages LEFT JOIN ledger ON ledger.job_id = stages.job_id AND ledger.stage = stages.name
+GROUP BY stages.id
+HAVING count(ledger.id) <> 1 + (state = 'failed')
+    OR coalesce(sum(amount), 0) <> CASE state WHEN 'failed' THEN 0 ELSE -price END
+    OR sum(CASE kind WHEN 'hold' THEN amount END) IS NOT -price
+UNION ALL
+SELECT 'job ' || job_id || ': stage ' || stage || ', which does not exist any more, has ' || count(*)
+    || ' movements that add up to ' || sum(amount)
+FROM ledger
+WHERE job_id IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM stages WHERE stages.job_id = ledger.job_id AND stages.name = ledger.stage)
+GROUP BY job_id, stage
+HAVING sum(kind = 'hold') <> 1 OR sum(kind = 'release') > 1 OR (sum(kind = 'release') = 1 AND sum(amount) <> 0)
+    OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = job_id)
+LIMIT :limit;
 
 -- name: newest_names
 SELECT DISTINCT original_filename FROM (SELECT original_filename FROM jobs ORDER BY id DESC LIMIT :limit);

@@ -1,1 +1,1 @@
-"""`imgproc-local doctor`."""
+"""The commands `doctor` and `verify`."""

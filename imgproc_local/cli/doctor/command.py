@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from imgproc_local.cli.doctor.check import Check
+from imgproc_local.cli.doctor.check import Check, check_lines
 from imgproc_local.cli.doctor.data_folder import data_folder
 from imgproc_local.cli.doctor.installation import installation
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings
-from imgproc_local.cli.output import encodable_text, printable
+from imgproc_local.cli.output import encodable_text
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
@@ -52,26 +52,11 @@ def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | 
     elif as_report:
         from imgproc_local.cli.doctor.support_report import support_report
 
-        click.echo(support_report(_lines(checks), _loaded(ctx, data_dir)))
+        click.echo(support_report(check_lines(checks), _loaded(ctx, data_dir)))
     else:
-        for line in _lines(checks):
+        for line in check_lines(checks):
             click.echo(line)
     ctx.exit(0 if healthy else EXIT_PROBLEM)
-
-
-def _lines(checks: list[Check]) -> Iterator[str]:
-    width = max(len(check.name) for check in checks)
-    for check in checks:
-        yield f"{check.state:<8} {check.name:<{width}}  {printable(check.detail)}"
-        if check.advice:
-            yield f"{'':<8} {'':<{width}}  -> {printable(check.advice)}"
-    yield ""
-    for state in ("problem", "warning"):
-        names = [check.name for check in checks if check.state == state]
-        if names:
-            yield f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}."
-            return
-    yield "No problems found."
 
 
 def _configured(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:

@@ -14,6 +14,7 @@ from imgproc_local.cli.output import size_text
 from imgproc_local.system.folder_lock import current_owner, foreign_owner_text
 
 if TYPE_CHECKING:
+    from imgproc_local.storage.commit_record import Commits
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
     from imgproc_local.system.folder_lock import Owner
 
@@ -89,39 +90,62 @@ def _server(owner: Owner | None) -> Check:
 def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.domain.errors import StorageFailed
+    from imgproc_local.storage.commit_record import read_commits
     from imgproc_local.storage.inspection import inspect_database, inspect_files
 
     path = folder / DATABASE_FILE
     if not path.is_file():
+        if read_commits(path).committed:
+            yield Check("database", "problem", f"{DATABASE_FILE} is missing", REPAIR)
+            return
         yield Check("database", "ok", f"{DATABASE_FILE} does not exist yet; the first command that needs it creates it")
         return
     size = size_text(path.stat().st_size)
     try:
+        # the record before the database: a transaction that is committed in between is no loss
+        commits = read_commits(path)
         report = inspect_database(path)
         # files after rows: a file is written before its row, and a row is deleted before its file
         files = inspect_files(folder)
     except StorageFailed as error:
         full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
-        advice = "Free some disk space and run doctor again." if full else _REPAIR
+        advice = "Free some disk space and run doctor again." if full else REPAIR
         yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", advice)
         return
     yield _integrity(report, size)
-    if report.problems or report.schema != report.newest_schema:
+    if report.problems or report.schema not in (0, report.newest_schema):
+        return
+    yield _log(path, commits, report)
+    if report.schema == 0:
         return
     yield _ledger(report)
-    yield _files(report, files, owner, reread=lambda: inspect_database(path).referenced)
+    yield _files(report, files, owner, reread=lambda: inspect_database(path).files)
     yield Check(
         "jobs", "ok", ", ".join(f"{count:,} {status}" for status, count in sorted(report.jobs.items())) or "none"
     )
     yield Check("keys", "ok", f"{report.keys:,} active")
 
 
-_REPAIR = "Stop the server, save a copy of the data folder, and restore the folder from a backup."
+REPAIR = (
+    "Stop the server, move the data folder away, and restore a backup (`imgproc-local restore FILE`)."
+    " Without a backup, keep the moved folder and begin with a new one."
+)
+REPAIR_ROWS = (
+    "The database was damaged, or changed by another program: restore a backup (`imgproc-local restore FILE`)."
+)
+REPAIR_FILES = (
+    "Send the same pictures again, which repairs the files; or restore a backup (`imgproc-local restore FILE`);"
+    " or delete the jobs (DELETE /jobs/{id})."
+)
+REPAIR_LOG = (
+    "Jobs that finished shortly before are missing or run again; clients should send again what they miss. Check the"
+    " disk. Then delete the file imgproc.db-commits while no server runs, which ends this report."
+)
 
 
 def _integrity(report: DatabaseReport, size: str) -> Check:
     if report.problems:
-        return Check("database", "problem", f"{size}, damaged: {'; '.join(report.problems)}", _REPAIR)
+        return Check("database", "problem", f"{size}, damaged: {'; '.join(report.problems)}", REPAIR)
     if report.schema > report.newest_schema:
         detail = f"{size}, schema {report.schema}; this program supports schemas up to {report.newest_schema}"
         return Check("database", "problem", detail, "Use the newer version of imgproc-local that wrote it.")
@@ -131,6 +155,23 @@ def _integrity(report: DatabaseReport, size: str) -> Check:
     return Check("database", "ok", f"{size}, schema {report.schema}, intact")
 
 
+def _log(path: Path, commits: Commits, report: DatabaseReport) -> Check:
+    from imgproc_local.storage.wal import wal_damage
+
+    lost = commits.lost + max(0, commits.committed - report.committed)
+    try:
+        damage = wal_damage(path)
+    except OSError as error:
+        return Check("log", "problem", f"the write-ahead log can't be read ({error.strerror})", REPAIR)
+    if lost:
+        when = f", last noticed {commits.lost_at}" if commits.lost_at else ""
+        reason = f"; {damage}" if damage else ""
+        return Check("log", "problem", f"{lost:,} committed transactions are lost{when}{reason}", REPAIR_LOG)
+    if damage:
+        return Check("log", "problem", f"the write-ahead log is damaged: {damage}", REPAIR_LOG)
+    return Check("log", "ok", f"{report.committed:,} transactions, none is missing")
+
+
 def _ledger(report: DatabaseReport) -> Check:
     if not report.unequal:
         return Check("credits", "ok", "every balance equals the sum of its ledger")
@@ -138,23 +179,23 @@ def _ledger(report: DatabaseReport) -> Check:
         f"the balance of {one.account!r} is {one.balance:,}, its ledger adds up to {one.moved:,}"
         for one in report.unequal
     )
-    advice = "The database is damaged or was changed by another program: restore it from a backup."
-    return Check("credits", "problem", unequal, advice)
+    return Check("credits", "problem", unequal, REPAIR_ROWS)
 
 
 def _files(
-    report: DatabaseReport, files: FilesReport, owner: Owner | None, reread: Callable[[], frozenset[str]]
+    report: DatabaseReport, files: FilesReport, owner: Owner | None, reread: Callable[[], dict[str, int]]
 ) -> Check:
     detail = f"{len(files.sizes):,} stored, {size_text(sum(files.sizes.values()))}"
-    missing = report.referenced - files.sizes.keys()
-    if missing and owner is not None:
-        missing &= reread()  # without the files of jobs that were deleted during this check
-    if missing:
-        advice = "Restore the folder `files` from a backup, or delete the jobs (DELETE /jobs/{id}) and upload again."
-        return Check("files", "problem", f"{detail}; {len(missing):,} files of jobs are missing", advice)
-    leftover = len(files.sizes.keys() - report.referenced) + files.incoming
+    damaged = {sha256 for sha256, size_bytes in report.files.items() if files.sizes.get(sha256) != size_bytes}
+    if damaged and owner is not None:
+        damaged &= reread().keys()  # without the files of jobs that were deleted during this check
+    if damaged:
+        missing = len(damaged - files.sizes.keys())
+        detail = f"{detail}; of jobs, {missing:,} are missing and {len(damaged) - missing:,} have a wrong size"
+        return Check("files", "problem", detail, REPAIR_FILES)
+    leftover = len(files.sizes.keys() - report.files.keys()) + files.incoming
     if leftover and owner is None:
         return Check(
             "files", "warning", f"{detail}; {leftover:,} belong to no job", "The next start of the server deletes them."
         )
-    return Check("files", "ok", detail)
+    return Check("files", "ok", f"{detail}; `imgproc-local verify` compares their content")

@@ -1,0 +1,83 @@
+"""`verify`: every check of the data folder, including the content of each file. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from imgproc_local.cli.doctor.check import Check, check_lines
+from imgproc_local.cli.doctor.data_folder import REPAIR, REPAIR_FILES, REPAIR_LOG, REPAIR_ROWS
+from imgproc_local.cli.exit_codes import EXIT_PROBLEM, Refused
+from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import encodable_text, size_text
+
+if TYPE_CHECKING:
+    from imgproc_local.storage.verification import Verification
+
+MAX_SHOWN = 5
+"""The most problems of one area that are printed; `--json` lists them all."""
+ADVICE = {
+    "database": REPAIR,
+    "log": REPAIR_LOG,
+    "jobs": REPAIR_ROWS,
+    "credits": REPAIR_ROWS,
+    "files": REPAIR_FILES,
+    "foreign": "The next start deletes those in `incoming` and in the folders of `files`; delete the rest yourself.",
+}
+
+
+@click.command("verify")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every problem.")
+@data_dir_option
+@click.pass_context
+def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """Check the data folder completely.
+
+    Checks the database, its write-ahead log, the jobs, the credits, and the content of every file. Reads all files, so
+    it takes as long as copying them. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
+    least one problem.
+    """
+    from imgproc_local.compose import DATABASE_FILE
+    from imgproc_local.storage.verification import verify
+    from imgproc_local.system.folder_lock import current_owner
+
+    folder = load_config(ctx, data_dir).data_dir
+    if not folder.is_dir():
+        raise Refused(f"The data folder {folder} does not exist. Name another one with --data-dir.")
+    result = verify(folder, folder / DATABASE_FILE, lambda: current_owner(folder) is not None)
+    checks = list(_checks(result))
+    healthy = all(check.state != "problem" for check in checks)
+    if as_json:
+        from imgproc_local.cli.output import echo_json
+
+        problems = [{"area": one.area, "detail": encodable_text(one.detail)} for one in result.problems]
+        counts = {"committed": result.committed, "files": result.files, "size_bytes": result.size_bytes}
+        echo_json({"ok": healthy, **counts, "problems": problems})
+    else:
+        for line in check_lines(checks):
+            click.echo(line)
+    ctx.exit(0 if healthy else EXIT_PROBLEM)
+
+
+def _checks(result: Verification) -> Iterator[Check]:
+    intact = {
+        "database": f"schema {result.schema}, intact" if result.schema else "none yet",
+        "log": f"{result.committed:,} transactions, none is missing",
+        "jobs": "every job, stage and result follows the rules",
+        "credits": "every balance equals its ledger, every stage is paid once",
+        "files": f"{result.files:,} files with {size_text(result.size_bytes)} have their content",
+        "foreign": "no file belongs to no job",
+    }
+    for area, detail in intact.items():
+        problems = [problem.detail for problem in result.problems if problem.area == area]
+        if problems:
+            yield Check(area, "warning" if area == "foreign" else "problem", _shown(problems), ADVICE[area])
+        elif not any(problem.area == "database" for problem in result.problems):
+            yield Check(area, "ok", detail)
+
+
+def _shown(problems: Sequence[str]) -> str:
+    more = len(problems) - MAX_SHOWN
+    return "; ".join(problems[:MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")

@@ -1,0 +1,197 @@
+"""Checks everything in a data folder: the database, its log, its rows, the ledger, and the content of every file.
+
+It changes nothing and works beside a running server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.blobs import hash_file
+from imgproc_local.storage.commit_record import Commits, read_commits
+from imgproc_local.storage.database import QUERIES
+from imgproc_local.storage.inspection import entries, read_database, referenced_files
+from imgproc_local.storage.migration import known_migrations, newest_schema
+from imgproc_local.storage.wal import wal_damage
+
+MAX_PROBLEMS = 1000
+"""The most problems of one area that are listed."""
+
+Area = Literal["database", "log", "jobs", "credits", "files", "foreign"]
+
+
+class Problem(Struct, frozen=True):
+    area: Area
+    detail: str
+
+
+class Verification(Struct, frozen=True):
+    """`schema` is 0 for a folder without a database; `files` and `size_bytes` are those whose content was compared."""
+
+    schema: int
+    committed: int
+    files: int
+    size_bytes: int
+    problems: tuple[Problem, ...]
+
+
+class _Rows(Struct, frozen=True):
+    schema: int
+    committed: int
+    files: dict[str, int]
+    problems: tuple[Problem, ...]
+
+
+def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verification:
+    """Check the folder with its `database`; `is_owned` says whether a process uses it now.
+
+    Raises: StorageFailed, where the folder can't be read.
+    """
+    # the record before the database: a transaction that is committed in between is no loss
+    commits = read_commits(database)
+    problems: list[Problem] = []
+    rows = _Rows(0, 0, {}, ())
+    if database.is_file():
+        try:
+            problems += [Problem("log", damage) for damage in [wal_damage(database)] if damage]
+            rows = read_database(database, _read)
+        except OSError as error:
+            raise StorageFailed(f"The database can't be read ({error.strerror}).") from error
+        except StorageFailed as error:
+            problems.append(Problem("database", error.message))
+            return Verification(0, commits.committed, 0, 0, tuple(problems))
+        problems += rows.problems
+        problems += _lost(commits, rows.committed)
+    elif commits.committed:
+        problems.append(Problem("database", "the database is missing"))
+        return Verification(0, commits.committed, 0, 0, tuple(problems))
+    if rows.schema not in (0, newest_schema()):
+        return Verification(rows.schema, rows.committed, 0, 0, tuple(problems))
+    checked, damaged = _compare_files(folder / "files", rows.files)
+    if damaged and is_owned():
+        # jobs may have been deleted meanwhile, and their files with them
+        still_referenced = read_database(database, referenced_files)
+        damaged = {sha256: what for sha256, what in damaged.items() if sha256 in still_referenced}
+    jobs = _jobs_of_files(database, list(damaged)) if damaged else {}
+    problems += [Problem("files", f"{sha256} of job {jobs[sha256]}: {what}") for sha256, what in damaged.items()]
+    if not is_owned():
+        problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, rows.files)]
+    size_bytes = sum(rows.files[sha256] for sha256 in checked)
+    return Verification(rows.schema, rows.committed, len(checked), size_bytes, tuple(problems))
+
+
+def _lost(commits: Commits, committed: int) -> Iterator[Problem]:
+    lost = max(0, commits.committed - committed)
+    if lost:
+        yield Problem("log", f"{lost:,} committed transactions are lost")
+    if commits.lost:
+        yield Problem("log", f"{commits.lost:,} committed transactions were lost before {commits.lost_at}")
+
+
+# ---- rows ----
+
+
+def _read(connection: sqlite3.Connection) -> _Rows:
+    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    problems = [
+        Problem("database", str(row[0]))
+        for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")
+        if row[0] != "ok"
+    ]
+    problems += [
+        Problem("database", f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}")
+        for row in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+    ]
+    if schema != newest_schema():
+        if schema > newest_schema():
+            newer = f"schema {schema} is newer than this program, which knows {newest_schema()}"
+            problems.append(Problem("database", newer))
+        return _Rows(schema, 0, {}, tuple(problems))
+    problems += [Problem("database", f"{name} is missing or changed") for name in _changed_schema(connection)]
+    try:
+        # one transaction: all that follows is of one moment
+        connection.execute("BEGIN")
+        limit = {"limit": MAX_PROBLEMS}
+        problems += [Problem("jobs", row[0]) for row in connection.execute(QUERIES["wrong_jobs"], limit)]
+        problems += [Problem("credits", row[0]) for row in connection.execute(QUERIES["wrong_credits"], limit)]
+        committed = int(connection.execute(QUERIES["committed"]).fetchone()[0])
+        files = referenced_files(connection)
+    except sqlite3.Error as error:
+        if not problems:
+            raise
+        problems.append(Problem("database", f"its rows can't be read ({error})"))
+        return _Rows(schema, 0, {}, tuple(problems))
+    return _Rows(schema, committed, files, tuple(problems))
+
+
+def _changed_schema(connection: sqlite3.Connection) -> list[str]:
+    """The tables, indexes and triggers that are not as the migrations make them."""
+    statement = "SELECT type || ' ' || name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for _, script in known_migrations():
+            fresh.executescript(script)
+        expected = dict(fresh.execute(statement).fetchall())
+    found = {row[0]: row[1] for row in connection.execute(statement)}
+    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+
+
+def _jobs_of_files(database: Path, addresses: list[str]) -> dict[str, str]:
+    def read(connection: sqlite3.Connection) -> dict[str, str]:
+        found = {}
+        for sha256 in addresses:
+            row = connection.execute(QUERIES["job_of_file"], {"sha256": sha256}).fetchone()
+            found[sha256] = str(row[0]) if row else "(deleted)"
+        return found
+
+    return read_database(database, read)
+
+
+# ---- files ----
+
+
+def _compare_files(files: Path, expected: dict[str, int]) -> tuple[list[str], dict[str, str]]:
+    """The addresses of the intact files, and what is wrong with the others."""
+    intact, damaged = [], {}
+    for sha256, size_bytes in sorted(expected.items()):
+        problem = _file_problem(files / sha256[:2] / sha256, sha256, size_bytes)
+        if problem is None:
+            intact.append(sha256)
+        else:
+            damaged[sha256] = problem
+    return intact, damaged
+
+
+def _file_problem(path: Path, sha256: str, size_bytes: int) -> str | None:
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return "not a regular file"
+        if status.st_size != size_bytes:
+            return f"{status.st_size:,} bytes instead of {size_bytes:,}"
+        return None if hash_file(path) == sha256 else "its content was changed"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+
+
+def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
+    """Everything in the folders of files that is not a stored file at its place."""
+    for entry in [*entries(folder / "incoming"), *entries(folder / "files")]:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not is_folder or not re.fullmatch(r"files[/\\][0-9a-f]{2}", os.path.relpath(entry.path, folder)):
+            yield os.path.relpath(entry.path, folder)
+            continue
+        for file in entries(Path(entry.path)):
+            if file.name not in expected or file.name[:2] != entry.name:
+                yield os.path.relpath(file.path, folder)

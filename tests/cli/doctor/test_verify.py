@@ -1,0 +1,294 @@
+"""`verify` finds each kind of damage, `doctor` those that can be found without reading every file."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.compose import DATABASE_FILE
+from imgproc_local.domain.errors import StageFailed
+from tests.cli.conftest import Program
+from tests.support import pictures
+from tests.support.service import GatedDescriber, running
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with finished, failed and deleted jobs, and a write-ahead log as a killed server leaves it."""
+    folder = tmp_path_factory.mktemp("original")
+    describer = GatedDescriber()
+    with running(folder / "data", lambda: describer) as service:
+        for seed in range(3):
+            service.process("process", pictures.jpeg(64, 48, seed), languages=["en", "de"])
+        deleted = service.process("optimize", pictures.png())["job_id"]
+        service.client.delete(f"/jobs/{deleted}").raise_for_status()
+        describer.error = StageFailed("No description.")
+        assert service.process("analyze", pictures.jpeg())["status"] == "failed"
+        shutil.copytree(folder / "data", folder / "killed", ignore=shutil.ignore_patterns("owner*"))
+    return folder / "killed"
+
+
+@pytest.fixture
+def data(original: Path, program: Program) -> Path:
+    shutil.copytree(original, program.data)
+    return program.data
+
+
+def verify(program: Program) -> dict[str, Any]:
+    """The areas of the problems by name, with their details."""
+    document = program.here("verify", "--json")
+    assert document.exit_code in (0, 1), document.stderr
+    result: dict[str, Any] = json.loads(document.stdout)
+    assert result["ok"] is (document.exit_code == 0)
+    areas: dict[str, Any] = {}
+    for problem in result["problems"]:
+        areas.setdefault(problem["area"], []).append(problem["detail"])
+    return areas
+
+
+def doctor(program: Program) -> set[str]:
+    """The names of the checks of `doctor` that report a problem."""
+    checks = json.loads(program.here("doctor", "--json").stdout)["checks"]
+    return {check["name"] for check in checks if check["state"] == "problem"}
+
+
+def files(data: Path) -> list[Path]:
+    return sorted(path for path in (data / "files").rglob("*") if path.is_file())
+
+
+def sql(*statements: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        with closing(sqlite3.connect(data / DATABASE_FILE)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    change.__name__ = statements[-1]
+    return change
+
+
+def overwrite(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset, os.SEEK_END if offset < 0 else os.SEEK_SET)
+        file.write(content)
+
+
+def cut_file(data: Path) -> None:
+    os.truncate(files(data)[0], files(data)[0].stat().st_size - 1)
+
+
+def change_file(data: Path) -> None:
+    content = bytearray(files(data)[0].read_bytes())
+    content[-1] ^= 1
+    files(data)[0].write_bytes(content)
+
+
+def delete_file(data: Path) -> None:
+    files(data)[0].unlink()
+
+
+def replace_file_by_link(data: Path) -> None:
+    file = files(data)[0]
+    target = data / "elsewhere"
+    file.rename(target)
+    file.symlink_to(target)
+
+
+def misplace_file(data: Path) -> None:
+    file = files(data)[0]
+    (data / "files" / "zz").mkdir()
+    file.rename(data / "files" / "zz" / file.name)
+
+
+def delete_all_files(data: Path) -> None:
+    shutil.rmtree(data / "files")
+
+
+def checkpoint(data: Path) -> None:
+    """Move everything from the log into the database, as an orderly end does."""
+    with closing(sqlite3.connect(data / DATABASE_FILE)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def damage_page(data: Path) -> None:
+    checkpoint(data)
+    path = data / DATABASE_FILE
+    for page in range(4, path.stat().st_size // 4096, 3):
+        overwrite(path, page * 4096, random.Random(page).randbytes(4096))
+
+
+def damage_index(data: Path) -> None:
+    """Rows that an index does not have: only the complete check notices."""
+    sql(
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(sql, '(original_sha256)', '(image_id)')"
+        " WHERE name = 'jobs_by_original'",
+    )(data)
+
+
+def cut_database(data: Path) -> None:
+    checkpoint(data)
+    os.truncate(data / DATABASE_FILE, 8192)
+
+
+def no_database(data: Path) -> None:
+    for name in (DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"):
+        (data / name).unlink(missing_ok=True)
+
+
+def not_a_database(data: Path) -> None:
+    no_database(data)
+    (data / DATABASE_FILE).write_bytes(b"this is not a database" * 1000)
+
+
+def damage_log(data: Path) -> None:
+    log = data / f"{DATABASE_FILE}-wal"
+    overwrite(log, log.stat().st_size // 2, b"damage")
+    (data / f"{DATABASE_FILE}-shm").unlink(missing_ok=True)
+
+
+def damage_log_header(data: Path) -> None:
+    overwrite(data / f"{DATABASE_FILE}-wal", 0, b"damage")
+    (data / f"{DATABASE_FILE}-shm").unlink(missing_ok=True)
+
+
+def cut_log(data: Path) -> None:
+    log = data / f"{DATABASE_FILE}-wal"
+    os.truncate(log, log.stat().st_size // 2)
+    (data / f"{DATABASE_FILE}-shm").unlink(missing_ok=True)
+
+
+def damage_last_transaction(data: Path) -> None:
+    """The log alone can't tell this from a transaction that a loss of power cut off; the record of commits can."""
+    log = data / f"{DATABASE_FILE}-wal"
+    with log.open("rb") as file:
+        frames = file.read()[32:]
+    size = 4096 + 24
+    salts = frames[8:16]
+    last = max(number for number in range(len(frames) // size) if frames[number * size + 8 :][:8] == salts)
+    overwrite(log, 32 + last * size + 100, b"damage")
+    (data / f"{DATABASE_FILE}-shm").unlink(missing_ok=True)
+
+
+def no_log(data: Path) -> None:
+    (data / f"{DATABASE_FILE}-wal").unlink()
+    (data / f"{DATABASE_FILE}-shm").unlink(missing_ok=True)
+
+
+# name, how, the area in which `verify` reports it, the check in which `doctor` reports it
+DAMAGES = [
+    (cut_file, "files", "files"),
+    (change_file, "files", None),
+    (delete_file, "files", "files"),
+    (replace_file_by_link, "files", None),
+    (misplace_file, "files", None),
+    (delete_all_files, "files", "files"),
+    (damage_page, "database", "database"),
+    (damage_index, "database", None),
+    (cut_database, "database", "database"),
+    (no_database, "database", "database"),
+    (not_a_database, "database", "database"),
+    (damage_log, "log", "log"),
+    (damage_log_header, "log", "log"),
+    (cut_log, "log", "log"),
+    (damage_last_transaction, "log", "log"),
+    (no_log, "log", "log"),
+    (sql("DROP TRIGGER ledger_moves_balance"), "database", None),
+    (sql("DROP INDEX ledger_once"), "database", None),
+    (sql("PRAGMA foreign_keys = OFF", "DELETE FROM projects"), "database", None),
+    (sql("PRAGMA user_version = 99"), "database", "database"),
+    (sql("UPDATE accounts SET balance = balance + 1"), "credits", "credits"),
+    (sql("DELETE FROM ledger WHERE kind = 'release'"), "credits", "credits"),
+    (sql("UPDATE ledger SET amount = amount - 1 WHERE kind = 'hold' AND stage = 'optimize'"), "credits", "credits"),
+    (
+        sql(
+            "INSERT INTO ledger (account_id, kind, amount, job_id, stage, at)"
+            " SELECT account_id, 'release', price, job_id, name, '' FROM stages WHERE state = 'done' LIMIT 1"
+        ),
+        "credits",
+        None,
+    ),
+    (
+        sql(
+            "DROP INDEX ledger_once",
+            "INSERT INTO ledger (account_id, kind, amount, job_id, stage, at)"
+            " SELECT account_id, kind, amount, job_id, stage, '' FROM ledger WHERE kind = 'release'",
+        ),
+        "credits",
+        None,
+    ),
+    (sql("DELETE FROM stages WHERE name = 'analyze' AND state = 'done'"), "credits", None),
+    (sql("DELETE FROM stages"), "jobs", None),
+    (sql("UPDATE stages SET output_sha256 = NULL WHERE name = 'convert'"), "jobs", None),
+    (sql("UPDATE stages SET state = 'pending' WHERE name = 'convert'"), "jobs", None),
+    (sql("UPDATE stages SET error = NULL WHERE state = 'failed'"), "jobs", None),
+    (sql("DELETE FROM translations WHERE language_code = 'de'"), "jobs", None),
+    (sql("UPDATE stages SET account_id = 'another'"), "jobs", None),
+    (sql("UPDATE jobs SET original_size = original_size + 1"), "files", None),
+]
+
+
+def test_an_intact_folder_of_a_killed_server_has_no_problem(data: Path, program: Program) -> None:
+    assert verify(program) == {}
+    assert doctor(program) == set()
+    text = program.here("verify").stdout
+    assert f" {len(files(data))} files" in text, text
+    assert "No problems found." in text
+
+
+@pytest.mark.parametrize(("damage", "area", "check"), DAMAGES, ids=[damage.__name__[:60] for damage, _, _ in DAMAGES])
+def test_each_damage_is_found(
+    data: Path, program: Program, damage: Callable[[Path], None], area: str, check: str | None
+) -> None:
+    damage(data)
+    found = verify(program)
+    assert area in found, found
+    text = program.here("verify")
+    assert text.exit_code == 1
+    assert "->" in text.stdout, "there is advice"
+    if check is not None:
+        assert check in doctor(program)
+
+
+def test_files_that_belong_to_no_job_are_a_warning(data: Path, program: Program) -> None:
+    (data / "incoming" / "upload.part").write_bytes(b"half")
+    (data / "files" / "notes.txt").write_bytes(b"a note")
+    (data / "files" / "00").mkdir(exist_ok=True)
+    (data / "files" / "00" / ("0" * 64)).write_bytes(b"left over")
+    found = verify(program)
+    assert list(found) == ["foreign"]
+    assert len(found["foreign"]) == 3
+    assert "warning" in program.here("verify").stdout
+
+
+def test_lost_transactions_stay_reported_after_the_next_start(data: Path, program: Program) -> None:
+    cut_log(data)
+    with running(data):
+        pass
+    assert "lost before" in verify(program)["log"][0]
+    assert "log" in doctor(program)
+    (data / f"{DATABASE_FILE}-commits").unlink()
+    assert "log" not in doctor(program)
+
+
+def test_a_busy_server_has_no_problem(program: Program) -> None:
+    with running(program.data) as service:
+        for seed in range(4):
+            service.dispatch("process", pictures.jpeg(64, 48, seed))
+        found = verify(program)
+        assert found == {}, found
+
+
+def test_a_missing_folder_is_refused(program: Program) -> None:
+    result = program.here("verify")
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
