@@ -25,7 +25,7 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
-from imgproc_local.storage.sessions import PageSession, page_token
+from imgproc_local.storage.sessions import Sessions
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
 
@@ -45,6 +45,7 @@ class Store(Struct, frozen=True):
     database: Database
     keys: Keys
     credits: Credits
+    sessions: Sessions
 
 
 class Services(Struct, frozen=True):
@@ -56,7 +57,6 @@ class Services(Struct, frozen=True):
     jobs: Jobs
     blobs: Blobs
     engine: Engine
-    page: PageSession
 
 
 def core_count() -> int:
@@ -113,7 +113,7 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
 
 @asynccontextmanager
 async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
-    """Keys and credits, even while a server owns the folder.
+    """Keys, credits and page sessions, even while a server owns the folder.
 
     Raises: StorageFailed; DataFolderBusy, where a server of an older version of the program is running.
     """
@@ -148,6 +148,7 @@ async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
             database=database,
             keys=Keys(database, config.first_balance),
             credits=Credits(database),
+            sessions=Sessions(database),
         )
     finally:
         await database.close()
@@ -175,7 +176,6 @@ async def open_services(
         async with _store(config, database) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            page = PageSession(page_token(config.data_dir))
             analyzer = Analyzer(make_describer or (lambda: describer(config)))
             engine = Engine(
                 jobs,
@@ -204,7 +204,6 @@ async def open_services(
                     jobs=jobs,
                     blobs=blobs,
                     engine=engine,
-                    page=page,
                 )
             finally:
                 await engine.stop()

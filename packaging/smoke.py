@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import smoke_pictures as pictures
-from smoke_program import WINDOWS, Client, Program, Server, serving
+from smoke_program import LINK, WINDOWS, Client, Program, Server, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "tests" / "sample" / "IMG_4711.jpg"
@@ -82,7 +82,9 @@ class Smoke:
         with self._serving() as server:
             with check("start to the first 200"):
                 client = Client(server.wait_ready(), key)
-            self._public_interface(client, server.page_link())
+            self._public_interface(client)
+            with check("no secret is printed to a file"):
+                expect(not server.printed_secret(), server.output())
             self._operations(client)
             if self._corpus is not None:
                 self._photographs(client, self._corpus)
@@ -129,12 +131,14 @@ class Smoke:
             self._expect_picture(Path(entry[field]).read_bytes(), kind, self._sample)
         return f"{len(self._sample)} → {entry['optimized_size']} and {entry['converted_size']} bytes"
 
-    def _public_interface(self, client: Client, link: str) -> None:
+    def _public_interface(self, client: Client) -> None:
         with check("languages, OpenAPI document and page"):
             expect(len(client.get("/api/v1/languages").data()) >= 30, "fewer than 30 languages")
             paths = json.loads(client.get("/api/v1/openapi.json").body)["paths"]
             expect(all(f"/images/{operation}" in paths for operation in OPERATIONS), list(paths))
-            opened = client.send("GET", link)
+            link = LINK.search(self._on_data("sign-in"))
+            expect(link, "`sign-in` printed no link")
+            opened = client.send("GET", link[1])
             page = client.send("GET", "/", Cookie=opened.headers.get("set-cookie", "").partition(";")[0])
             expect(
                 page.status == 200 and b"app.js" in page.body,

@@ -21,6 +21,8 @@ from imgproc_local.system.files import is_disk_full
 COMMANDS = {
     "serve": "serve.command",
     "process": "process.command",
+    "sign-in": "sign_in",
+    "sessions": "sessions",
     "keys": "keys",
     "credits": "credits",
     "models": "models.command",

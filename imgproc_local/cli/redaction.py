@@ -95,13 +95,5 @@ def _config_names(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _secrets(config: Config) -> Iterator[tuple[str, str]]:
-    from imgproc_local.storage.sessions import TOKEN_FILE
-
     if config.compression_key:
         yield config.compression_key.reveal(), "KEY"
-    try:
-        token = (config.data_dir / TOKEN_FILE).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # no token exists, or this process can't read it and so can't have printed it
-        return
-    if token:
-        yield token, "TOKEN"

@@ -208,6 +208,45 @@ SELECT stages.job_id, stages.name, stages.attempts FROM stages WHERE state = 'ru
 -- name: requeue_interrupted_stage
 UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND state = 'running';
 
+-- ---- page sessions ----
+
+-- name: insert_link
+INSERT INTO sign_in_links (hash, expires_at) VALUES (:hash, :expires_at);
+
+-- name: link_valid
+SELECT 1 FROM sign_in_links WHERE hash = :hash AND expires_at > :at;
+
+-- name: use_link
+DELETE FROM sign_in_links WHERE hash = :hash RETURNING 1;
+
+-- name: delete_expired_links
+DELETE FROM sign_in_links WHERE expires_at <= :at;
+
+-- name: delete_links
+DELETE FROM sign_in_links;
+
+-- name: insert_session
+INSERT INTO page_sessions (id, hash, browser, created_at, expires_at)
+VALUES (:id, :hash, :browser, :created_at, :expires_at);
+
+-- name: session_by_hash
+SELECT * FROM page_sessions WHERE hash = :hash AND expires_at > :at;
+
+-- name: session_by_id
+SELECT * FROM page_sessions WHERE id = :id;
+
+-- name: list_sessions
+SELECT * FROM page_sessions WHERE expires_at > :at ORDER BY id;
+
+-- name: expired_sessions
+SELECT * FROM page_sessions WHERE expires_at <= :at;
+
+-- name: set_session_key
+UPDATE page_sessions SET key_id = :key_id WHERE id = :id;
+
+-- name: delete_session
+DELETE FROM page_sessions WHERE id = :id;
+
 -- ---- removal ----
 
 -- name: pending_stages_of_job

@@ -1,67 +1,148 @@
-"""Access to the local page: for users who can read the data folder, as for the command line.
+"""Access to the local page: for users who can write to the data folder, as for the command line.
 
-The folder's file `page-token` holds a random token. `serve` prints a link with it; the link is exchanged for a cookie.
-The browser that `serve` itself opens gets a ticket instead, which works once: other users of the machine can read the
-command line of a process.
+`serve` and `sign-in` make a link that opens the page once, within `LINK_VALID_S`. The browser that opens it gets a
+cookie with the secret of a new session. The session ends by a sign-out, a revocation, or after `SESSION_VALID_S`, and
+with it the API key that the page made for itself. Invariant: the database holds hashes of secrets, never a secret.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
+from datetime import timedelta
 from pathlib import Path
 
-from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.blobs import storage_errors
-from imgproc_local.system.files import write_atomically
+from msgspec import Struct
 
-TOKEN_FILE = "page-token"  # noqa: S105 - a file's name
-TOKEN_BYTES = 32
-COOKIE_MAX_AGE_S = 30 * 24 * 3600
-"""The token is valid as long as its file exists; a cookie that expires earlier would only need the link again."""
+from imgproc_local.domain.errors import NotFound
+from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
 
-
-def page_token(folder: Path) -> str:
-    """The token of the data folder, created on first use. Raises: StorageFailed."""
-    path = folder / TOKEN_FILE
-    with storage_errors():
-        if not path.exists():
-            write_atomically(path, secrets.token_urlsafe(TOKEN_BYTES).encode(), mode=0o600)
-        token = path.read_text(encoding="utf-8", errors="replace").strip()
-    if len(token) < TOKEN_BYTES or not token.isascii() or not token.replace("-", "").replace("_", "").isalnum():
-        raise StorageFailed(
-            f"The file {TOKEN_FILE} in the data folder holds no valid token; delete it, and the next start creates one."
-        )
-    return token
+SECRET_BYTES = 32
+LINK_VALID_S = 10 * 60
+SESSION_VALID_S = 30 * 24 * 3600
+MAX_BROWSER_CHARS = 200
+"""Characters of a browser's name that are stored. `User-Agent` has no limit."""
 
 
-class PageSession:
-    """Checks the tokens that browsers send. The cookie's name is different for each data folder on one host."""
+class PageSession(Struct, frozen=True):
+    """A browser that is signed in. `browser` is how it names itself; the instants are RFC 3339."""
 
-    def __init__(self, token: str) -> None:
-        self.token = token
-        self.cookie_name = "imgproc_page_" + hashlib.sha256(token.encode()).hexdigest()[:12]
-        self._ticket: str | None = None
-
-    def new_ticket(self) -> str:
-        """A token that opens the page once. An earlier unused one becomes invalid."""
-        self._ticket = secrets.token_urlsafe(TOKEN_BYTES)
-        return self._ticket
-
-    def opens(self, presented: str) -> bool:
-        """Whether the token of a link gives access. A ticket is valid once."""
-        if self.is_token(presented):
-            return True
-        if self._ticket is not None and _equal(presented, self._ticket):
-            self._ticket = None
-            return True
-        return False
-
-    def is_token(self, presented: str) -> bool:
-        return _equal(presented, self.token)
+    id: str
+    browser: str
+    created_at: str
+    expires_at: str
+    key_id: str | None
 
 
-def _equal(presented: str, expected: str) -> bool:
-    """Compares in constant time."""
-    return hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), expected.encode())
+def cookie_name(folder: Path) -> str:
+    """The name of the cookie, which differs between the data folders that are served on one host.
+
+    Browsers send a cookie to every port of a host.
+    """
+    return "imgproc_page_" + hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+class Sessions:
+    """The sign-in links and sessions of one data folder."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def new_link(self) -> str:
+        """The token of a new link."""
+        token = secrets.token_urlsafe(SECRET_BYTES)
+        async with self._database.transaction() as tx:
+            await _delete_expired(tx)
+            await tx.run("insert_link", {"hash": _hash(token), "expires_at": _after(tx, LINK_VALID_S)})
+        return token
+
+    async def sign_in(self, token: str, browser: str) -> tuple[PageSession, str] | None:
+        """A new session and its secret; None where `token` is not that of a valid link. The link is used up."""
+        wanted = _hash(token)
+        async with self._database.reading() as read:  # a wrong token must not wait for the writer
+            if await read.value("link_valid", {"hash": wanted, "at": read.at}) is None:
+                return None
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        async with self._database.transaction() as tx:
+            await _delete_expired(tx)
+            if await tx.value("use_link", {"hash": wanted}) is None:
+                return None
+            shown = "".join(char for char in browser if char.isprintable())[:MAX_BROWSER_CHARS]
+            session = PageSession(new_id(), shown, tx.at, _after(tx, SESSION_VALID_S), None)
+            await tx.run(
+                "insert_session",
+                {
+                    "id": session.id,
+                    "hash": _hash(secret),
+                    "browser": session.browser,
+                    "created_at": session.created_at,
+                    "expires_at": session.expires_at,
+                },
+            )
+        return session, secret
+
+    async def by_secret(self, secret: str) -> PageSession | None:
+        """The session that `secret` belongs to; None where there is none or it has expired."""
+        if not secret:
+            return None
+        async with self._database.reading() as read:
+            row = await read.one("session_by_hash", {"hash": _hash(secret), "at": read.at})
+        return None if row is None else _session(row)
+
+    async def all(self) -> list[PageSession]:
+        """Every session that has not expired, oldest first."""
+        async with self._database.reading() as read:
+            return [_session(row) for row in await read.all("list_sessions", {"at": read.at})]
+
+    async def set_key(self, session_id: str, key_id: str) -> None:
+        """Let `key_id` end with the session, and revoke the key that did before."""
+        async with self._database.transaction() as tx:
+            row = await tx.one("session_by_id", {"id": session_id})
+            if row is None:  # signed out meanwhile
+                await tx.run("revoke_key", {"id": key_id, "at": tx.at})
+                return
+            if row["key_id"] is not None:
+                await tx.run("revoke_key", {"id": row["key_id"], "at": tx.at})
+            await tx.run("set_session_key", {"id": session_id, "key_id": key_id})
+
+    async def revoke(self, session_id: str) -> None:
+        """End a session and revoke its key. Raises: NotFound."""
+        async with self._database.transaction() as tx:
+            row = await tx.one("session_by_id", {"id": session_id.lower()})
+            if row is None:
+                raise NotFound(f"There is no session with the id {session_id!r}; `sessions list` shows the ids.")
+            await _end(tx, _session(row))
+
+    async def revoke_all(self) -> list[str]:
+        """End every session, revoke their keys, and make unused links invalid. Returns the ids."""
+        async with self._database.transaction() as tx:
+            sessions = [_session(row) for row in await tx.all("list_sessions", {"at": ""})]
+            for session in sessions:
+                await _end(tx, session)
+            await tx.run("delete_links")
+        return [session.id for session in sessions]
+
+
+async def _delete_expired(tx: Transaction) -> None:
+    await tx.run("delete_expired_links", {"at": tx.at})
+    for row in await tx.all("expired_sessions", {"at": tx.at}):
+        await _end(tx, _session(row))
+
+
+async def _end(tx: Transaction, session: PageSession) -> None:
+    await tx.run("delete_session", {"id": session.id})
+    if session.key_id is not None:
+        await tx.run("revoke_key", {"id": session.key_id, "at": tx.at})
+
+
+def _after(tx: Transaction, seconds: int) -> str:
+    return rfc3339(tx.now + timedelta(seconds=seconds))
+
+
+def _hash(secret: str) -> bytes:
+    """What is stored and looked up; a look-up by hash takes no time that depends on the secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _session(row: Row) -> PageSession:
+    return PageSession(row["id"], row["browser"], row["created_at"], row["expires_at"], row["key_id"])

@@ -12,11 +12,13 @@ from typing import Any
 
 from litestar import route
 from litestar.connection import ASGIConnection
+from litestar.datastructures import Cookie
 from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.compose import Services
+from imgproc_local.storage.sessions import PageSession, cookie_name
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -59,15 +61,33 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def has_session(connection: Connection) -> bool:
-    """Whether the request has the session cookie with the right token."""
+async def session_of(connection: Connection) -> PageSession | None:
+    """The session that the request's cookie belongs to."""
     services: Services = connection.app.state.services
-    return services.page.is_token(connection.cookies.get(services.page.cookie_name, ""))
+    secret = connection.cookies.get(cookie_name(services.config.data_dir), "")
+    return await services.store.sessions.by_secret(secret)
 
 
-def require_session(connection: Connection, _: BaseRouteHandler) -> None:
-    if not has_session(connection):
-        raise NotAuthorizedException("There is no session. Open the link that `imgproc-local serve` printed.")
+def session_cookie(connection: Connection, secret: str, max_age_s: int) -> Cookie:
+    """The cookie that signs a browser in. `max_age_s` 0 deletes it."""
+    services: Services = connection.app.state.services
+    return Cookie(
+        key=cookie_name(services.config.data_dir),
+        value=secret,
+        max_age=max_age_s,
+        httponly=True,
+        samesite="strict",
+        secure=connection.scope["scheme"] == "https",
+        path="/",
+    )
+
+
+async def require_session(connection: Connection, _: BaseRouteHandler) -> None:
+    """Stores the PageSession as `scope["user"]`."""
+    session = await session_of(connection)
+    if session is None:
+        raise NotAuthorizedException("There is no session. Open the link that `imgproc-local sign-in` prints.")
+    connection.scope["user"] = session
 
 
 def require_same_origin(connection: Connection, _: BaseRouteHandler) -> None:

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, post
+from litestar import Request, Response, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
@@ -16,7 +16,8 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
-from imgproc_local.web.guard import get, require_same_origin, require_session
+from imgproc_local.storage.sessions import PageSession
+from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
 
 MAX_BODY_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 10
@@ -72,21 +73,29 @@ class KeysBody(Struct, frozen=True):
     data: list[Key]
 
 
-class Ticket(Struct, frozen=True):
-    """`ticket` is used instead of the token in a link to the page. It is valid once."""
+class Session(Struct, frozen=True):
+    """A browser that is signed in. `browser` is its User-Agent; `current` marks the one that asks."""
 
-    ticket: str
+    id: str
+    browser: str
+    created_at: str
+    expires_at: str
+    current: bool
 
 
-class TicketBody(Struct, frozen=True):
-    data: Ticket
+class SessionsBody(Struct, frozen=True):
+    data: list[Session]
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """The key to create. `rate_limit` is per minute: None means the setting rate_limit_per_minute, 0 no limit."""
+    """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit.
+
+    A key `for_page` is used by the page itself, and is revoked when the browser's session ends.
+    """
 
     name: str
     rate_limit: int | None = None
+    for_page: bool = False
 
 
 @get("/local/overview", guards=[require_session])
@@ -114,6 +123,8 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     services: Services = request.app.state.services
     requested = _new_key(await _read_body(request))
     key, secret = await services.store.keys.create(requested.name, rate_limit=requested.rate_limit)
+    if requested.for_page:
+        await services.store.sessions.set_key(_current_session(request).id, key.id)
     return KeyBody(_key(key, secret))
 
 
@@ -123,10 +134,36 @@ async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> 
     await services.store.keys.revoke(key_id)
 
 
-@post("/local/ticket", guards=[require_session, require_same_origin])
-async def create_ticket(request: Request[Any, Any, Any]) -> TicketBody:
+@get("/local/sessions", guards=[require_session])
+async def list_sessions(request: Request[Any, Any, Any]) -> SessionsBody:
     services: Services = request.app.state.services
-    return TicketBody(Ticket(services.page.new_ticket()))
+    current = _current_session(request).id
+    return SessionsBody(
+        [
+            Session(session.id, session.browser, session.created_at, session.expires_at, session.id == current)
+            for session in await services.store.sessions.all()
+        ]
+    )
+
+
+@delete("/local/sessions/{session_id:str}", guards=[require_session, require_same_origin])
+async def revoke_session(request: Request[Any, Any, Any], session_id: FromPath[str]) -> None:
+    services: Services = request.app.state.services
+    await services.store.sessions.revoke(session_id)
+
+
+@post("/local/sign-out", status_code=204, guards=[require_session, require_same_origin])
+async def sign_out(request: Request[Any, Any, Any]) -> Response[None]:
+    """End the browser's session and revoke the key of its page."""
+    services: Services = request.app.state.services
+    await services.store.sessions.revoke(_current_session(request).id)
+    return Response(None, cookies=[session_cookie(request, "", max_age_s=0)])
+
+
+def _current_session(request: Request[Any, Any, Any]) -> PageSession:
+    """The session that `require_session` stored."""
+    session: PageSession = request.scope["user"]
+    return session
 
 
 def _described_by(config: Config) -> DescribedBy:
@@ -173,7 +210,7 @@ def _new_key(body: bytes) -> NewKey:
         ]
     if errors:
         raise InvalidRequest(errors)
-    return NewKey(name, requested.rate_limit)
+    return NewKey(name, requested.rate_limit, requested.for_page)
 
 
-HANDLERS = [overview, list_keys, create_key, revoke_key, create_ticket]
+HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out]

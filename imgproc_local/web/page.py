@@ -13,15 +13,16 @@ from importlib import resources
 from typing import Any
 
 from litestar import Request, Response, Router
-from litestar.datastructures import Cookie, ResponseHeader
+from litestar.datastructures import ResponseHeader
+from litestar.enums import HttpMethod
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Redirect
 
 from imgproc_local.compose import Services
-from imgproc_local.storage.sessions import COOKIE_MAX_AGE_S
+from imgproc_local.storage.sessions import SESSION_VALID_S
 from imgproc_local.web import local
-from imgproc_local.web.guard import get, has_session, require_own_host
+from imgproc_local.web.guard import get, require_own_host, session_cookie, session_of
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -53,6 +54,7 @@ STATIC = {
     "pictures.js": "text/javascript",
     "card.js": "text/javascript",
     "keys.js": "text/javascript",
+    "sessions.js": "text/javascript",
     "dom.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -68,21 +70,20 @@ def _file(name: str) -> tuple[bytes, str]:
 
 @get("/", response_headers=[ResponseHeader(name="Cache-Control", value="no-store")])
 async def index(request: Request[Any, Any, Any]) -> Response[Any]:
-    """The page. A token in the link is exchanged for a cookie by a redirect, which removes it from the address bar."""
+    """The page. The token of a link is exchanged for a cookie by a redirect, which removes it from the address bar."""
     services: Services = request.app.state.services
-    presented = request.query_params.get("token")
-    if presented is not None and services.page.opens(presented):
-        cookie = Cookie(
-            key=services.page.cookie_name,
-            value=services.page.token,
-            max_age=COOKIE_MAX_AGE_S,
-            httponly=True,
-            samesite="strict",
-            path="/",
+    token = request.query_params.get("token")
+    if await session_of(request) is not None:
+        return (
+            Response(_file("index.html")[0], media_type="text/html")
+            if token is None
+            else Redirect("/", status_code=303)
         )
-        return Redirect("/", status_code=303, cookies=[cookie])
-    if presented is None and has_session(request):
-        return Response(_file("index.html")[0], media_type="text/html")
+    if token is not None and request.method == HttpMethod.GET:  # HEAD must change nothing
+        opened = await services.store.sessions.sign_in(token, request.headers.get("user-agent", ""))
+        if opened is not None:
+            cookie = session_cookie(request, opened[1], max_age_s=SESSION_VALID_S)
+            return Redirect("/", status_code=303, cookies=[cookie])
     return Response(_file("locked.html")[0], media_type="text/html", status_code=403)
 
 
@@ -105,13 +106,7 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[
-                    local.overview,
-                    local.list_keys,
-                    local.create_key,
-                    local.revoke_key,
-                    local.create_ticket,
-                ],
+                route_handlers=local.HANDLERS,
                 response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
             ),
         ],

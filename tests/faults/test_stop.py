@@ -162,7 +162,6 @@ def test_second_server_on_a_folder_names_the_address_of_the_first(
         assert opened.exists() == ("--browser" in arguments)
         if opened.exists():
             link = opened.read_text().strip()
-            assert (folder / "page-token").read_text() not in link, "others can read a browser's command line"
             assert httpx.get(link).status_code == 303
             assert httpx.get(link).status_code == 403, "the link works once"
 

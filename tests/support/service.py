@@ -22,6 +22,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.server.limits import Limits
 from imgproc_local.server.server import Server, server_config
 from imgproc_local.storage.database import utc_now
+from imgproc_local.storage.sessions import cookie_name
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
 
@@ -75,6 +76,16 @@ class Running:
 
     def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
         return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
+
+    def page_cookie(self, browser: str = "a test") -> dict[str, str]:
+        """The header of a browser that is signed in to the local page."""
+        opened = self.run(self.services.store.sessions.sign_in(self.page_token(), browser))
+        assert opened is not None
+        return {"Cookie": f"{cookie_name(self.services.config.data_dir)}={opened[1]}"}
+
+    def page_token(self) -> str:
+        """The token of a link that opens the local page once."""
+        return self.run(self.services.store.sessions.new_link())
 
     def client_for(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)

@@ -22,8 +22,7 @@ from tests.support.service import Running, running
 @pytest.fixture
 def page(service: Running) -> Iterator[httpx.Client]:
     """A client with the cookie and the origin of the page."""
-    session = service.services.page
-    headers = {"Cookie": f"{session.cookie_name}={session.token}", "Origin": service.root}
+    headers = {**service.page_cookie(), "Origin": service.root}
     with httpx.Client(base_url=service.root, headers=headers, timeout=30) as client:
         yield client
 
@@ -181,6 +180,4 @@ def test_a_picture_is_processed_with_a_key_of_the_page(service: Running, page: h
 def test_before_the_first_account_there_is_no_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Running, "make_key", lambda *_: "none")
     with running(tmp_path) as fresh:
-        session = fresh.services.page
-        cookie = {"Cookie": f"{session.cookie_name}={session.token}"}
-        assert httpx.get(f"{fresh.root}/local/overview", headers=cookie).json()["data"]["balance"] is None
+        assert httpx.get(f"{fresh.root}/local/overview", headers=fresh.page_cookie()).json()["data"]["balance"] is None

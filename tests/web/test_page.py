@@ -21,7 +21,7 @@ TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 def browser(service: Running) -> Iterator[httpx.Client]:
     """A client with the cookie that the link gives."""
     with httpx.Client(base_url=service.root, follow_redirects=True) as client:
-        client.get("/", params={"token": service.services.page.token})
+        client.get("/", params={"token": service.page_token()})
         yield client
 
 

@@ -1,93 +1,115 @@
-"""Access to the local page: the link, the cookie, the host name and the origin are each required."""
+"""Access to the local page: the link, the session, the host name and the origin are each required."""
 
 from __future__ import annotations
 
-import os
-import stat
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.sessions import TOKEN_FILE, PageSession, page_token
+from imgproc_local.compose import DATABASE_FILE
+from imgproc_local.storage.sessions import LINK_VALID_S, SESSION_VALID_S, cookie_name
 from imgproc_local.web.guard import is_own_host
 from tests.support.service import Running, running
-
-
-def cookie_of(service: Running) -> dict[str, str]:
-    page = service.services.page
-    return {"Cookie": f"{page.cookie_name}={page.token}"}
 
 
 def port_of(service: Running) -> str:
     return service.root.rpartition(":")[2]
 
 
-# ---- the token ----
+def sessions_of(service: Running, cookie: dict[str, str]) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = httpx.get(f"{service.root}/local/sessions", headers=cookie).json()["data"]
+    return listed
 
 
-def test_the_token_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
-    token = page_token(tmp_path)
-    assert page_token(tmp_path) == token
-    assert [file.name for file in tmp_path.iterdir()] == [TOKEN_FILE]
-    if os.name == "posix":
-        assert stat.S_IMODE((tmp_path / TOKEN_FILE).stat().st_mode) == 0o600
-    (tmp_path / "other").mkdir()
-    assert page_token(tmp_path / "other") != token
+# ---- the link ----
 
 
-@pytest.mark.parametrize("content", ["", "short", "x" * 40 + " and more", "é" * 50])
-def test_a_file_without_a_token_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / TOKEN_FILE).write_text(content, encoding="utf-8")
-    with pytest.raises(StorageFailed, match="holds no valid token"):
-        page_token(tmp_path)
+def test_a_link_is_exchanged_for_a_cookie_by_a_redirect(service: Running) -> None:
+    token = service.page_token()
+    answer = httpx.get(service.root, params={"token": token})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert answer.headers["cache-control"] == "no-store"
+    cookie, *attributes = (part.strip() for part in answer.headers["set-cookie"].split(";"))
+    lowered = {attribute.lower() for attribute in attributes}
+    assert {"httponly", "samesite=strict", "path=/", f"max-age={SESSION_VALID_S}"} <= lowered
+    assert not any(attribute.startswith("domain") for attribute in lowered)
+    assert "secure" not in lowered, "a browser would not send it to http"
+    assert token not in cookie, "the cookie has a secret of its own"
+    assert httpx.get(service.root, headers={"Cookie": cookie}).status_code == 200
 
 
-def test_a_ticket_works_once_and_a_new_one_replaces_it() -> None:
-    session = PageSession("t" * 43)
-    first, second = session.new_ticket(), session.new_ticket()
-    assert not session.opens(first)
-    assert session.opens(second)
-    assert not session.opens(second)
-    assert session.opens("t" * 43)
-    assert session.opens("t" * 43)
-    assert not session.is_token(session.new_ticket())
+def test_a_link_works_once(service: Running) -> None:
+    token = service.page_token()
+    assert httpx.head(service.root, params={"token": token}).status_code == 403, "HEAD changes nothing"
+    assert httpx.get(service.root, params={"token": token}).status_code == 303
+    assert httpx.get(service.root, params={"token": token}).status_code == 403
 
 
-def test_two_data_folders_use_two_cookies() -> None:
-    assert PageSession("a" * 43).cookie_name != PageSession("b" * 43).cookie_name
+def test_a_browser_that_is_signed_in_does_not_use_a_link_up(service: Running) -> None:
+    token = service.page_token()
+    answer = httpx.get(service.root, params={"token": token}, headers=service.page_cookie())
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert httpx.get(service.root, params={"token": token}).status_code == 303
 
 
-def test_the_token_is_valid_after_a_restart(tmp_path: Path) -> None:
+@pytest.fixture
+def moved_clock() -> tuple[Callable[[], datetime], Callable[[int], None]]:
+    """A clock, and a function that moves it by seconds."""
+    now = [datetime(2026, 11, 1, tzinfo=UTC)]
+
+    def move(seconds: int) -> None:
+        now[0] += timedelta(seconds=seconds)
+
+    return lambda: now[0], move
+
+
+def test_links_and_sessions_expire(
+    tmp_path: Path, moved_clock: tuple[Callable[[], datetime], Callable[[int], None]]
+) -> None:
+    clock, move = moved_clock
+    with running(tmp_path, clock=clock) as service:
+        late, in_time = service.page_token(), service.page_token()
+        move(LINK_VALID_S - 1)
+        assert httpx.get(service.root, params={"token": in_time}).status_code == 303
+        move(1)
+        assert httpx.get(service.root, params={"token": late}).status_code == 403
+        cookie = service.page_cookie()
+        move(SESSION_VALID_S - 1)
+        assert httpx.get(service.root, headers=cookie).status_code == 200
+        move(1)
+        assert httpx.get(service.root, headers=cookie).status_code == 403
+
+
+def test_the_data_folder_holds_no_secret(tmp_path: Path) -> None:
+    with running(tmp_path) as service:
+        token = service.page_token()
+        secret = service.page_cookie()["Cookie"].partition("=")[2]
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert token.encode() not in content
+            assert secret.encode() not in content
+
+
+def test_two_data_folders_use_two_cookies(tmp_path: Path) -> None:
+    assert cookie_name(tmp_path / "a") != cookie_name(tmp_path / "b")
+
+
+def test_a_session_is_valid_after_a_restart(tmp_path: Path) -> None:
     with running(tmp_path) as first:
-        cookie = cookie_of(first)
+        cookie = first.page_cookie()
     with running(tmp_path) as second:
         assert httpx.get(second.root, headers=cookie).status_code == 200
 
 
-# ---- the link and the cookie ----
-
-
-def test_the_link_is_exchanged_for_a_cookie_by_a_redirect(service: Running) -> None:
-    token = service.services.page.token
-    answer = httpx.get(service.root, params={"token": token})
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert answer.headers["cache-control"] == "no-store"
-    attributes = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]}
-    assert {"httponly", "samesite=strict", "path=/"} <= attributes
-    assert not any(attribute.startswith("domain") for attribute in attributes)
-    assert token not in httpx.get(service.root, headers=cookie_of(service)).text
-
-
-def test_a_ticket_of_serve_opens_the_page_once(service: Running) -> None:
-    ticket = service.services.page.new_ticket()
-    assert httpx.get(service.root, params={"token": ticket}).status_code == 303
-    assert httpx.get(service.root, params={"token": ticket}).status_code == 403
-
-
 @pytest.mark.parametrize("token", [None, "", "wrong", "é€😀", "\udc80", "%00"])
-def test_without_the_token_the_page_says_where_to_find_the_link(service: Running, token: str | None) -> None:
+def test_without_a_valid_link_the_page_says_how_to_get_one(service: Running, token: str | None) -> None:
     query = (
         "" if token is None else "?token=" + "".join(f"%{byte:02x}" for byte in token.encode("utf-8", "surrogatepass"))
     )
@@ -95,18 +117,29 @@ def test_without_the_token_the_page_says_where_to_find_the_link(service: Running
     assert answer.status_code in (403, 422)
     assert "set-cookie" not in answer.headers
     if answer.status_code == 403:
-        assert "imgproc-local serve" in answer.text
+        assert "imgproc-local sign-in" in answer.text
         assert "app.js" not in answer.text
+
+
+# ---- the session ----
 
 
 @pytest.mark.parametrize("value", ["", "wrong", "imgp_" + "a" * 32])
 def test_a_wrong_cookie_is_refused(service: Running, value: str) -> None:
-    cookie = {"Cookie": f"{service.services.page.cookie_name}={value}"}
+    cookie = {"Cookie": f"{cookie_name(service.services.config.data_dir)}={value}"}
     assert httpx.get(service.root, headers=cookie).status_code == 403
     assert httpx.get(f"{service.root}/local/keys", headers=cookie).status_code == 401
 
 
-ENDPOINTS = [("GET", "/local/overview"), ("GET", "/local/keys"), ("POST", "/local/keys"), ("DELETE", "/local/keys/x")]
+ENDPOINTS = [
+    ("GET", "/local/overview"),
+    ("GET", "/local/keys"),
+    ("POST", "/local/keys"),
+    ("DELETE", "/local/keys/x"),
+    ("GET", "/local/sessions"),
+    ("DELETE", "/local/sessions/x"),
+    ("POST", "/local/sign-out"),
+]
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
@@ -114,11 +147,64 @@ def test_local_endpoints_need_the_cookie(service: Running, method: str, path: st
     headers = {"Origin": service.root, "X-API-Key": service.key}
     answer = httpx.request(method, service.root + path, headers=headers)
     assert answer.status_code == 401
-    assert "imgproc-local serve" in answer.json()["message"]
+    assert "imgproc-local sign-in" in answer.json()["message"]
 
 
 def test_the_cookie_is_not_a_key_of_the_api(service: Running) -> None:
-    assert httpx.get(f"{service.url}/credits/balance", headers=cookie_of(service)).status_code == 401
+    assert httpx.get(f"{service.url}/credits/balance", headers=service.page_cookie()).status_code == 401
+
+
+def test_the_sessions_are_listed_and_each_can_be_ended(service: Running) -> None:
+    one, two = service.page_cookie("Browser\x1b one" + "x" * 300), service.page_cookie("Browser two")
+    (own,) = (session for session in sessions_of(service, one) if session["current"])
+    (other,) = (session for session in sessions_of(service, two) if session["current"])
+    assert own["browser"] == ("Browser one" + "x" * 300)[:200]
+    assert other["browser"] == "Browser two"
+    headers = {**one, "Origin": service.root}
+    assert httpx.delete(f"{service.root}/local/sessions/{other['id']}", headers=headers).status_code == 204
+    assert httpx.get(f"{service.root}/local/keys", headers=two).status_code == 401
+    assert httpx.get(f"{service.root}/local/keys", headers=one).status_code == 200
+    assert other["id"] not in {session["id"] for session in sessions_of(service, one)}
+    assert httpx.delete(f"{service.root}/local/sessions/{other['id']}", headers=headers).status_code == 404
+
+
+def test_a_sign_out_ends_the_session_and_the_key_of_the_page(service: Running) -> None:
+    cookie = service.page_cookie()
+    headers = {**cookie, "Origin": service.root}
+
+    def create(for_page: bool) -> str:
+        answer = httpx.post(
+            f"{service.root}/local/keys", headers=headers, json={"name": "Local page", "for_page": for_page}
+        )
+        return str(answer.json()["data"]["key"])
+
+    def works(key: str) -> bool:
+        return httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 200
+
+    first, own, program = create(for_page=True), create(for_page=True), create(for_page=False)
+    assert [works(key) for key in (first, own, program)] == [False, True, True]
+    answer = httpx.post(f"{service.root}/local/sign-out", headers=headers)
+    assert answer.status_code == 204
+    assert "max-age=0" in answer.headers["set-cookie"].lower()
+    assert [works(key) for key in (own, program)] == [False, True]
+    assert httpx.get(service.root, headers=cookie).status_code == 403
+
+
+def test_expired_sessions_are_deleted_with_their_keys(
+    tmp_path: Path, moved_clock: tuple[Callable[[], datetime], Callable[[int], None]]
+) -> None:
+    clock, move = moved_clock
+    with running(tmp_path, clock=clock) as service:
+        headers = {**service.page_cookie(), "Origin": service.root}
+        answer = httpx.post(
+            f"{service.root}/local/keys", headers=headers, json={"name": "Local page", "for_page": True}
+        )
+        key = answer.json()["data"]["key"]
+        move(SESSION_VALID_S)
+        service.page_token()
+        assert httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 401
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as rows:
+        assert rows.execute("SELECT count(*) FROM page_sessions").fetchone() == (0,)
 
 
 # ---- the host name ----
@@ -126,7 +212,7 @@ def test_the_cookie_is_not_a_key_of_the_api(service: Running) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
 def test_loopback_names_are_accepted(service: Running, host: str) -> None:
-    headers = {**cookie_of(service), "Host": f"{host}:{port_of(service)}"}
+    headers = {**service.page_cookie(), "Host": f"{host}:{port_of(service)}"}
     assert httpx.get(service.root, headers=headers).status_code == 200
     assert httpx.get(f"{service.root}/local/keys", headers=headers).status_code == 200
 
@@ -136,7 +222,7 @@ def test_loopback_names_are_accepted(service: Running, host: str) -> None:
 )
 @pytest.mark.parametrize("path", ["/", "/local/keys", "/static/app.js"])
 def test_any_other_host_name_is_refused_also_with_the_cookie(service: Running, host: str, path: str) -> None:
-    answer = httpx.get(service.root + path, headers={**cookie_of(service), "Host": f"{host}:{port_of(service)}"})
+    answer = httpx.get(service.root + path, headers={**service.page_cookie(), "Host": f"{host}:{port_of(service)}"})
     assert answer.status_code == 403
     assert host in answer.json()["message"]
 
@@ -173,7 +259,7 @@ def origins(service: Running) -> list[str | None]:
 def test_changes_need_the_same_origin(service: Running) -> None:
     before = service.run(service.services.store.keys.all())
     for origin in origins(service):
-        headers = cookie_of(service) | ({} if origin is None else {"Origin": origin})
+        headers = service.page_cookie() | ({} if origin is None else {"Origin": origin})
         made = httpx.post(f"{service.root}/local/keys", headers=headers, json={"name": "stranger"})
         revoked = httpx.delete(f"{service.root}/local/keys/{before[0].id}", headers=headers)
         assert (made.status_code, revoked.status_code) == (403, 403), origin
@@ -182,7 +268,7 @@ def test_changes_need_the_same_origin(service: Running) -> None:
 
 
 def test_no_response_allows_another_origin(service: Running) -> None:
-    headers = {**cookie_of(service), "Origin": "http://evil.example"}
+    headers = {**service.page_cookie(), "Origin": "http://evil.example"}
     for path in ("/", "/local/keys", "/static/app.js"):
         answer = httpx.get(service.root + path, headers=headers)
         assert "access-control-allow-origin" not in answer.headers

@@ -32,6 +32,7 @@ from imgproc_local.cli.serve.log_file import lifecycle, log_to_file
 from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
 from imgproc_local.cli.serve.refusal import report_refused_start
 from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
+from imgproc_local.cli.sign_in import link_text
 from imgproc_local.cli.temporary_folder import use_temporary_folder
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
@@ -138,7 +139,7 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
         )
     click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
     if open_browser:
-        problem = open_page_of(running.address, config.data_dir)
+        problem = open_page_of(running.address, config)
         if problem is not None:
             click.echo(f"Its page could not be opened ({problem}).", err=True)
 
@@ -221,13 +222,14 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         address = _url(config.host, listener.getsockname()[1])
         _publish_address(services, address)
         log_to_file(config.data_dir)
+        _make_private(config.data_dir)
         use_temporary_folder(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
-        await _print_start_messages(services, address)
+        await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
         server = Server(server_config(app, SHUTDOWN_S), on_stop=partial(end_requests, app))
         if open_browser:
-            open_in_browser(f"{address}/?token={services.page.new_ticket()}")
+            open_in_browser(link_text(address, await services.store.sessions.new_link()))
         try:
             await server.serve(sockets=[listener])
             lifecycle.info("stopped")
@@ -235,6 +237,21 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
             lifecycle.exception("stopped by an unexpected error")
             raise
     return services.engine.abandoned_threads
+
+
+def _make_private(folder: Path) -> None:
+    """Take access to the data folder and its database from other users, and log each change."""
+    from imgproc_local.compose import DATABASE_FILE
+    from imgproc_local.system.permissions import make_private
+
+    for path in (folder, *sorted(folder.glob(f"{DATABASE_FILE}*"))):
+        try:
+            before = make_private(path)
+        except OSError as error:
+            lifecycle.warning("other users may read %s: its mode can't be changed (%s)", path, error.strerror)
+            continue
+        if before is not None:
+            lifecycle.warning("other users could read %s (mode %o); now only its owner can", path, before)
 
 
 def _url(host: str, port: int) -> str:
@@ -251,14 +268,14 @@ def _publish_address(services: Services, address: str) -> None:
     services.lock.publish(owner)
 
 
-async def _print_start_messages(services: Services, address: str) -> None:
-    """Print the addresses of the service and, if it has no API key yet, create and print the first one.
+async def _print_start(services: Services, address: str) -> None:
+    """Print where the service is and how to get access to it.
 
-    A failed write is logged: serving does not depend on standard output.
+    Secrets are printed only to a terminal: a sign-in link and, on an empty data folder, the first API key. Other output
+    can be stored, as by systemd in the journal. A failed write is logged: serving does not depend on standard output.
     """
     try:
         click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
-        click.echo(f"Page: {address}/?token={services.page.token}")
         click.echo(f"Data: {path_text(services.config.data_dir)}")
         if services.config.air_gapped:
             from imgproc_local.system.air_gap import seccomp_error
@@ -267,10 +284,22 @@ async def _print_start_messages(services: Services, address: str) -> None:
                 f"Python code only: {seccomp_error()}" if seccomp_error() else "this program and every library in it"
             )
             click.echo(f"Air-gapped: network connections are refused ({scope}).")
-        if not await services.store.keys.all():
-            _, secret = await services.store.keys.create("first key")
-            click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
-            click.echo("Create more with `imgproc-local keys create --name NAME`.")
+        if sys.stdout.isatty():
+            await _print_secrets(services, address)
+        else:
+            click.echo("The page: `imgproc-local sign-in` prints a link to it.")
+            click.echo("API keys: `imgproc-local keys create --name NAME` creates one.")
         sys.stdout.flush()
     except OSError as error:
-        lifecycle.warning("the start messages could not be printed (%s)", error.strerror)
+        lifecycle.warning("the messages of the start could not be printed (%s)", error.strerror)
+
+
+async def _print_secrets(services: Services, address: str) -> None:
+    from imgproc_local.storage.sessions import LINK_VALID_S
+
+    link = link_text(address, await services.store.sessions.new_link())
+    click.echo(f"Page: {link}  (works once, for {LINK_VALID_S // 60} minutes; then `imgproc-local sign-in`)")
+    if not await services.store.keys.all():
+        _, secret = await services.store.keys.create("first key")
+        click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
+        click.echo("Create more with `imgproc-local keys create --name NAME`.")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
+from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.folder_lock import Owner, current_owner
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config
 
 STARTING_S = 10.0
 """How long a server that has locked the data folder may take until it publishes its address."""
 LOCKING_S = 5.0
 """How long a server that listens already may take until it locks the data folder."""
 POLL_S = 0.1
-ANSWER_TIMEOUT_S = 5.0
 BROWSER_TIMEOUT_S = 10.0
 
 
@@ -44,35 +47,15 @@ def open_in_browser(link: str) -> threading.Thread:
     return thread
 
 
-def open_page_of(address: str, folder: Path) -> str | None:
-    """Open the page of the server at `address`. Returns None, or the reason why the page can't be opened."""
-    import http.client
+def open_page_of(address: str, config: Config) -> str | None:
+    """Open the page of the server at `address`. Returns the reason where that is not possible, else None."""
+    import asyncio
+
+    from imgproc_local.cli.sign_in import page_link
 
     try:
-        ticket = _new_ticket(address, folder)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return str(error) or type(error).__name__
-    open_in_browser(f"{address}/?token={ticket}").join(BROWSER_TIMEOUT_S)
+        link = asyncio.run(page_link(config, address))
+    except StorageFailed as error:
+        return error.message
+    open_in_browser(link).join(BROWSER_TIMEOUT_S)
     return None
-
-
-def _new_ticket(address: str, folder: Path) -> str:
-    """A token that opens the page only once: it is passed on the browser's command line, which other users can read."""
-    import http.client
-
-    import msgspec
-
-    from imgproc_local.storage.sessions import PageSession, page_token
-
-    session = PageSession(page_token(folder))
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_TIMEOUT_S)
-    try:
-        headers = {"Cookie": f"{session.cookie_name}={session.token}", "Origin": address}
-        connection.request("POST", "/local/ticket", headers=headers)
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != http.client.CREATED:
-            raise ValueError(f"{address} answered with status {answer.status}")
-        return str(msgspec.json.decode(body)["data"]["ticket"])
-    finally:
-        connection.close()

@@ -4,6 +4,7 @@ import { announce, byId, el } from "./dom.js";
 import { showKeys, startKeys } from "./keys.js";
 import * as pictures from "./pictures.js";
 import { keyCreated, local } from "./service.js";
+import { showSessions } from "./sessions.js";
 
 const CHOICE_STORAGE_KEY = "imgproc-local.choice";
 const languageNames = new Map(); // English names by code
@@ -150,6 +151,7 @@ async function start() {
   showDescriber(overview.described_by);
   await showLanguages();
   await startKeys(overview.rate_limit_per_minute);
+  await showSessions();
   await pictures.addEarlier();
 }
 

@@ -14,6 +14,14 @@ export function el(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** A term and its description, for a list of them. */
+export const line = (term, content) => el("div", {}, el("dt", {}, term), el("dd", {}, content));
+
+const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+/** An instant in RFC 3339, in words. */
+export const time = (at) => el("time", { datetime: at }, day.format(new Date(at)));
+
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 let announcementTimer;

@@ -1,6 +1,6 @@
 // The API keys: list, create, revoke. A new key is shown in the page, not in a dialog that Escape would close.
 
-import { announce, byId, confirmed, copyButton, el } from "./dom.js";
+import { announce, byId, confirmed, copyButton, el, line, time } from "./dom.js";
 import { forgetKey, local, storedKey } from "./service.js";
 
 let defaultLimit = null;
@@ -22,10 +22,7 @@ export async function showKeys() {
   return keys;
 }
 
-const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const limitText = (limit) => (limit === 0 ? "no limit" : `${limit} requests per minute`);
-const line = (term, content) => el("div", {}, el("dt", {}, term), el("dd", {}, content));
-const time = (at) => el("time", { datetime: at }, day.format(new Date(at)));
 
 function row(key) {
   const limit = key.rate_limit === null ? `${limitText(defaultLimit)} (default)` : limitText(key.rate_limit);

@@ -59,7 +59,7 @@ export async function local(method, path, body) {
 function sessionEnded() {
   return notice(
     "session",
-    "The session of this page has ended. Open the link that imgproc-local serve printed in this browser, then continue here.",
+    "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.",
     "Continue",
   );
 }
@@ -97,7 +97,7 @@ let creation = null;
 async function currentKey() {
   const stored = storedKey();
   if (stored) return stored.key;
-  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: KEY_RATE_LIMIT })
+  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: KEY_RATE_LIMIT, for_page: true })
     .then((created) => {
       localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id: created.id, key: created.key }));
       keyCreated.dispatchEvent(new Event("created"));

@@ -1,0 +1,23 @@
+"""File modes that give access to the owner only. Windows has no such modes; there the user's profile protects them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+def make_private(path: Path) -> int | None:
+    """Take the access of the group and of other users from a file or folder.
+
+    Returns the mode that it had; None where nothing had to be changed. Raises: OSError.
+    """
+    if os.name != "posix":
+        return None
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & 0o077:
+        return None
+    path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE_FILE)
+    return mode

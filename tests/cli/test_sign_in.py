@@ -1,0 +1,149 @@
+"""`sign-in` and `sessions` beside a running server, and what `serve` prints to a terminal and to a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.conftest import Program
+from tests.faults.server_process import ROOT, ServerProcess, clean_environment, serving
+
+pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+
+LINK = re.compile(r"(http://\S+/)\?token=(\S+)")
+
+
+def test_sign_in_prints_a_link_that_works_once(program: Program) -> None:
+    with serving(program.data) as server:
+        result = program.here("sign-in")
+        assert result.exit_code == 0, result.output
+        link = result.stdout.strip()
+        assert link.startswith(f"{server.root}/?token=")
+        with httpx.Client(follow_redirects=True) as browser:
+            assert "app.js" in browser.get(link).text
+        assert httpx.get(link).status_code == 403
+
+
+def test_sign_in_without_a_server_says_what_to_do(program: Program) -> None:
+    result = program.here("sign-in")
+    assert result.exit_code == 2
+    assert "imgproc-local serve" in result.stderr
+
+
+def test_sessions_are_listed_and_revoked_at_once(program: Program) -> None:
+    assert "No browser" in program.here("sessions", "list").stdout
+    with serving(program.data) as server, httpx.Client(base_url=server.wait_ready()) as one, httpx.Client() as two:
+        for browser, name in ((one, "Browser one"), (two, "Browser two")):
+            browser.get(program.here("sign-in").stdout.strip(), headers={"User-Agent": name})
+        first, second = program.here_json("sessions", "list")
+        assert [first["browser"], second["browser"]] == ["Browser one", "Browser two"]
+        assert "Browser two" in program.here("sessions", "list").stdout
+        assert one.get("/").status_code == 200
+        assert program.here("sessions", "revoke", first["id"]).exit_code == 0
+        assert one.get("/").status_code == 403
+        assert two.get(f"{server.root}/").status_code == 200
+        unused = program.here("sign-in").stdout.strip()
+        assert program.here("sessions", "revoke", "--all").exit_code == 0
+        assert two.get(f"{server.root}/").status_code == 403
+        assert httpx.get(unused).status_code == 403, "links that were not used are revoked too"
+    assert program.here("sessions", "revoke", first["id"]).exit_code == 2
+
+
+@pytest.mark.parametrize("arguments", [(), ("x", "--all")])
+def test_revoke_needs_one_id_or_all(program: Program, arguments: tuple[str, ...]) -> None:
+    assert program.here("sessions", "revoke", *arguments).exit_code == 2
+
+
+# ---- what `serve` prints ----
+
+
+def test_a_server_without_a_terminal_prints_no_secret_but_how_to_get_one(program: Program) -> None:
+    with serving(program.data) as server:
+        assert server.terminate() == 0
+        printed = server.output()
+    assert "imgp_" not in printed
+    assert "token=" not in printed
+    assert "imgproc-local sign-in" in printed
+    assert "imgproc-local keys create" in printed
+    assert program.here_json("keys", "list") == [], "a key that nobody can see is not created"
+
+
+def terminal_output(folder: Path, until: str) -> str:
+    """What `serve` on `folder` prints to a terminal, up to `until`."""
+    primary, secondary = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "imgproc_local", "serve", "--no-browser", "--port", "0"],
+        cwd=ROOT,
+        env=clean_environment(data_dir=folder),
+        stdin=subprocess.DEVNULL,
+        stdout=secondary,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(secondary)
+    printed, deadline = b"", time.monotonic() + 30
+    try:
+        while until not in printed.decode() and time.monotonic() < deadline:
+            if select.select([primary], [], [], 1)[0]:
+                printed += os.read(primary, 4096)
+        link = LINK.search(printed.decode())
+        if link:
+            assert httpx.get(link[0]).status_code == 303
+    finally:
+        process.terminate()
+        process.wait(30)
+        os.close(primary)
+    return printed.decode()
+
+
+def test_a_server_in_a_terminal_prints_a_link_and_the_first_key(tmp_path: Path) -> None:
+    printed = terminal_output(tmp_path / "data", "Create more with")
+    assert LINK.search(printed)
+    assert re.search(r"imgp_\w{32}", printed)
+    again = terminal_output(tmp_path / "data", "Page:")
+    assert LINK.search(again)
+    assert "imgp_" not in again, "only an empty data folder gets a first key"
+
+
+# ---- file modes ----
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
+def test_a_start_takes_access_from_other_users_and_logs_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with serving(folder) as server:
+        server.terminate()
+    database = folder / "imgproc.db"
+    folder.chmod(0o755)
+    database.chmod(0o644)
+    with serving(folder) as server:
+        server.terminate()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
+    log = (folder / "logs" / "imgproc.log").read_text()
+    assert f"other users could read {folder} (mode 755)" in log
+    assert f"other users could read {database} (mode 644)" in log
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
+def test_every_file_of_the_database_is_private_while_the_server_runs(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    server = ServerProcess(folder)
+    try:
+        server.wait_ready()
+        files = list(folder.glob("imgproc.db*"))
+        assert files
+        for file in files:
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    finally:
+        server.kill()
