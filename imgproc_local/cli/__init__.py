@@ -28,6 +28,8 @@ COMMANDS = {
     "models": "models.command",
     "doctor": "doctor.command",
     "verify": "doctor.verify",
+    "backup": "backup",
+    "restore": "restore",
     "config": "config",
 }
 """Each command and its module, in the order of `--help`."""

@@ -1,0 +1,45 @@
+"""`restore`: a backup into an empty data folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import echo_json, encodable_text, path_text, printable
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@data_dir_option
+@click.pass_context
+def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) -> None:
+    """Restore the backup FILE into an empty data folder.
+
+    Every byte is compared with its hash first: a backup that is cut off or was changed is refused, and nothing is
+    restored. Jobs that were not finished are processed at the next start of the server.
+    """
+    from imgproc_local.storage.backup import require_empty, restore_backup
+    from imgproc_local.storage.database import rfc3339, utc_now
+    from imgproc_local.system.folder_lock import FolderLock, Owner
+
+    folder = load_config(ctx, data_dir).data_dir
+    require_empty(folder)
+    lock = FolderLock(folder, Owner(os.getpid(), "restore", since=rfc3339(utc_now())))
+    try:
+        manifest = restore_backup(file, folder)
+    finally:
+        lock.release()
+    if as_json:
+        counts = {"files": len(manifest.files), "created_at": manifest.created_at}
+        echo_json({"data_dir": encodable_text(str(folder)), **counts, "left_out": manifest.left_out})
+        return
+    click.echo(
+        f"Restored the database and {len(manifest.files):,} files of {manifest.created_at}"
+        f" to {printable(path_text(folder))}."
+    )
+    if manifest.left_out:
+        click.echo(f"{len(manifest.left_out):,} files were damaged or missing when the backup was made.", err=True)

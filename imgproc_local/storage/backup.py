@@ -1,0 +1,347 @@
+"""Backups: one archive with the database and every file that its rows reference, written whole or not at all.
+
+The archive is a tar file (GNU format) that other programs can unpack: `files/…`, `imgproc.db`, `manifest.json`, and as
+its last member `sha256`, the hash of all bytes before that member. A byte that is missing, added or changed is noticed
+before anything is restored. A backup is made beside a running server; jobs that are deleted meanwhile are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import secrets
+import shutil
+import sqlite3
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.commit_record import record_path
+from imgproc_local.storage.inspection import entries, read_database, referenced_files
+from imgproc_local.storage.migration import newest_schema
+from imgproc_local.storage.wal import wal_path
+from imgproc_local.system.files import fsync_folder
+
+FORMAT = 1
+DATABASE, MANIFEST, DIGEST = "imgproc.db", "manifest.json", "sha256"
+STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+MAX_PASSES = 10
+"""How often the database is copied again because jobs were deleted while their files were being copied."""
+MAX_MANIFEST_BYTES = 1024**3
+COPY_BYTES = 1024 * 1024
+BLOCK_BYTES = tarfile.BLOCKSIZE
+RESTORING = "restore.part"
+"""The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
+
+
+class Manifest(Struct, frozen=True):
+    """`files` are bytes by content address. `left_out` says which files were damaged or missing, and why."""
+
+    format: int
+    program: str
+    schema: int
+    created_at: str
+    database_sha256: str
+    files: dict[str, int]
+    left_out: dict[str, str]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self.files.values())
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def copy(self) -> _Hash: ...
+    def hexdigest(self) -> str: ...
+
+
+class _Archive:
+    """Writes members one after the other. A member can be taken back until the next one is begun."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash: _Hash = hashlib.sha256()
+
+    def add(self, name: str, source: IO[bytes], size_bytes: int, sha256: str | None = None) -> bool:
+        """Add a member. False, and nothing is added, where `source` has another size or hash than expected."""
+        before, hash_before = self._file.tell(), self._hash.copy()
+        self._write(_header(name, size_bytes))
+        copied, content = 0, hashlib.sha256()
+        while data := source.read(min(COPY_BYTES, size_bytes - copied + 1)):
+            copied += len(data)
+            content.update(data)
+            self._write(data)
+            if copied > size_bytes:
+                break
+        self._write(_padding(size_bytes))
+        if copied == size_bytes and sha256 in (None, content.hexdigest()):
+            return True
+        self._file.seek(before)
+        self._file.truncate()
+        self._hash = hash_before
+        return False
+
+    def finish(self) -> None:
+        self._file.write(_last_member(self._hash.hexdigest()))
+
+    def _write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+
+
+def _header(name: str, size_bytes: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size_bytes, 0o600
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def _padding(size_bytes: int) -> bytes:
+    return bytes(-size_bytes % BLOCK_BYTES)
+
+
+def _last_member(digest: str) -> bytes:
+    """The hash of everything before it, and the end of the archive."""
+    content = digest.encode() + b"\n"
+    return _header(DIGEST, len(content)) + content + _padding(len(content)) + bytes(2 * BLOCK_BYTES)
+
+
+# ---- backup ----
+
+
+def write_backup(folder: Path, database: Path, target: Path, program: str, at: str) -> Manifest:
+    """Back the data folder up into the new file `target`, which only its owner can read. It is on the disk afterwards.
+
+    Raises: StorageFailed; there is no file `target` then.
+    """
+    part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
+    copy = part.with_name(f"{part.name}.db")
+    with _backup_errors("The backup can't be written"):
+        if os.path.lexists(target):
+            raise StorageFailed(f"{target} exists already. Name a new file.")
+        if not database.is_file():
+            raise StorageFailed(f"The data folder {folder} has no database to back up.")
+        try:
+            with open(part, "xb", opener=_private) as file:
+                manifest = _fill(_Archive(file), folder, database, copy, program, at)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(target)
+            fsync_folder(target.parent)
+        finally:
+            for leftover in (part, copy, copy.with_name(f"{copy.name}-journal")):
+                leftover.unlink(missing_ok=True)
+    return manifest
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _fill(archive: _Archive, folder: Path, database: Path, copy: Path, program: str, at: str) -> Manifest:
+    files: dict[str, int] = {}
+    left_out: dict[str, str] = {}
+    for _ in range(MAX_PASSES):
+        schema, wanted = _copy_database(database, copy)
+        left_out = {}
+        for sha256, size_bytes in sorted(wanted.items()):
+            if sha256 not in files:
+                problem = _add_file(archive, folder, sha256, size_bytes)
+                if problem is None:
+                    files[sha256] = size_bytes
+                else:
+                    left_out[sha256] = problem
+        if not left_out or left_out.keys() <= read_database(database, referenced_files).keys():
+            break
+    with copy.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        archive.add(DATABASE, file, copy.stat().st_size)
+    manifest = Manifest(FORMAT, program, schema, at, digest, files, left_out)
+    encoded = msgspec.json.encode(manifest)
+    archive.add(MANIFEST, io.BytesIO(encoded), len(encoded))
+    archive.finish()
+    return manifest
+
+
+def _add_file(archive: _Archive, folder: Path, sha256: str, size_bytes: int) -> str | None:
+    """Add a stored file; what is wrong with it where it is damaged."""
+    name = f"files/{sha256[:2]}/{sha256}"
+    try:
+        source = (folder / name).open("rb")
+    except OSError as error:
+        return "missing" if isinstance(error, FileNotFoundError) else f"can't be read ({error.strerror})"
+    with source:
+        return None if archive.add(name, source, size_bytes, sha256) else "damaged"
+
+
+def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
+    """Copy the database as it is at one moment. Returns its schema and the files that its rows reference."""
+    copy.unlink(missing_ok=True)
+    os.close(_private(str(copy), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+
+    def back_up(source: sqlite3.Connection) -> tuple[int, dict[str, int]]:
+        with closing(sqlite3.connect(copy, isolation_level=None)) as target:
+            source.backup(target)
+            target.row_factory = sqlite3.Row
+            target.execute("PRAGMA journal_mode = DELETE")
+            schema = int(target.execute("PRAGMA user_version").fetchone()[0])
+            if schema != newest_schema():
+                raise StorageFailed(
+                    f"The database has schema {schema}, this program knows {newest_schema()}."
+                    " Start the server once, which migrates an older one, or use the program that wrote it."
+                )
+            return schema, referenced_files(target)
+
+    return read_database(database, back_up)
+
+
+@contextmanager
+def _backup_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"{what} ({error.strerror}: {error.filename or 'disk'}).") from error
+
+
+# ---- restore ----
+
+
+def require_empty(folder: Path) -> None:
+    """Raises: StorageFailed, where the folder holds a database or files, except those of a killed `restore`."""
+    if (folder / DATABASE).exists() or (entries(folder / "files") and not (folder / RESTORING).is_dir()):
+        raise StorageFailed(
+            f"The data folder {folder} is not empty. Move it away first, or name another one with --data-dir."
+        )
+
+
+def restore_backup(source: Path, folder: Path) -> Manifest:
+    """Restore a backup into `folder`, which this process owns and which holds no database and no files.
+
+    Everything is compared with its hash before the folder is changed. Raises: StorageFailed.
+    """
+    require_empty(folder)
+    restoring = folder / RESTORING
+    with _backup_errors("The backup can't be restored"):
+        for leftover in (restoring, folder / "files"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
+        for stale in (wal_path(folder / DATABASE), record_path(folder / DATABASE)):
+            stale.unlink(missing_ok=True)
+        restoring.mkdir(mode=0o700)
+        try:
+            with source.open("rb") as file:
+                manifest = _unpack(file, source.stat().st_size, restoring)
+            _check_database(restoring / DATABASE, manifest)
+        except BaseException:
+            shutil.rmtree(restoring, ignore_errors=True)
+            raise
+        # the database comes last: a folder with a database is whole
+        (restoring / "files").replace(folder / "files")
+        fsync_folder(folder)
+        (restoring / DATABASE).replace(folder / DATABASE)
+        fsync_folder(folder)
+        shutil.rmtree(restoring)
+    return manifest
+
+
+class _Reader:
+    """Reads the archive and hashes what it reads."""
+
+    def __init__(self, file: IO[bytes], size_bytes: int) -> None:
+        self._file = file
+        self.left_bytes = size_bytes
+        self.hash: _Hash = hashlib.sha256()
+
+    def read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        if len(data) != count:
+            raise _unusable("it is cut off")
+        self.left_bytes -= count
+        self.hash.update(data)
+        return data
+
+
+def _unpack(file: IO[bytes], size_bytes: int, folder: Path) -> Manifest:
+    """Unpack the archive into `folder` and return its manifest. Raises: StorageFailed, for a damaged archive."""
+    reader = _Reader(file, size_bytes)
+    (folder / "files").mkdir(mode=0o700)
+    hashes: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+    manifest = b""
+    while True:
+        digest = reader.hash.hexdigest()
+        header = reader.read(BLOCK_BYTES)
+        try:
+            member = tarfile.TarInfo.frombuf(header, "ascii", "strict")
+        except (tarfile.HeaderError, ValueError) as error:
+            raise _unusable("it is damaged, or not a backup of imgproc-local") from error
+        if member.name in hashes or not 0 <= member.size <= reader.left_bytes:
+            raise _unusable("it is cut off or damaged")
+        if member.name == DIGEST:
+            break
+        if member.name == MANIFEST and member.size <= MAX_MANIFEST_BYTES:
+            manifest = reader.read(member.size)
+        elif member.name == DATABASE or STORED_FILE.fullmatch(member.name):
+            sizes[member.name] = member.size
+            hashes[member.name] = _unpack_file(reader, folder / member.name, member.size)
+        else:
+            raise _unusable("it is damaged, or not a backup of imgproc-local")
+        reader.read(-member.size % BLOCK_BYTES)
+    if header + file.read() != _last_member(digest):
+        raise _unusable("it is cut off or was changed")
+    return _checked_manifest(manifest, hashes, sizes)
+
+
+def _unpack_file(reader: _Reader, path: Path, size_bytes: int) -> str:
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    content = hashlib.sha256()
+    with open(path, "xb", opener=_private) as file:
+        while size_bytes:
+            data = reader.read(min(COPY_BYTES, size_bytes))
+            size_bytes -= len(data)
+            content.update(data)
+            file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    fsync_folder(path.parent)
+    return content.hexdigest()
+
+
+def _checked_manifest(encoded: bytes, hashes: dict[str, str], sizes: dict[str, int]) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(encoded, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise _unusable("its manifest is missing or has another format") from error
+    if manifest.format != FORMAT or manifest.schema > newest_schema():
+        raise StorageFailed(
+            f"The backup was written by a newer version ({manifest.program}); restore it with that one."
+        )
+    expected = {f"files/{sha256[:2]}/{sha256}": sha256 for sha256 in manifest.files}
+    if hashes != expected | {DATABASE: manifest.database_sha256}:
+        raise _unusable("its files are not those of its manifest")
+    if any(sizes[f"files/{sha256[:2]}/{sha256}"] != size for sha256, size in manifest.files.items()):
+        raise _unusable("its files are not those of its manifest")
+    return manifest
+
+
+def _check_database(path: Path, manifest: Manifest) -> None:
+    def read(connection: sqlite3.Connection) -> dict[str, int]:
+        if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            raise _unusable("its database is damaged")
+        return referenced_files(connection)
+
+    if not read_database(path, read).keys() <= manifest.files.keys() | manifest.left_out.keys():
+        raise _unusable("files of jobs are missing in it")
+
+
+def _unusable(reason: str) -> StorageFailed:
+    return StorageFailed(f"The backup can't be used: {reason}. Nothing was restored; use another backup.")

@@ -1,0 +1,215 @@
+"""`backup` beside a running server and `restore` elsewhere: every invariant holds, a damaged backup is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import sqlite3
+import stat
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from imgproc_local.storage import backup
+from tests.cli.conftest import Program
+from tests.faults import disk
+from tests.support import pictures
+from tests.support.service import Running, running
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with finished jobs, of a server that has ended."""
+    folder = tmp_path_factory.mktemp("original")
+    with running(folder / "data") as service:
+        for seed in range(3):
+            service.process("process", pictures.jpeg(64, 48, seed))
+    return folder / "data"
+
+
+@pytest.fixture
+def data(original: Path, program: Program) -> Path:
+    shutil.copytree(original, program.data)
+    return program.data
+
+
+@pytest.fixture
+def archive(data: Path, program: Program, tmp_path: Path) -> Path:
+    result = program.here("backup", tmp_path / "backup.tar")
+    assert result.exit_code == 0, result.output
+    return tmp_path / "backup.tar"
+
+
+def verified(program: Program, folder: Path) -> bool:
+    result = program.here("verify", "--json", "--data-dir", folder)
+    assert json.loads(result.stdout)["problems"] == [], result.stdout
+    return result.exit_code == 0
+
+
+def test_a_restored_folder_is_the_same_and_a_server_goes_on_with_it(
+    archive: Path, data: Path, program: Program, tmp_path: Path
+) -> None:
+    target = tmp_path / "elsewhere"
+    result = program.here("restore", archive, "--data-dir", target)
+    assert result.exit_code == 0, result.output
+    assert verified(program, target)
+    assert disk.stored_files(target).keys() == disk.stored_files(data).keys()
+    with running(target) as service:
+        assert len(disk.stored_files(target)) == len(disk.stored_files(data))
+        service.process("optimize", pictures.png())
+    disk.check_folder(target)
+
+
+def test_a_backup_is_private_and_other_programs_can_unpack_it(archive: Path, data: Path) -> None:
+    if sys.platform != "win32":
+        assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+    assert names[-3:] == ["imgproc.db", "manifest.json", "sha256"]
+    assert len(names) == 3 + len(disk.stored_files(data))
+    assert sorted(path.name for path in archive.parent.iterdir()) == ["backup.tar", "data"]
+
+
+def test_a_backup_under_load_is_whole(program: Program, tmp_path: Path) -> None:
+    """Pictures are uploaded and deleted all the time; each backup passes every invariant when it is restored."""
+    stop = threading.Event()
+    with running(program.data) as service:
+        clients = [threading.Thread(target=upload_and_delete, args=(service, seed, stop)) for seed in range(3)]
+        for client in clients:
+            client.start()
+        try:
+            for number in range(4):
+                stop.wait(0.5)
+                result = program.here("backup", tmp_path / f"{number}.tar")
+                assert result.exit_code == 0, result.output
+        finally:
+            stop.set()
+            for client in clients:
+                client.join()
+    finished = 0
+    for number in range(4):
+        target = tmp_path / str(number)
+        assert program.here("restore", tmp_path / f"{number}.tar", "--data-dir", target).exit_code == 0
+        assert verified(program, target)
+        finished += disk.count_jobs(target)
+    assert finished > 0
+    with running(target) as service:
+        for job in service.client.get("/jobs", params={"limit": 100}).json()["data"]:
+            service.final(job["job_id"])
+    disk.check_folder(target)
+
+
+def upload_and_delete(service: Running, seed: int, stop: threading.Event) -> None:
+    choose = random.Random(seed)
+    mine: list[str] = []
+    with service.client_for(service.key) as client:
+        while not stop.is_set():
+            if len(mine) > 4:
+                client.delete(f"/jobs/{mine.pop(choose.randrange(len(mine)))}")
+            picture = pictures.jpeg(64, 48, choose.randrange(4))
+            answer = client.post("/images/process", files={"image": ("a.jpg", picture)})
+            if answer.status_code == httpx.codes.ACCEPTED:
+                mine.append(answer.json()["data"]["job_id"])
+
+
+def flip(position: int) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        return content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :]
+
+    return change
+
+
+def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
+    archive: Path, program: Program, tmp_path: Path
+) -> None:
+    content = archive.read_bytes()
+    choose = random.Random(1)
+    positions = [*range(0, 600, 100), *(choose.randrange(len(content)) for _ in range(25)), -1, -600, -1100, -1600]
+    changes: list[Callable[[bytes], bytes]] = [flip(position % len(content)) for position in positions]
+    cuts = [0, 1, 511, 512, len(content) - 1, len(content) - 512, len(content) - 1024, len(content) - 2048]
+    cuts += [choose.randrange(len(content)) for _ in range(8)]
+    changes += [lambda whole, end=end: whole[:end] for end in cuts]
+    changes += [lambda whole: whole + b"\0", lambda whole: whole + whole, lambda _: b"not a backup" * 1000]
+    target = tmp_path / "target"
+    damaged = tmp_path / "damaged.tar"
+    for number, change in enumerate(changes):
+        damaged.write_bytes(change(content))
+        result = program.here("restore", damaged, "--data-dir", target)
+        assert result.exit_code == 2, (number, result.output)
+        assert "Nothing was restored" in result.stderr
+        assert sorted(path.name for path in target.iterdir()) == ["owner.lock"]
+    assert program.here("restore", archive, "--data-dir", target).exit_code == 0
+
+
+def test_an_archive_that_leads_out_of_the_folder_is_refused(program: Program, tmp_path: Path) -> None:
+    for name in ("../outside", "/tmp/outside", "files/../../outside", "files/aa/" + "b" * 64):
+        content = backup._header(name, 0)
+        content += backup._last_member(hashlib.sha256(content).hexdigest())
+        (tmp_path / "bad.tar").write_bytes(content)
+        result = program.here("restore", tmp_path / "bad.tar")
+        assert result.exit_code == 2
+        assert "not a backup" in result.stderr
+
+
+def test_a_folder_in_use_and_an_existing_file_are_refused(archive: Path, data: Path, program: Program) -> None:
+    result = program.here("restore", archive)
+    assert result.exit_code == 2
+    assert "not empty" in result.stderr
+    before = archive.read_bytes()
+    result = program.here("backup", archive)
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+    assert archive.read_bytes() == before
+
+
+def test_a_damaged_file_is_left_out_and_reported(data: Path, program: Program, tmp_path: Path) -> None:
+    changed, cut, missing = sorted(disk.stored_files(data).values())[:3]
+    changed.write_bytes(bytes(changed.stat().st_size))
+    cut.write_bytes(b"cut")
+    missing.unlink()
+    result = program.here("backup", tmp_path / "backup.tar")
+    assert result.exit_code == 1
+    for file in (changed, cut, missing):
+        assert file.name in result.stderr
+    assert program.here("restore", tmp_path / "backup.tar", "--data-dir", tmp_path / "target").exit_code == 0
+    found = json.loads(program.here("verify", "--json", "--data-dir", tmp_path / "target").stdout)["problems"]
+    assert {problem["area"] for problem in found} == {"files"}
+    assert len(found) == 3
+
+
+def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (target / backup.RESTORING / "files").mkdir(parents=True)
+    (target / "files" / "aa").mkdir(parents=True)
+    (target / "files" / "aa" / "half").write_bytes(b"half")
+    assert program.here("restore", archive, "--data-dir", target).exit_code == 0
+    assert verified(program, target)
+
+
+def test_a_backup_without_space_leaves_nothing(
+    data: Path, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(backup, "_last_member", full)
+    result = program.here("backup", tmp_path / "backup.tar")
+    assert result.exit_code == 2
+    assert "No space left" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, program: Program, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(data / "imgproc.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    result = program.here("backup", tmp_path / "backup.tar")
+    assert result.exit_code == 2
+    assert "schema 99" in result.stderr
