@@ -46,8 +46,10 @@ WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
 """The longest time without a byte of an upload."""
-UPLOAD_TIMEOUT_S = 600
-"""How long an upload may take: 25 MB at 44 KB a second."""
+SLOW_UPLOAD_S = 60
+SLOW_UPLOAD_BYTES_PER_S = 16 * 1024
+"""An upload may take `SLOW_UPLOAD_S`, and one second more for each `SLOW_UPLOAD_BYTES_PER_S` received. 50 MB may take
+54 minutes; an upload of single bytes ends after a minute."""
 MAX_PROJECT_NAME = 255
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 
@@ -102,7 +104,7 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
     Raises:
         InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
         UploadTooLarge: the image has more than `max_image_bytes`; refused while reading.
-        UploadTimedOut: nothing was received for `CHUNK_TIMEOUT_S`, or the upload took longer than `UPLOAD_TIMEOUT_S`.
+        UploadTimedOut: nothing was received for `CHUNK_TIMEOUT_S`, or less than `SLOW_UPLOAD_BYTES_PER_S`.
         ServiceStopping: the service stops.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
@@ -206,8 +208,11 @@ async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncItera
         received += len(chunk)
         if received > max_bytes:
             raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")
-        if time.monotonic() - began_s > UPLOAD_TIMEOUT_S:
-            raise UploadTimedOut(f"The upload was not complete within {UPLOAD_TIMEOUT_S} seconds.")
+        if time.monotonic() - began_s > SLOW_UPLOAD_S + received / SLOW_UPLOAD_BYTES_PER_S:
+            raise UploadTimedOut(
+                f"An upload that takes longer than {SLOW_UPLOAD_S} seconds must have at least {SLOW_UPLOAD_BYTES_PER_S}"
+                f" bytes per second; received {received} bytes in {time.monotonic() - began_s:.0f} seconds."
+            )
         if chunk:
             yield chunk
 

@@ -5,19 +5,23 @@ Run these tests with every new version of uvicorn or httptools.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
-import random
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
-from PIL import Image
 
+from imgproc_local.api import requests
 from imgproc_local.server import connections
 from imgproc_local.server.limits import Limits
+from imgproc_local.server.server import Server, server_config
 from tests.support import pictures
 from tests.support.raw_http import TIMEOUT_S, connect, exchange, receive_all, receive_until, statuses
 from tests.support.service import Running, running
@@ -234,19 +238,85 @@ def test_a_connection_serves_requests_until_its_idle_time_is_over(service: Runni
             time.sleep(LIMITS.keep_alive_s * 0.5)
 
 
-def test_a_client_that_does_not_read_its_download_is_disconnected(tmp_path_factory: pytest.TempPathFactory) -> None:
-    noise = Image.frombytes("RGB", (700, 700), random.Random(1).randbytes(700 * 700 * 3))
-    with running(tmp_path_factory.mktemp("data"), limits=Limits(stalled_write_s=0.5)) as service:
-        image = service.process("optimize", pictures.encoded(noise, "PNG"), "noise.png")["image"]
-        assert image["optimized_size"] > 1_000_000
-        request = f"GET /api/v1/images/{image['id']}/optimized HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\n\r\n"
-        with socket.socket() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.settimeout(TIMEOUT_S)
-            connection.connect(("127.0.0.1", int(service.root.rpartition(":")[2])))
-            connection.sendall(request.encode() * 8)  # more than the buffers of the system take
-            time.sleep(2)
-            assert len(receive_all(connection)) < 8 * image["optimized_size"]
+async def endless(scope: Any, receive: Any, send: Any) -> None:
+    """An application whose response has no end."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    disconnected = asyncio.create_task(receive_until_disconnect(receive))
+    while not disconnected.done():
+        await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": True})
+
+
+async def receive_until_disconnect(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextlib.contextmanager
+def serving_endlessly(limits: Limits) -> Iterator[tuple[str, Server, threading.Thread]]:
+    """Serves `endless`: the address, the server and its thread."""
+    server = Server(server_config(endless, 20), on_stop=lambda: None, limits=limits)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", server, thread
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
+    with serving_endlessly(Limits(stalled_write_s=0.5)) as (root, _, _), connect(root) as connection:
+        connection.sendall(GET + b"\r\n")
+        time.sleep(0.5 + TOLERANCE_S / 2)
+        assert statuses(receive_all(connection)) == [200]
+
+
+def test_a_client_that_reads_slowly_stays_connected() -> None:
+    with serving_endlessly(Limits(stalled_write_s=1)) as (root, _, _), connect(root) as connection:
+        connection.sendall(GET + b"\r\n")
+        for _ in range(20):
+            time.sleep(0.1)
+            for _ in range(100):
+                assert connection.recv(65536)
+
+
+def test_a_stop_disconnects_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    with serving_endlessly(Limits(stop_s=0.5)) as (root, server, thread), connect(root) as connection:
+        connection.sendall(GET + b"\r\n")
+        assert connection.recv(1)
+        began_s = time.monotonic()
+        server.should_exit = True
+        thread.join(20)
+        assert time.monotonic() - began_s < 0.5 + TOLERANCE_S
+        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(("bytes_per_packet", "status"), [(1, 408), (400, 202)])
+def test_an_upload_may_be_slow_but_not_without_end(
+    service: Running, monkeypatch: pytest.MonkeyPatch, bytes_per_packet: int, status: int
+) -> None:
+    monkeypatch.setattr(requests, "SLOW_UPLOAD_S", 0.5)
+    monkeypatch.setattr(requests, "SLOW_UPLOAD_BYTES_PER_S", 1000)
+    request = service.client.build_request(
+        "POST", "/images/optimize", files={"image": ("a.jpg", pictures.jpeg(90, 60))}
+    )
+    body = request.read()
+    began_s = time.monotonic()
+    with connect(service.root) as connection:
+        lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+        connection.sendall(f"POST /api/v1/images/optimize HTTP/1.1\r\n{lines}\r\n".encode())
+        connection.settimeout(0.1)
+        response = b""
+        while not response:
+            connection.sendall(body[:bytes_per_packet])
+            body = body[bytes_per_packet:]
+            try:
+                response = connection.recv(65536)
+            except TimeoutError:
+                assert time.monotonic() - began_s < 20
+    assert statuses(response) == [status]
+    assert time.monotonic() - began_s > 0.5
 
 
 # ---- number ----
@@ -278,6 +348,20 @@ def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory
             upload.close()
         time.sleep(0.3)
         assert httpx.get(f"{service.root}/healthz").status_code == 200
+
+
+def test_a_request_for_which_no_handle_is_left_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "handles_for_connections", lambda limits: 3)
+    with running(tmp_path_factory.mktemp("data")) as service:
+        head = f"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\nContent-Length: 99\r\n"
+        form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
+        with connect(service.root) as upload, connect(service.root) as poll:
+            upload.sendall((head + form).encode())
+            time.sleep(0.2)
+            poll.sendall(GET + b"\r\n")
+            assert error_of(receive_all(poll))[0] == 503
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="uses a second loopback address")

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from imgproc_local.cli.redaction import without_secrets
+from imgproc_local.cli.serve.log_limit import LimitedHandler
 
 FOLDER, FILE = "logs", "imgproc.log"
 MAX_BYTES = 1_000_000
@@ -32,7 +33,12 @@ lifecycle.setLevel(logging.INFO)
 
 def log_to_console() -> None:
     """Log to standard error. Does nothing if the root logger already has a handler."""
-    logging.basicConfig(level=logging.INFO, format=FORMAT)
+    root = logging.getLogger()
+    if not root.handlers:
+        console = logging.StreamHandler()
+        console.setFormatter(logging.Formatter(FORMAT))
+        root.addHandler(LimitedHandler(console))
+        root.setLevel(logging.INFO)
     for verbose in ("uvicorn", "pyvips", "httpx"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
 
@@ -46,7 +52,7 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
         path = data_dir / FOLDER / FILE
         click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
         return
-    logging.getLogger().addHandler(handler)
+    logging.getLogger().addHandler(LimitedHandler(handler))
     lifecycle.addHandler(handler)
 
 

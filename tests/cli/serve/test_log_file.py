@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.cli.serve import log_file
+from imgproc_local.cli.serve.log_limit import LimitedHandler
 from tests.faults.server_process import serving
 
 KEY = "imgp_" + "aB3" * 10
@@ -72,7 +73,7 @@ def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: l
 def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None:
     log_file.log_to_file(tmp_path, max_bytes=2000)
     for number in range(500):
-        log.info("line %d ä", number)
+        log_file.lifecycle.info("line %d ä", number)  # not limited in number
     files = sorted((tmp_path / "logs").iterdir())
     assert len(files) == 1 + log_file.OLDER_FILES
     assert all(file.stat().st_size <= 2000 for file in files)
@@ -84,7 +85,9 @@ def test_a_failed_write_is_reported_once_and_logging_continues(
     tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_file.log_to_file(tmp_path)
-    handler = log.handlers[-1]
+    limited = log.handlers[-1]
+    assert isinstance(limited, LimitedHandler)
+    handler = limited.target
     assert isinstance(handler, log_file.RotatingFileHandler)
 
     class Full(io.StringIO):

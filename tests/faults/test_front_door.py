@@ -1,0 +1,127 @@
+"""Many and slow connections to a server with few file handles, and stops in the middle of them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.server_process import SOURCE, ServerProcess, make_key, serving
+from tests.support import pictures
+from tests.support.raw_http import connect, receive_all, statuses
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file handles, nor SIGTERM")
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+STOP_S = 3.0
+"""On a busy machine. uvicorn alone waits 5 seconds for connections that are answering."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def key(folder: Path) -> str:
+    return make_key(folder)
+
+
+def with_handles(count: int) -> tuple[str | Path, ...]:
+    """The program with at most `count` file handles."""
+    return ("sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *SOURCE)
+
+
+@contextlib.contextmanager
+def opened(root: str, count: int, begin: bytes = b"") -> Iterator[list[socket.socket]]:
+    """`count` connections on which `begin` was sent."""
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for _ in range(count):
+            connections.append(stack.enter_context(connect(root)))
+            connections[-1].sendall(begin)
+        yield connections
+
+
+def test_uploads_and_polls_go_on_while_idle_and_slow_connections_use_all_handles(folder: Path, key: str) -> None:
+    upload = (
+        f"POST /api/v1/images/optimize HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\nContent-Length: 9999\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
+    ).encode()
+    with serving(folder, program=with_handles(400)) as server:
+        root = server.wait_ready()
+        with (
+            opened(root, 20, upload),
+            opened(root, 300),
+            opened(root, 30, GET + b"X: "),
+            httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=10) as client,
+        ):
+            for number in range(10):
+                answer = client.post("/images/optimize", files={"image": ("a.jpg", pictures.jpeg(90, 60, seed=number))})
+                assert answer.status_code == 202, answer.text
+                job_id = answer.json()["data"]["job_id"]
+                with opened(root, 20):
+                    answer = client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=10"})
+                    assert answer.json()["data"]["status"] == "completed", answer.text
+        assert server.terminate() == 0
+        assert "Traceback" not in server.output()
+        assert len(server.output()) < 20_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="changes the limits of a running process, as Linux can")
+def test_a_server_without_any_handle_left_still_answers(folder: Path, key: str) -> None:
+    import resource
+
+    with serving(folder) as server:
+        root = server.wait_ready()
+        handles = sum(1 for _ in Path(f"/proc/{server.pid}/fd").iterdir()) + 12
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (handles, handles))
+        with opened(root, 60):
+            began_s = time.monotonic()
+            assert httpx.get(f"{root}/healthz", timeout=10).status_code == 200
+            assert time.monotonic() - began_s < 5
+        assert server.terminate() == 0
+        assert "Traceback" not in server.output()
+        assert len(server.output()) < 20_000
+
+
+def test_malformed_requests_do_not_fill_the_log(folder: Path, key: str) -> None:
+    with serving(folder) as server:
+        root = server.wait_ready()
+        for _ in range(300):
+            with connect(root) as connection:
+                connection.sendall(b"nonsense\r\n\r\n")
+                assert statuses(connection.recv(4096)) == [400]
+        assert server.terminate() == 0
+        assert len(server.output()) < 20_000
+        assert "more messages of this kind were not logged" in server.output()
+
+
+@pytest.mark.parametrize("case", ["idle", "header begun", "body without key", "unread response", "refused"])
+def test_a_stop_does_not_wait_for_clients(folder: Path, key: str, case: str) -> None:
+    begin = {
+        "idle": b"",
+        "header begun": GET,
+        "body without key": b"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n",
+        "unread response": (GET + b"\r\n") * 8,
+        "refused": b"nonsense\r\n\r\n",
+    }[case]
+    with serving(folder) as server, opened(server.wait_ready(), 5, begin) as connections:
+        time.sleep(0.2)
+        assert stop_s(server) < STOP_S
+        for connection in connections:
+            receive_all(connection)
+
+
+def stop_s(server: ServerProcess) -> float:
+    """How long an orderly stop takes, in seconds."""
+    began_s = time.monotonic()
+    assert server.terminate() == 0, server.output()
+    assert "Traceback" not in server.output(), server.output()
+    return time.monotonic() - began_s
