@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,13 @@ from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
+from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
+from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
@@ -88,6 +91,19 @@ def describer(config: Config) -> Describer:
         lambda: models.active_model(config.model),
         lambda model, check_stop: require_self_test(model, check_stop=check_stop),
         idle_s=config.model_idle_s,
+    )
+
+
+def max_age(config: Config) -> MaxAge:
+    """How old jobs and files may become by the settings."""
+
+    def days(count: int) -> timedelta | None:
+        return timedelta(days=count) if count else None
+
+    return MaxAge(
+        jobs=days(config.retention_jobs_days),
+        originals=days(config.retention_originals_days),
+        results=days(config.retention_results_days),
     )
 
 
@@ -196,6 +212,7 @@ async def open_services(
                 Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
+            upkeep = asyncio.create_task(run_upkeep(Retention(store.database), blobs, max_age(config)))
             try:
                 yield Services(
                     config=config,
@@ -206,7 +223,9 @@ async def open_services(
                     engine=engine,
                 )
             finally:
+                upkeep.cancel()
                 await engine.stop()
+                await asyncio.gather(upkeep, return_exceptions=True)
                 await asyncio.to_thread(analyzer.close)
     finally:
         lock.release()

@@ -105,6 +105,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price_optimize: Annotated[int, Meta(ge=0, description="credits for optimize")] = 1
     price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
     first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
+    retention_jobs_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="days until finished jobs are removed with their files; 0 is never")
+    ] = 0
+    retention_originals_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="days until the uploaded files of finished jobs are removed; 0 is never")
+    ] = 0
+    retention_results_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="days until the result files of finished jobs are removed; 0 is never")
+    ] = 0
     use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
     keep_location: Annotated[
         KeepLocation,

@@ -115,6 +115,8 @@ async def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str
     etag = f'"{file.sha256}"'
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
         return Response(None, status_code=304, headers={"ETag": etag})
+    if file.removed:
+        raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
     damage = await services.blobs.damage(file.sha256, file.size_bytes)
     if damage is not None:
         log.error("The file %s of a job is %s in the data folder", file.sha256, damage)

@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "doctor.verify",
     "backup": "backup",
     "restore": "restore",
+    "prune": "prune",
     "config": "config",
 }
 """Each command and its module, in the order of `--help`."""

@@ -65,11 +65,15 @@ class Stage(Struct, frozen=True):
 
 
 class StoredFile(Struct, frozen=True):
-    """A file of a job. `sha256` is the hexadecimal hash of its content, by which it is stored."""
+    """A file of a job. `sha256` is the hexadecimal hash of its content, by which it is stored.
+
+    `removed` says that it was removed because of its age; its size and format remain known.
+    """
 
     sha256: str
     size_bytes: int
     format: Format
+    removed: bool = False
 
 
 class Job(Struct, frozen=True):

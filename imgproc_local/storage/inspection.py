@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.migration import newest_schema
+from imgproc_local.storage.retention import MaxAge, Removable
 from imgproc_local.storage.wal import wal_path
 
 T = TypeVar("T")
@@ -131,6 +133,18 @@ def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
 def _count(stages: list[Stage], counts: dict[str, int]) -> None:
     status = derive_status(stages).value
     counts[status] = counts.get(status, 0) + 1
+
+
+def removable(path: Path, age: MaxAge, now: datetime) -> Removable:
+    """What the age limits would remove now. Raises: StorageFailed."""
+
+    def read(connection: sqlite3.Connection) -> Removable:
+        limits = age.limits(now)
+        jobs = int(connection.execute(QUERIES["count_old_jobs"], limits).fetchone()[0])
+        row = connection.execute(QUERIES["files_to_free"], limits).fetchone()
+        return Removable(jobs, row["files"], row["size_bytes"])
+
+    return read_database(path, read)
 
 
 def picture_names(path: Path) -> frozenset[str]:

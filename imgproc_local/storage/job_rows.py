@@ -24,12 +24,15 @@ class _StageRow(Struct):
     output_sha256: str | None
     output_size: int | None
     output_format: Format | None
+    output_removed_at: str | None
 
     @property
     def output(self) -> StoredFile | None:
         if self.output_sha256 is None or self.output_size is None or self.output_format is None:
             return None
-        return StoredFile(self.output_sha256, self.output_size, self.output_format)
+        return StoredFile(
+            self.output_sha256, self.output_size, self.output_format, removed=self.output_removed_at is not None
+        )
 
 
 _decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
@@ -62,7 +65,9 @@ def _to_job(row: Row) -> Job:
         project_id=row["project_id"],
         operation=Operation(row["operation"]).value,
         original_filename=row["original_filename"],
-        original=StoredFile(row["original_sha256"], row["original_size"], info.format),
+        original=StoredFile(
+            row["original_sha256"], row["original_size"], info.format, removed=row["original_removed_at"] is not None
+        ),
         stages=tuple(Stage(stage.name, stage.state, stage.started_seq, stage.error) for stage in stages),
         created_at=row["created_at"],
         optimized=outputs.get(StageName.OPTIMIZE),

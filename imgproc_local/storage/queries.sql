@@ -91,7 +91,8 @@ SELECT
     jobs.*,
     (SELECT json_group_array(json_object(
         'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
-        'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format))
+        'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format,
+        'output_removed_at', output_removed_at))
      FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)) AS stages,
     (SELECT json_group_array(json_object(
         'language_code', language_code, 'seo_filename', seo_filename,
@@ -268,6 +269,76 @@ SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AN
 -- name: file_referenced
 SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_removed_at IS NULL)
     OR EXISTS (SELECT 1 FROM stages WHERE output_sha256 = :sha256 AND output_removed_at IS NULL);
+
+-- ---- retention ----
+
+-- name: count_old_jobs
+SELECT count(*) FROM jobs
+WHERE created_at < :jobs_before AND NOT EXISTS (
+    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'));
+
+-- name: files_to_free
+-- The files that no row references once what is too old is gone.
+SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
+    SELECT max(size) AS size FROM (
+        SELECT original_sha256 AS sha256, original_size AS size,
+            created_at >= max(:jobs_before, :originals_before) OR is_open AS stays
+        FROM (SELECT *, EXISTS (
+                SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running')) AS is_open
+              FROM jobs WHERE original_removed_at IS NULL)
+        UNION ALL
+        SELECT output_sha256, output_size, created_at >= max(:jobs_before, :results_before) OR EXISTS (
+                SELECT 1 FROM stages AS other WHERE other.job_id = jobs.id AND other.state IN ('pending', 'running'))
+        FROM stages JOIN jobs ON jobs.id = stages.job_id
+        WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL)
+    GROUP BY sha256 HAVING max(stays) = 0);
+
+-- name: old_jobs
+SELECT id FROM jobs
+WHERE created_at < :jobs_before AND NOT EXISTS (
+    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+LIMIT :limit;
+
+-- name: old_originals
+SELECT id FROM jobs
+WHERE created_at < :originals_before AND original_removed_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+LIMIT :limit;
+
+-- name: old_results
+SELECT id FROM jobs
+WHERE created_at < :results_before
+    AND EXISTS (
+        SELECT 1 FROM stages
+        WHERE job_id = jobs.id AND output_sha256 IS NOT NULL AND output_removed_at IS NULL)
+    AND NOT EXISTS (
+        SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+LIMIT :limit;
+
+-- name: queue_files_of_job
+INSERT OR IGNORE INTO removals (sha256)
+SELECT original_sha256 FROM jobs WHERE id = :job_id
+UNION
+SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+
+-- name: queue_original_of_job
+INSERT OR IGNORE INTO removals (sha256) SELECT original_sha256 FROM jobs WHERE id = :job_id;
+
+-- name: queue_results_of_job
+INSERT OR IGNORE INTO removals (sha256)
+SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+
+-- name: detach_original
+UPDATE jobs SET original_removed_at = :at WHERE id = :job_id;
+
+-- name: detach_results
+UPDATE stages SET output_removed_at = :at WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+
+-- name: queued_removals
+SELECT sha256 FROM removals LIMIT :limit;
+
+-- name: unqueue_removal
+DELETE FROM removals WHERE sha256 = :sha256;
 
 -- ---- health ----
 

@@ -72,7 +72,7 @@ def _configured(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
     yield from _describer(loaded.config)
     yield _network(loaded.config)
     yield _compression(loaded.config)
-    yield from data_folder(loaded.config.data_dir)
+    yield from data_folder(loaded.config)
 
 
 def _loaded(ctx: click.Context, data_dir: str | None) -> Loaded | None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,20 @@ from imgproc_local.cli.output import size_text
 from imgproc_local.system.folder_lock import current_owner, foreign_owner_text
 
 if TYPE_CHECKING:
+    from imgproc_local.config import Config
     from imgproc_local.storage.commit_record import Commits
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
     from imgproc_local.system.folder_lock import Owner
 
 LOW_DISK_BYTES = 1024**3
+EXAMPLE_AGE = timedelta(days=90)
 FULL_DISK_BYTES = 1024**2
 """With less free space SQLite can't read even an undamaged database."""
 
 
-def data_folder(folder: Path) -> Iterator[Check]:
-    """Check `folder` without changing it, also beside a running server."""
+def data_folder(config: Config) -> Iterator[Check]:
+    """Check the data folder without changing it, also beside a running server."""
+    folder = config.data_dir
     yield _writable(folder)
     yield _disk(folder)
     yield _temporary(folder)
@@ -32,7 +36,7 @@ def data_folder(folder: Path) -> Iterator[Check]:
         return
     owner = current_owner(folder)
     yield _server(owner)
-    yield from _database(folder, owner)
+    yield from _database(config, owner)
 
 
 def _writable(folder: Path) -> Check:
@@ -87,12 +91,13 @@ def _server(owner: Owner | None) -> Check:
     )
 
 
-def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
+def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.domain.errors import StorageFailed
     from imgproc_local.storage.commit_record import read_commits
     from imgproc_local.storage.inspection import inspect_database, inspect_files
 
+    folder = config.data_dir
     path = folder / DATABASE_FILE
     if not path.is_file():
         if read_commits(path).committed:
@@ -124,6 +129,29 @@ def _database(folder: Path, owner: Owner | None) -> Iterator[Check]:
         "jobs", "ok", ", ".join(f"{count:,} {status}" for status, count in sorted(report.jobs.items())) or "none"
     )
     yield Check("keys", "ok", f"{report.keys:,} active")
+    yield _retention(config, path)
+
+
+def _retention(config: Config, path: Path) -> Check:
+    from imgproc_local.compose import max_age
+    from imgproc_local.storage.database import utc_now
+    from imgproc_local.storage.inspection import removable
+    from imgproc_local.storage.retention import MaxAge
+
+    age = max_age(config)
+    if not age.is_limited:
+        found = removable(path, MaxAge(jobs=EXAMPLE_AGE), utc_now())
+        detail = f"off; removing jobs older than {EXAMPLE_AGE.days} days would free {size_text(found.size_bytes)}"
+        return Check("retention", "ok", detail)
+    limits = {
+        "jobs": config.retention_jobs_days,
+        "originals": config.retention_originals_days,
+        "results": config.retention_results_days,
+    }
+    found = removable(path, age, utc_now())
+    shown = ", ".join(f"{name} after {days} days" for name, days in limits.items() if days)
+    detail = f"removes {shown}; would remove {found.jobs:,} jobs and free {size_text(found.size_bytes)} now"
+    return Check("retention", "ok", detail)
 
 
 REPAIR = (

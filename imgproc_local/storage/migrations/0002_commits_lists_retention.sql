@@ -20,3 +20,4 @@ ALTER TABLE stages ADD COLUMN output_removed_at TEXT;
 
 -- Files that a command wants removed. The process that owns the data folder deletes those that no row references.
 CREATE TABLE removals (sha256 TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE INDEX jobs_by_age ON jobs (created_at);

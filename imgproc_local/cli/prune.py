@@ -1,0 +1,90 @@
+"""`prune`: removes old jobs, or only their files. Works beside a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import echo_json, size_text
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config
+    from imgproc_local.storage.retention import Removable
+
+UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
+Kind = Literal["jobs", "originals", "results"]
+
+
+def _age(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timedelta:
+    match = re.fullmatch(r"([0-9]{1,5})([dwy])", value)
+    if match is None:
+        raise click.BadParameter(f"expected days, weeks or years such as 90d, 12w or 2y; received {value!r}.")
+    return int(match[1]) * UNITS[match[2]]
+
+
+@click.command("prune")
+@click.option("--older-than", metavar="AGE", callback=_age, required=True, help="Remove what is older: 90d, 12w, 2y.")
+@click.option(
+    "--only",
+    type=click.Choice(["originals", "results"]),
+    help="Remove only these files, and leave the jobs with their texts.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@data_dir_option
+@click.pass_context
+def command(
+    ctx: click.Context, older_than: timedelta, only: str | None, dry_run: bool, as_json: bool, data_dir: str | None
+) -> None:
+    """Remove finished jobs with their files, for good.
+
+    The age is that of the upload. Unfinished jobs stay, and so do files that a newer job uses too. The ledger of
+    credits stays complete. The settings retention_jobs_days, retention_originals_days and retention_results_days do the
+    same regularly while the server runs.
+    """
+    kind: Kind = "originals" if only == "originals" else "results" if only == "results" else "jobs"
+    found, is_left_to_server = asyncio.run(_prune(load_config(ctx, data_dir), kind, older_than, dry_run))
+    if as_json:
+        counts = {"jobs": found.jobs, "files": found.files, "size_bytes": found.size_bytes}
+        echo_json({"removed": not dry_run, **counts})
+        return
+    jobs = f"{found.jobs:,} jobs and " if kind == "jobs" else ""
+    verb = "Would remove" if dry_run else "Removed"
+    click.echo(f"{verb} {jobs}{found.files:,} files with {size_text(found.size_bytes)}.")
+    if is_left_to_server and found.files:
+        click.echo("The running server deletes the files within a minute.")
+
+
+async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: bool) -> tuple[Removable, bool]:
+    """What was found, and whether the server that owns the data folder deletes the files."""
+    from imgproc_local.compose import open_store
+    from imgproc_local.domain.errors import DataFolderBusy
+    from imgproc_local.storage.blobs import Blobs
+    from imgproc_local.storage.database import rfc3339, utc_now
+    from imgproc_local.storage.jobs import Jobs
+    from imgproc_local.storage.retention import MaxAge, Retention
+    from imgproc_local.system.folder_lock import FolderLock, Owner
+
+    age = MaxAge(**{kind: older_than})
+    async with open_store(config) as store:
+        retention = Retention(store.database)
+        found = await retention.removable(age)
+        if dry_run:
+            return found, False
+        await retention.remove(age)
+        try:
+            lock = FolderLock(config.data_dir, Owner(os.getpid(), "prune", since=rfc3339(utc_now())))
+        except DataFolderBusy:
+            return found, True
+        try:
+            blobs = Blobs(config.data_dir, Jobs(store.database, config.queue_limit).is_referenced)
+            await retention.delete_files(blobs)
+        finally:
+            lock.release()
+    return found, False

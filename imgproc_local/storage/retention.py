@@ -1,0 +1,100 @@
+"""Removes jobs, or only their files, that are older than a limit. The ledger keeps every movement of credits.
+
+Only finished jobs are removed. Rows are changed by any process; files are deleted by the process that owns the data
+folder, because only it knows which files an upload is about to reference. So the addresses of files wait in a table.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.database import Database, rfc3339
+
+BATCH = 200
+"""Jobs in one transaction, so that uploads do not wait long."""
+NEVER = ""
+"""An instant before every other."""
+
+
+class MaxAge(Struct, frozen=True):
+    """How old finished jobs, and the originals and results of other jobs, may become. None is without a limit."""
+
+    jobs: timedelta | None = None
+    originals: timedelta | None = None
+    results: timedelta | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return not (self.jobs is None and self.originals is None and self.results is None)
+
+    def limits(self, now: datetime) -> dict[str, str]:
+        """The parameters of the statements: older than these instants is too old."""
+        return {
+            "jobs_before": _before(now, self.jobs),
+            "originals_before": _before(now, self.originals),
+            "results_before": _before(now, self.results),
+        }
+
+
+def _before(now: datetime, age: timedelta | None) -> str:
+    if age is None:
+        return NEVER
+    try:
+        return rfc3339(now - age)
+    except OverflowError:
+        return NEVER
+
+
+class Removable(Struct, frozen=True):
+    """What is too old: jobs, and all files that no row would reference afterwards."""
+
+    jobs: int
+    files: int
+    size_bytes: int
+
+
+class Retention:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def removable(self, age: MaxAge) -> Removable:
+        """What `remove` would remove now."""
+        async with self._database.listing() as read:
+            limits = age.limits(read.now)
+            jobs = int(await read.value("count_old_jobs", limits))
+            row = await read.one("files_to_free", limits)
+        assert row is not None
+        return Removable(jobs, row["files"], row["size_bytes"])
+
+    async def remove(self, age: MaxAge) -> None:
+        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files."""
+        for find, change in (
+            ("old_jobs", ("queue_files_of_job", "delete_job")),
+            ("old_originals", ("queue_original_of_job", "detach_original")),
+            ("old_results", ("queue_results_of_job", "detach_results")),
+        ):
+            while await self._change_batch(find, change, age):
+                pass
+
+    async def _change_batch(self, find: str, change: tuple[str, ...], age: MaxAge) -> int:
+        async with self._database.transaction() as tx:
+            rows = await tx.all(find, {**age.limits(tx.now), "limit": BATCH})
+            for row in rows:
+                for statement in change:
+                    await tx.run(statement, {"job_id": row["id"], "at": tx.at})
+        return len(rows)
+
+    async def delete_files(self, blobs: Blobs) -> None:
+        """Delete the files that wait for it and that no row references. Only for the owner of the data folder."""
+        while True:
+            async with self._database.reading() as read:
+                waiting = [row["sha256"] for row in await read.all("queued_removals", {"limit": BATCH})]
+            if not waiting:
+                return
+            await blobs.remove(waiting)
+            async with self._database.transaction() as tx:
+                for sha256 in waiting:
+                    await tx.run("unqueue_removal", {"sha256": sha256})
