@@ -16,6 +16,7 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
+from imgproc_local.domain.addresses import Network, parse_networks
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
@@ -70,6 +71,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 chooses a free one")] = 8484
+    tls_cert: Annotated[str, Meta(description="PEM file of the certificate for TLS; empty is no TLS")] = ""
+    tls_key: Annotated[str, Meta(description="PEM file of the certificate's key, without a password")] = ""
+    behind_proxy: Annotated[
+        str,
+        Meta(description="addresses or networks, separated by commas, of proxies whose forwarded headers are trusted"),
+    ] = ""
     status_set: Annotated[
         Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
     ] = "A"
@@ -158,6 +165,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         dict[str, Entry],
         Meta(description="vision models to pull in addition to the built-in ones: tables [catalogue.NAME]"),
     ] = msgspec.field(default_factory=dict)
+
+    @property
+    def trusted_proxies(self) -> tuple[Network, ...]:
+        """The networks in `behind_proxy`. Raises: ValueError."""
+        return parse_networks(self.behind_proxy)
 
     @property
     def models_folder(self) -> Path:
@@ -303,6 +315,10 @@ def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
 
 def refuse_contradictions(config: Config) -> None:
     """Raises: SettingInvalid, where settings contradict each other."""
+    try:
+        _ = config.trusted_proxies
+    except ValueError as error:
+        raise SettingInvalid(f"behind_proxy: expected addresses or networks separated by commas; {error}.") from error
     if config.compression_service == "local":
         return
     from imgproc_local.remote.tinify import check_url

@@ -9,8 +9,10 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from imgproc_local.api import credits, errors, health, images, jobs, languages, openapi
+from imgproc_local.api import credits, errors, health, images, jobs, languages, metrics, openapi
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
+from imgproc_local.api.entry import Entry
+from imgproc_local.api.metrics import RequestCounts
 from imgproc_local.api.requests import Uploads
 from imgproc_local.compose import Services
 
@@ -40,14 +42,16 @@ def make_app(
             openapi.document,
         ],
     )
-    return Litestar(
-        route_handlers=[api, health.healthz, *page],
+    counts = RequestCounts()
+    app = Litestar(
+        route_handlers=[api, health.healthz, metrics.metrics, *page],
         state=State(
             {
                 "services": services,
                 "rate_limiter": RateLimiter(monotonic),
                 "heartbeat": health.Heartbeat(),
                 "uploads": Uploads(),
+                "request_counts": counts,
             }
         ),
         exception_handlers=errors.HANDLERS,
@@ -57,6 +61,8 @@ def make_app(
         request_max_body_size=None,  # read_form bounds uploads, and other handlers read no body
         debug=False,
     )
+    app.asgi_handler = Entry(app.asgi_handler, services.config.trusted_proxies, counts)
+    return app
 
 
 def end_requests(app: Litestar) -> None:

@@ -287,6 +287,24 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {}}}},
             }
         },
+        "/metrics": {
+            "servers": [{"url": "/"}],
+            "get": {
+                "operationId": "metrics",
+                "summary": "Counts and states for Prometheus (local addition, outside /api/v1)",
+                "description": "On this machine no key is needed.",
+                "security": [{}, {"bearer": []}, {"apiKey": []}],
+                "parameters": [],
+                "responses": _keyed(
+                    {
+                        "200": {
+                            "description": "the text format of Prometheus",
+                            "content": {"text/plain": {"schema": {"type": "string"}}},
+                        }
+                    }
+                ),
+            },
+        },
         "/healthz": {
             "servers": [{"url": "/"}],
             "get": {

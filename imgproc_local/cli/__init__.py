@@ -21,7 +21,7 @@ from imgproc_local.system.files import is_disk_full
 COMMANDS = {
     "serve": "serve.command",
     "process": "process.command",
-    "sign-in": "sign_in",
+    "sign-in": "serve.sign_in",
     "sessions": "sessions",
     "keys": "keys",
     "credits": "credits",

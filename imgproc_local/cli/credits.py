@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.log_file import audited
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
@@ -76,6 +78,9 @@ async def _add_credits(config: Config, account: str, amount: int) -> int:
 
     async with open_store(config) as store:
         account_id = await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)
-        if amount:
-            return await store.credits.grant(account_id, amount)
-        return await store.credits.balance(account_id)
+        if not amount:
+            return await store.credits.balance(account_id)
+        balance = await store.credits.grant(account_id, amount)
+    with audited(config.data_dir):
+        audit("credits.grant", account=account_id, amount=amount, by="command")
+    return balance

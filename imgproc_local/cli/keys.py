@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.log_file import audited
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
@@ -119,7 +121,10 @@ async def _create(config: Config, name: str, account: str, rate_limit: int | Non
     from imgproc_local.compose import open_store
 
     async with open_store(config) as store:
-        return await store.keys.create(name, account, rate_limit)
+        key, secret = await store.keys.create(name, account, rate_limit)
+    with audited(config.data_dir):
+        audit("key.create", key=key.id, account=key.account_id, by="command")
+    return key, secret
 
 
 async def _all_keys(config: Config) -> list[ApiKey]:
@@ -134,3 +139,5 @@ async def _revoke(config: Config, key_id: str) -> None:
 
     async with open_store(config) as store:
         await store.keys.revoke(key_id)
+    with audited(config.data_dir):
+        audit("key.revoke", key=key_id.lower(), by="command")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.log_file import audited
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
@@ -80,6 +82,11 @@ async def _revoke(config: Config, session_id: str | None) -> list[str]:
 
     async with open_store(config) as store:
         if session_id is None:
-            return await store.sessions.revoke_all()
-        await store.sessions.revoke(session_id)
-        return [session_id.lower()]
+            revoked = await store.sessions.revoke_all()
+        else:
+            await store.sessions.revoke(session_id)
+            revoked = [session_id.lower()]
+    with audited(config.data_dir):
+        for session in revoked:
+            audit("session.revoke", session=session, by="command")
+    return revoked

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import math
 import socket
@@ -21,6 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
+from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.server.limits import Limits, handles_for_connections
 from imgproc_local.server.refusals import NO_CONNECTION_FREE
 
@@ -227,10 +227,3 @@ class Connections:
     def _abort_all(self) -> None:
         for connection in list(self._open):
             connection.abort()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address `host` is of this machine. Addresses such as ::ffff:127.0.0.1 are IPv4."""
-    address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

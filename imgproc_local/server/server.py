@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_config(app: Any, shutdown_s: int) -> uvicorn.Config:
+def server_config(app: Any, shutdown_s: int, tls_cert: str = "", tls_key: str = "") -> uvicorn.Config:
     """The configuration of uvicorn. `shutdown_s` is how long an orderly stop waits for requests."""
     return uvicorn.Config(
         app,
@@ -67,4 +67,6 @@ def server_config(app: Any, shutdown_s: int) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=shutdown_s,
         timeout_keep_alive=UVICORN_KEEP_ALIVE_S,
+        ssl_certfile=tls_cert or None,
+        ssl_keyfile=tls_key or None,
     )

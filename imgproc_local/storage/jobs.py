@@ -280,6 +280,16 @@ class Jobs:
         async with self._database.reading() as read:
             return bool(await read.value("file_referenced", {"sha256": sha256}))
 
+    async def queue_depths(self) -> list[tuple[str, str, int]]:
+        """The stages that wait or run: lane, state (`pending` or `running`), count."""
+        async with self._database.reading() as read:
+            return [(row["lane"], row["state"], row["stages"]) for row in await read.all("queue_depths")]
+
+    async def stored_bytes(self) -> int:
+        """The size of all files that jobs reference; a file of several jobs counts once."""
+        async with self._database.reading() as read:
+            return int(await read.value("stored_bytes"))
+
     async def test_write(self) -> None:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:

@@ -209,6 +209,18 @@ SELECT stages.job_id, stages.name, stages.attempts FROM stages WHERE state = 'ru
 -- name: requeue_interrupted_stage
 UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND state = 'running';
 
+-- ---- metrics ----
+
+-- name: queue_depths
+SELECT lane, state, count(*) AS stages FROM stages WHERE state IN ('pending', 'running') GROUP BY lane, state;
+
+-- name: stored_bytes
+SELECT coalesce(sum(size), 0) FROM (
+    SELECT original_sha256 AS sha256, original_size AS size FROM jobs
+    UNION
+    SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL
+);
+
 -- ---- page sessions ----
 
 -- name: insert_link

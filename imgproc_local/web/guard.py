@@ -6,7 +6,6 @@ other local servers count as the same site because cookies ignore the port, and 
 
 from __future__ import annotations
 
-import ipaddress
 from functools import partial
 from typing import Any
 
@@ -18,18 +17,23 @@ from litestar.exceptions import NotAuthorizedException, PermissionDeniedExceptio
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.compose import Services
+from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
 from imgproc_local.storage.sessions import PageSession, cookie_name
+from imgproc_local.system.request_context import TRUSTED_PROXY
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
 get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 """Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-
 
 def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
-    """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding."""
+    """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding.
+
+    With TLS the browser has compared the name with the certificate; behind a proxy, the proxy knows its names.
+    """
+    if connection.scope["scheme"] == "https" or connection.scope["state"].get(TRUSTED_PROXY):
+        return
     services: Services = connection.app.state.services
     host = connection.headers.get("host", "")
     if not is_own_host(host, services.config.host):
@@ -40,25 +44,11 @@ def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
 
 def is_own_host(host: str, configured: str) -> bool:
     """Whether a `Host` header names this service. The port is not compared."""
-    name = _host_name(host)
-    if name in LOOPBACK_NAMES or name == configured.strip("[]").lower():
+    name = host_name(host)
+    if is_loopback_name(name) or name == configured.strip("[]").lower():
         return True
-    # a service on all interfaces has addresses that no setting lists; they are safe, because DNS rebinding needs a name
-    return configured.strip("[]") in ("0.0.0.0", "::") and _is_address(name)  # noqa: S104
-
-
-def _host_name(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+    # a service on all interfaces has addresses that no setting names; DNS rebinding needs a name
+    return configured.strip("[]") in ALL_INTERFACES and parse_address(name) is not None
 
 
 async def session_of(connection: Connection) -> PageSession | None:

@@ -17,6 +17,7 @@ from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
 from imgproc_local.storage.sessions import PageSession
+from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
 
 MAX_BODY_BYTES = 16 * 1024
@@ -123,6 +124,7 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     services: Services = request.app.state.services
     requested = _new_key(await _read_body(request))
     key, secret = await services.store.keys.create(requested.name, rate_limit=requested.rate_limit)
+    audit("key.create", key=key.id, account=key.account_id, session=_current_session(request).id)
     if requested.for_page:
         await services.store.sessions.set_key(_current_session(request).id, key.id)
     return KeyBody(_key(key, secret))
@@ -132,6 +134,7 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
 async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.keys.revoke(key_id)
+    audit("key.revoke", key=key_id.lower(), session=_current_session(request).id)
 
 
 @get("/local/sessions", guards=[require_session])
@@ -150,13 +153,16 @@ async def list_sessions(request: Request[Any, Any, Any]) -> SessionsBody:
 async def revoke_session(request: Request[Any, Any, Any], session_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.sessions.revoke(session_id)
+    audit("session.revoke", session=session_id.lower(), by=_current_session(request).id)
 
 
 @post("/local/sign-out", status_code=204, guards=[require_session, require_same_origin])
 async def sign_out(request: Request[Any, Any, Any]) -> Response[None]:
     """End the browser's session and revoke the key of its page."""
     services: Services = request.app.state.services
-    await services.store.sessions.revoke(_current_session(request).id)
+    session = _current_session(request)
+    await services.store.sessions.revoke(session.id)
+    audit("session.end", session=session.id)
     return Response(None, cookies=[session_cookie(request, "", max_age_s=0)])
 
 

@@ -21,6 +21,7 @@ from litestar.response import Redirect
 
 from imgproc_local.compose import Services
 from imgproc_local.storage.sessions import SESSION_VALID_S
+from imgproc_local.system.audit import audit
 from imgproc_local.web import local
 from imgproc_local.web.guard import get, require_own_host, session_cookie, session_of
 
@@ -82,6 +83,7 @@ async def index(request: Request[Any, Any, Any]) -> Response[Any]:
     if token is not None and request.method == HttpMethod.GET:  # HEAD must change nothing
         opened = await services.store.sessions.sign_in(token, request.headers.get("user-agent", ""))
         if opened is not None:
+            audit("session.begin", session=opened[0].id)
             cookie = session_cookie(request, opened[1], max_age_s=SESSION_VALID_S)
             return Redirect("/", status_code=303, cookies=[cookie])
     return Response(_file("locked.html")[0], media_type="text/html", status_code=403)

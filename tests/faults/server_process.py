@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = (sys.executable, "-m", "imgproc_local")
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
-ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
+ADDRESS = re.compile(r"serves (https?://\S+)/api/v1")
 
 
 def clean_environment(**settings: object) -> dict[str, str]:
@@ -60,9 +61,17 @@ class ServerProcess:
     """`serve` on `folder`, by `program`. What it writes goes to `log`, beside the folder."""
 
     def __init__(
-        self, folder: Path, port: int = 0, *, program: tuple[str | Path, ...] = SOURCE, **settings: object
+        self,
+        folder: Path,
+        port: int = 0,
+        *,
+        program: tuple[str | Path, ...] = SOURCE,
+        verify: ssl.SSLContext | bool = True,
+        **settings: object,
     ) -> None:
+        """`verify` is how to check the certificate of a server with TLS."""
         self.folder = folder
+        self._verify = verify
         self.log = folder.parent / f"{folder.name}.log"
         self._begins_at = self.log.stat().st_size if self.log.exists() else 0
         settings = {"codec_threads": 2, **settings, "data_dir": folder}
@@ -96,7 +105,7 @@ class ServerProcess:
             root = self.root
             if root is not None:
                 with contextlib.suppress(httpx.TransportError):
-                    httpx.get(f"{root}/healthz", timeout=5)
+                    httpx.get(f"{root}/healthz", timeout=5, verify=self._verify)
                     return root
             time.sleep(0.02)
         raise AssertionError(f"the server did not answer in {START_TIMEOUT_S} s:\n{self.output()}")
@@ -131,10 +140,15 @@ def reset_peak(pid: int) -> None:
 
 @contextlib.contextmanager
 def serving(
-    folder: Path, port: int = 0, *, program: tuple[str | Path, ...] = SOURCE, **settings: object
+    folder: Path,
+    port: int = 0,
+    *,
+    program: tuple[str | Path, ...] = SOURCE,
+    verify: ssl.SSLContext | bool = True,
+    **settings: object,
 ) -> Iterator[ServerProcess]:
     """A server that is ready, and not there any more after the block."""
-    server = ServerProcess(folder, port, program=program, **settings)
+    server = ServerProcess(folder, port, program=program, verify=verify, **settings)
     try:
         server.wait_ready()
         yield server

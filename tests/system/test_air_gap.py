@@ -162,11 +162,12 @@ def address_of_this_machine() -> str:
 def test_an_air_gapped_server_answers_on_its_configured_address(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     key = make_key(folder)
-    with serving(folder, air_gapped=True, host="0.0.0.0") as server:
+    address = address_of_this_machine()
+    with serving(folder, air_gapped=True, host="0.0.0.0", behind_proxy=address) as server:
         root = server.wait_ready()
         if FILTERED:
             assert "Seccomp:\t2\n" in Path(f"/proc/{server.pid}/status").read_text(), "it is under the filter"
-        there = root.replace("127.0.0.1", address_of_this_machine())
+        there = root.replace("127.0.0.1", address)
         answer = httpx.post(
             f"{there}/api/v1/images/process",
             files={"image": ("a.jpg", pictures.jpeg())},
@@ -181,7 +182,17 @@ def test_an_air_gapped_server_answers_on_its_configured_address(tmp_path: Path) 
 
 def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "imgproc_local", "--air-gapped", "serve", "--host", "example.com"],
+        [
+            sys.executable,
+            "-m",
+            "imgproc_local",
+            "--air-gapped",
+            "serve",
+            "--host",
+            "example.com",
+            "--behind-proxy",
+            "::1",
+        ],
         cwd=ROOT,
         env=clean_environment(data_dir=tmp_path / "data"),
         capture_output=True,

@@ -45,8 +45,8 @@ def _changed(loaded: Loaded) -> Iterator[str]:
 
 
 def _log(config: Config) -> Iterator[str]:
+    from imgproc_local.cli.log_file import last_lines
     from imgproc_local.cli.output import printable
-    from imgproc_local.cli.serve.log_file import last_lines
 
     try:
         lines = last_lines(config.data_dir, LOG_LINES)

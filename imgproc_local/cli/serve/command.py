@@ -21,6 +21,7 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.exit_codes import exit_command
+from imgproc_local.cli.log_file import audit_to_file, lifecycle, log_to_file
 from imgproc_local.cli.options import (
     air_gapped_option,
     data_dir_option,
@@ -28,14 +29,16 @@ from imgproc_local.cli.options import (
     load_settings_before_air_gap,
 )
 from imgproc_local.cli.output import discard_unwritable_output, path_text
-from imgproc_local.cli.serve.log_file import lifecycle, log_to_file
 from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
+from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
 from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
-from imgproc_local.cli.sign_in import link_text
+from imgproc_local.cli.serve.sign_in import link_text
 from imgproc_local.cli.temporary_folder import use_temporary_folder
 from imgproc_local.config import Config, default_data_dir
+from imgproc_local.domain.addresses import ALL_INTERFACES
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
+from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Services
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 512
 """Connections that the kernel may queue until the server accepts them."""
+LOOPBACK_OF = dict(zip(ALL_INTERFACES, ("127.0.0.1", "::1"), strict=True))
 SHUTDOWN_S = 5
 """How long an orderly stop waits for requests in flight."""
 
@@ -50,6 +54,13 @@ SHUTDOWN_S = 5
 @click.command("serve")
 @click.option("--host", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
+@click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate (PEM, without a password).")
+@click.option(
+    "--behind-proxy",
+    metavar="ADDRESS[,…]",
+    help="Trust the forwarded headers of these proxies, which have TLS themselves.",
+)
 @click.option(
     "--browser/--no-browser",
     default=None,
@@ -58,17 +69,30 @@ SHUTDOWN_S = 5
 @air_gapped_option
 @data_dir_option
 @click.pass_context
-def command(ctx: click.Context, host: str | None, port: int | None, browser: bool | None, data_dir: str | None) -> None:
+def command(
+    ctx: click.Context,
+    host: str | None,
+    port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    behind_proxy: str | None,
+    browser: bool | None,
+    data_dir: str | None,
+) -> None:
     """Serve the API and the local page until stopped.
 
     If a server is already running on the data folder, print its address and open its page. If the start is refused,
-    the reason is also written to the log file, and --browser shows it as a page.
+    the reason is also written to the log file, and --browser shows it as a page. An address that other machines can
+    reach needs TLS: --tls-cert and --tls-key, or --behind-proxy.
 
     Exit code: 0 stopped normally or already running, 1 the port is in use, 2 refused.
     """
     config = None
     try:
-        config = load_settings_before_air_gap(ctx, data_dir, host=host, port=port).config
+        config = load_settings_before_air_gap(
+            ctx, data_dir, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy
+        ).config
+        require_protection(config)
         abandoned_threads = _serve_or_open_running(config, host, port, browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
@@ -219,15 +243,18 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         from imgproc_local.server.server import Server, server_config
         from imgproc_local.web import page
 
-        address = _url(config.host, listener.getsockname()[1])
+        address = _url(config, listener.getsockname()[1])
         _publish_address(services, address)
         log_to_file(config.data_dir)
+        audit_to_file(config.data_dir)
         _make_private(config.data_dir)
         use_temporary_folder(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
-        server = Server(server_config(app, SHUTDOWN_S), on_stop=partial(end_requests, app))
+        server = Server(
+            server_config(app, SHUTDOWN_S, config.tls_cert, config.tls_key), on_stop=partial(end_requests, app)
+        )
         if open_browser:
             open_in_browser(link_text(address, await services.store.sessions.new_link()))
         try:
@@ -254,9 +281,15 @@ def _make_private(folder: Path) -> None:
             lifecycle.warning("other users could read %s (mode %o); now only its owner can", path, before)
 
 
-def _url(host: str, port: int) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104
-    return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
+def _url(config: Config, port: int) -> str:
+    """The address of the service for this machine. For TLS on all interfaces it has the machine's name, because a
+    certificate is for a name.
+    """
+    host = config.host
+    if host in ALL_INTERFACES:
+        host = socket.gethostname() if config.tls_cert else LOOPBACK_OF[host]
+    scheme = "https" if config.tls_cert else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
 def _publish_address(services: Services, address: str) -> None:
@@ -300,6 +333,7 @@ async def _print_secrets(services: Services, address: str) -> None:
     link = link_text(address, await services.store.sessions.new_link())
     click.echo(f"Page: {link}  (works once, for {LINK_VALID_S // 60} minutes; then `imgproc-local sign-in`)")
     if not await services.store.keys.all():
-        _, secret = await services.store.keys.create("first key")
+        key, secret = await services.store.keys.create("first key")
+        audit("key.create", key=key.id, account=key.account_id, by="serve")
         click.echo(f"\nYour API key, shown only this once:\n\n    {secret}\n")
         click.echo("Create more with `imgproc-local keys create --name NAME`.")

@@ -51,7 +51,7 @@ def open_page_of(address: str, config: Config) -> str | None:
     """Open the page of the server at `address`. Returns the reason where that is not possible, else None."""
     import asyncio
 
-    from imgproc_local.cli.sign_in import page_link
+    from imgproc_local.cli.serve.sign_in import page_link
 
     try:
         link = asyncio.run(page_link(config, address))

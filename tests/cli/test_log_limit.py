@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from imgproc_local.cli.serve.log_limit import MAX_RECORDS, MAX_TRACEBACKS, WINDOW_S, LimitedHandler
+from imgproc_local.cli.log_limit import MAX_RECORDS, MAX_TRACEBACKS, WINDOW_S, LimitedHandler
 
 
 class Collected(logging.Handler):

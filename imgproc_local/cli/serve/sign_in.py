@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.exit_codes import Refused
+from imgproc_local.cli.log_file import audited
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
@@ -43,7 +45,10 @@ async def page_link(config: Config, address: str) -> str:
     from imgproc_local.compose import open_store
 
     async with open_store(config) as store:
-        return link_text(address, await store.sessions.new_link())
+        token = await store.sessions.new_link()
+    with audited(config.data_dir):
+        audit("link.create", by="command")
+    return link_text(address, token)
 
 
 def link_text(address: str, token: str) -> str:

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import click
 
+from imgproc_local.cli.log_limit import LimitedHandler
 from imgproc_local.cli.redaction import without_secrets
-from imgproc_local.cli.serve.log_limit import LimitedHandler
+from imgproc_local.system import audit
+from imgproc_local.system.request_context import request_id
 
-FOLDER, FILE = "logs", "imgproc.log"
+FOLDER, FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 MAX_BYTES = 1_000_000
+AUDIT_MAX_BYTES = 10_000_000
+"""Per file of the audit log: together about 300,000 requests."""
 OLDER_FILES = 4
 NO_ROTATION = 0
 """The value of `max_bytes` that disables rotation. Source: Python's documentation of `RotatingFileHandler`."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+AUDIT_FORMAT = "%(asctime)s %(message)s"
 
 lifecycle = logging.getLogger("imgproc_local.lifecycle")
 """Logs starts and stops to the file only, because `serve` prints messages of its own to the console."""
@@ -36,7 +44,7 @@ def log_to_console() -> None:
     root = logging.getLogger()
     if not root.handlers:
         console = logging.StreamHandler()
-        console.setFormatter(logging.Formatter(FORMAT))
+        console.setFormatter(_WithRequest(FORMAT))
         root.addHandler(LimitedHandler(console))
         root.setLevel(logging.INFO)
     for verbose in ("uvicorn", "pyvips", "httpx"):
@@ -54,6 +62,37 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
         return
     logging.getLogger().addHandler(LimitedHandler(handler))
     lifecycle.addHandler(handler)
+
+
+def audit_to_file(data_dir: Path) -> None:
+    """Write the audit log to its file. Only the process that holds the lock of the data folder may call this."""
+    try:
+        audit.log.addHandler(_open_audit_log(data_dir, AUDIT_MAX_BYTES))
+    except OSError as error:
+        logging.getLogger(__name__).error("the audit log can't be written: %s", error.strerror)
+
+
+@contextmanager
+def audited(data_dir: Path) -> Iterator[None]:
+    """Append what the block audits, in a process that does not hold the lock of the data folder."""
+    try:
+        handler = _open_audit_log(data_dir, NO_ROTATION)
+    except OSError as error:
+        click.echo(f"The audit log in {data_dir / FOLDER} can't be written ({error.strerror}).", err=True)
+        yield
+        return
+    audit.log.addHandler(handler)
+    try:
+        yield
+    finally:
+        audit.log.removeHandler(handler)
+        handler.close()
+
+
+def _open_audit_log(data_dir: Path, max_bytes: int) -> logging.Handler:
+    handler = _open_log(data_dir, max_bytes, AUDIT_FILE)
+    handler.setFormatter(_Utc(AUDIT_FORMAT))
+    return handler
 
 
 def log_refused_start(data_dir: Path, reason: str) -> Path | None:
@@ -82,16 +121,32 @@ def last_lines(data_dir: Path, count: int) -> list[str]:
     return list(newest)
 
 
-def _open_log(data_dir: Path, max_bytes: int) -> logging.Handler:
+def _open_log(data_dir: Path, max_bytes: int, name: str = FILE) -> logging.Handler:
     """Raises: OSError."""
-    path = data_dir / FOLDER / FILE
+    path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
     handler.setFormatter(_WithoutSecrets(FORMAT))
     return handler
 
 
-class _WithoutSecrets(logging.Formatter):
+class _Utc(logging.Formatter):
+    """Instants in RFC 3339."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
+class _WithRequest(logging.Formatter):
+    """Adds the identifier of the request that the line is about."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        identifier = request_id.get()
+        return super().formatMessage(record) + (f" (request {identifier})" if identifier else "")
+
+
+class _WithoutSecrets(_WithRequest):
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.cli.serve import log_file
-from imgproc_local.cli.serve.log_limit import LimitedHandler
+from imgproc_local.cli import log_file
+from imgproc_local.cli.log_limit import LimitedHandler
 from tests.faults.server_process import serving
 
 KEY = "imgp_" + "aB3" * 10

@@ -1,0 +1,89 @@
+"""`GET /metrics`: counts and states for Prometheus, in its text format.
+
+Source: the Prometheus documentation, "Exposition formats", version 0.0.4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from litestar import Request, Response
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from imgproc_local.api.auth import require_key
+from imgproc_local.api.requests import get
+from imgproc_local.compose import Services
+from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
+
+MEDIA_TYPE = "text/plain; version=0.0.4"
+UNMATCHED = "unmatched"
+"""The route of requests that match none; their paths are chosen by clients and would make any number of series."""
+KNOWN_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+
+Labels = Mapping[str, str]
+Sample = tuple[str, Labels, float]
+"""Suffix of the metric's name, labels, value."""
+
+
+class RequestCounts:
+    """How many requests were answered, by method, route and status, since the start."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, int]] = Counter()
+
+    def add(self, method: str, route: str, status: int) -> None:
+        self._counts[method if method in KNOWN_METHODS else "other", route, status] += 1
+
+    def samples(self) -> Iterator[Sample]:
+        for (method, route, status), count in sorted(self._counts.items()):
+            yield "", {"method": method, "route": route, "status": str(status)}, count
+
+
+async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited."""
+    client = connection.client
+    # a page of a foreign site can reach this machine by DNS rebinding, but only under its own host name
+    name = host_name(connection.headers.get("host", ""))
+    if client is None or not is_loopback(client.host) or not is_loopback_name(name):
+        await require_key(connection, handler)
+
+
+@get("/metrics", guards=[require_loopback_or_key])
+async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
+    services: Services = request.app.state.services
+    counts: RequestCounts = request.app.state.request_counts
+    lanes = await services.jobs.queue_depths()
+    sizes = await services.jobs.stored_bytes()
+    text = "".join(
+        (
+            _metric("imgproc_requests_total", "counter", "Requests that were answered.", counts.samples()),
+            _metric(
+                "imgproc_queue_stages",
+                "gauge",
+                "Stages that wait or run, by lane.",
+                (("", {"lane": lane, "state": state}, count) for lane, state, count in lanes),
+            ),
+            _metric(
+                "imgproc_stored_bytes",
+                "gauge",
+                "Bytes of the files of jobs, each file counted once.",
+                [("", {}, sizes)],
+            ),
+        )
+    )
+    return Response(text, media_type=MEDIA_TYPE)
+
+
+def _metric(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> str:
+    lines = [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+    for suffix, labels, value in samples:
+        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{suffix}{{{pairs}}} {value:g}" if pairs else f"{name}{suffix} {value:.17g}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,54 @@
+"""IP addresses: which are of this machine, and which belong to trusted networks."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+ALL_INTERFACES = ("0.0.0.0", "::")  # noqa: S104
+
+
+def parse_address(text: str) -> Address | None:
+    """The address, with or without brackets and a zone; None for a name. `::ffff:192.0.2.1` is 192.0.2.1."""
+    try:
+        address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach `host`, an address or a name."""
+    if host.lower() == "localhost":
+        return True
+    address = parse_address(host)
+    return address is not None and address.is_loopback
+
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def host_name(host: str) -> str:
+    """The name or address in a `Host` header, without the port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+def is_loopback_name(name: str) -> bool:
+    """Whether `name` is one under which browsers open a service of their own machine."""
+    return name in LOOPBACK_NAMES
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Addresses and networks (`192.0.2.7, 10.0.0.0/8`), separated by commas. Raises: ValueError; it names the item."""
+    return tuple(ipaddress.ip_network(item.strip()) for item in text.split(",") if item.strip())
+
+
+def is_in(host: str, networks: Sequence[Network]) -> bool:
+    """Whether `host`, an address, belongs to one of the networks."""
+    address = parse_address(host)
+    return address is not None and any(address in network for network in networks)

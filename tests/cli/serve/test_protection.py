@@ -1,0 +1,118 @@
+"""Addresses that other machines can reach need TLS, or a proxy that has it."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from imgproc_local.cli.serve.protection import require_protection
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import SettingInvalid
+from tests.cli.conftest import Program
+from tests.faults.server_process import command_line, serving
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for localhost and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    names = "DNS:localhost,IP:127.0.0.1"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "studio.lan", "2001:db8::1"])
+def test_a_reachable_address_is_refused_in_one_sentence(host: str) -> None:
+    with pytest.raises(SettingInvalid) as refused:
+        require_protection(Config(host=host))
+    message = refused.value.message
+    for word in (host, "--tls-cert", "--tls-key", "--behind-proxy", "127.0.0.1"):
+        assert word in message
+    assert message.count(". ") == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost", "LOCALHOST", "127.1.2.3"])
+def test_loopback_needs_nothing(host: str) -> None:
+    require_protection(Config(host=host))
+
+
+def test_a_refused_start_ends_with_2_and_listens_nowhere(program: Program) -> None:
+    result = program("serve", "--no-browser", "--host", "0.0.0.0", "--port", "0")
+    assert result.returncode == 2
+    assert "--tls-cert" in result.stderr
+    assert "serves" not in result.stdout
+
+
+def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    no_pem = tmp_path / "no.pem"
+    no_pem.write_text("nothing")
+    locked = tmp_path / "locked.pem"
+    subprocess.run(
+        ["openssl", "ec", "-in", key, "-aes256", "-passout", "pass:x", "-out", locked], check=True, capture_output=True
+    )
+    for wrong, reason in (
+        ({"tls_cert": cert}, "tls_key is not set"),
+        ({"tls_key": key}, "tls_cert is not set"),
+        ({"tls_cert": cert, "tls_key": tmp_path / "none"}, "No such file"),
+        ({"tls_cert": no_pem, "tls_key": no_pem}, "PEM"),
+        ({"tls_cert": cert, "tls_key": cert}, "PEM"),
+        ({"tls_cert": cert, "tls_key": locked}, "without a password"),
+    ):
+        with pytest.raises(SettingInvalid, match=reason):
+            require_protection(Config(host="0.0.0.0", **{name: str(file) for name, file in wrong.items()}))
+
+
+@pytest.mark.parametrize("value", ["proxy.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2"])
+def test_a_proxy_is_named_by_addresses(program: Program, value: str) -> None:
+    result = program.here("config", "show", behind_proxy=value)
+    assert result.exit_code == 2
+    assert "behind_proxy" in result.stderr
+
+
+def test_https_with_a_secure_cookie(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    folder = tmp_path / "data"
+    trusted = ssl.create_default_context(cafile=str(cert))
+    with serving(folder, host="127.0.0.1", tls_cert=cert, tls_key=key, verify=trusted) as server:
+        assert server.root is not None
+        root = server.root
+        assert root.startswith("https://127.0.0.1:")
+        link = command_line("sign-in", data_dir=folder).stdout.strip()
+        assert link.startswith(f"{root}/?token=")
+        with httpx.Client(verify=trusted, base_url=root.replace("127.0.0.1", "localhost")) as browser:
+            answer = browser.get(link)
+            assert answer.status_code == 303
+            assert "secure" in answer.headers["set-cookie"].lower()
+            headers = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+            made = {"Origin": root.replace("127.0.0.1", "localhost"), **headers}
+            assert browser.post("/local/keys", headers=made, json={"name": "a"}).status_code == 201
+            assert browser.get("/", headers={**headers, "Host": "pictures.example"}).status_code == 200
+        with pytest.raises(httpx.TransportError):
+            httpx.get(root.replace("https", "http"))
+
+
+def test_a_proxy_is_trusted_and_other_machines_must_use_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with serving(folder, host="0.0.0.0", behind_proxy="192.0.2.7, 127.0.0.1") as server:
+        root = server.wait_ready()
+        headers = {"X-Forwarded-For": "203.0.113.5", "X-Forwarded-Proto": "https", "Host": "pictures.example"}
+        link = command_line("sign-in", data_dir=folder).stdout.strip()
+        answer = httpx.get(link, headers=headers)
+        assert answer.status_code == 303
+        assert "secure" in answer.headers["set-cookie"].lower()
+        assert httpx.get(f"{root}/metrics", headers=headers).status_code == 401, "the client is another machine"
+        assert httpx.get(f"{root}/metrics").status_code == 401, "a proxy that hides the client is not the client"
