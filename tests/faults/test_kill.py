@@ -38,7 +38,7 @@ FINAL = ("completed", "failed")
 class Fleet:
     """The clients and the responses they received: jobs by id with their requests, and the first final state each."""
 
-    def __init__(self, key: str, seed: int) -> None:
+    def __init__(self, key: str, seed: int, clients: int = CLIENTS, open_jobs: int = OPEN_JOBS_PER_CLIENT) -> None:
         self.accepted: dict[str, dict[str, Any]] = {}
         self.finals: dict[str, dict[str, Any]] = {}
         self.surprises: list[str] = []
@@ -46,7 +46,8 @@ class Fleet:
         self._key = key
         self._stop = threading.Event()
         self._numbers = itertools.count()
-        self._threads = [threading.Thread(target=self._client, args=(random.Random(seed + n),)) for n in range(CLIENTS)]
+        self._open_jobs = open_jobs
+        self._threads = [threading.Thread(target=self._client, args=(random.Random(seed + n),)) for n in range(clients)]
         jpegs = [pictures.jpeg(480, 320, seed) for seed in range(3)]
         pngs = [pictures.png(160, 120, seed) for seed in range(2)]
         still = [("still.jpg", data) for data in jpegs] + [("still.png", data) for data in pngs]
@@ -77,7 +78,7 @@ class Fleet:
                     continue
                 try:
                     waiting = [job_id for job_id in mine if job_id not in self.finals]
-                    if len(waiting) < OPEN_JOBS_PER_CLIENT and choose.random() < 0.7:
+                    if len(waiting) < self._open_jobs and choose.random() < 0.7:
                         mine += self._dispatch(client, root, choose)
                     elif mine:
                         # jobs that were final once are asked about again, too

@@ -1,0 +1,169 @@
+"""Cuts the power at many moments: what was not synced is lost, and the service must go on with what is left.
+
+`python -m tests.ordeals.power_cuts [--cuts 200] [--seed N] [--seconds 12]`
+
+A server works under load, is killed and started again, while every change in its data folder is recorded. Then, for
+each cut, the folder is rebuilt as a disk would hold it after a loss of power (disk_model.py), and the service is
+started on it. Checked are: `verify` finds no damage; each upload that was answered with 202 before the cut has its job
+and reaches one final state; each state that was final before the cut is the same; the ledger adds up to what was
+delivered; rows and files agree. Half of the cuts are at a sync, a rename, a deletion or a truncation; the others are at
+any change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from imgproc_local.compose import DATABASE_FILE
+from imgproc_local.storage.commit_record import read_commits
+from imgproc_local.storage.verification import verify
+from tests.faults import disk
+from tests.faults.server_process import ROOT, ServerProcess, clean_environment
+from tests.faults.test_kill import Fleet, wait_queue_empty
+from tests.ordeals.disk_model import Disk
+from tests.ordeals.recorder import EventLog, Kind, build, program, read_changes
+from tests.support import pictures
+from tests.support.service import running
+
+CLIENTS, OPEN_JOBS = 3, 2
+NAMED = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCATE)
+
+
+class RecordingFleet(Fleet):
+    """Clients that record what they were told."""
+
+    def __init__(self, key: str, seed: int, events: EventLog) -> None:
+        super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS)
+        self._events = events
+        still = [("still.jpg", pictures.jpeg(64, 48, number)) for number in range(3)]
+        self._pictures = dict.fromkeys(("analyze", "optimize", "convert", "process"), still)
+
+    def _dispatch(self, client: httpx.Client, root: str, choose: random.Random) -> list[str]:
+        job_ids = super()._dispatch(client, root, choose)
+        for job_id in job_ids:
+            self._events.add({"accepted": job_id})
+        return job_ids
+
+    def poll(self, client: httpx.Client, root: str, job_id: str) -> None:
+        was_final = job_id in self.finals
+        super().poll(client, root, job_id)
+        if not was_final and job_id in self.finals:
+            self._events.add({"final": self.finals[job_id]})
+
+
+def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
+    """Let a server work in `folder` and record its changes. It is killed in the middle and ended in order."""
+    folder.mkdir()
+    command = program(build(folder.parent), folder, log=log)
+    create_key = (*command, "--data-dir", str(folder), "keys", "create", "--name", "k", "--rate-limit", "0", "--json")
+    created = subprocess.run(create_key, check=True, capture_output=True, env=clean_environment(), cwd=ROOT)
+    events = EventLog(log)
+    with RecordingFleet(json.loads(created.stdout)["key"], seed, events) as fleet:
+        for last in (False, True):
+            server = ServerProcess(folder, program=command)
+            fleet.root = server.wait_ready()
+            time.sleep(seconds / 2)
+            fleet.root = None
+            if not last:
+                server.kill()
+    assert server.terminate() == 0, server.output()
+    assert not fleet.surprises, fleet.surprises[:5]
+    events.close()
+
+
+def choose_cuts(kinds: list[Kind], count: int, choose: random.Random) -> list[int]:
+    """The numbers of the changes after which the power is cut, in order."""
+    named = [number for number, kind in enumerate(kinds) if kind in NAMED]
+    anywhere = [number for number, kind in enumerate(kinds) if kind is not Kind.EVENT]
+    cuts = {*choose.sample(named, min(count // 2, len(named)))}
+    return sorted(cuts | {*choose.sample(anywhere, min(count - len(cuts), len(anywhere)))})
+
+
+def check_image(folder: Path, accepted: list[str], finals: dict[str, dict[str, Any]]) -> None:
+    """Assert every invariant of a folder after a cut, before and after a server has worked on it."""
+    found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
+    damage = [problem for problem in found if problem.area != "foreign"]
+    assert not damage, damage
+    with running(folder) as service:
+        for job_id in accepted:
+            final = service.final(job_id)
+            assert final == finals.get(job_id, final), (job_id, finals[job_id], final)
+            for error in final.get("errors", []):
+                assert error["message"].startswith("Interrupted"), error
+        wait_queue_empty(folder)
+    disk.check_folder(folder)
+    assert read_commits(folder / DATABASE_FILE).lost == 0, "a cut is no loss of a committed transaction"
+
+
+def cut(log: Path, root: Path, cuts: list[int], seed: int, work: Path) -> Counter[str]:
+    """Check every cut. Returns how many there were by what survived, and prints each violation."""
+    state, accepted, finals = Disk(), list[str](), dict[str, dict[str, Any]]()
+    wanted, outcomes = set(cuts), Counter[str]()
+    for number, change in enumerate(read_changes(log, root)):
+        if change.kind is Kind.EVENT:
+            event = json.loads(change.data)
+            if "accepted" in event:
+                accepted.append(event["accepted"])
+            else:
+                finals[event["final"]["job_id"]] = event["final"]
+            continue
+        state.apply(change)
+        if number not in wanted:
+            continue
+        image = work / str(number)
+        image.mkdir()
+        survived = state.write_image(image, random.Random(f"{seed}-{number}"))
+        outcomes[survived] += 1
+        try:
+            check_image(image, accepted, finals)
+        except Exception as error:  # any of them is a violation; the others are checked too
+            outcomes["violations"] += 1
+            print(f"cut after change {number}, {change.kind.name} {change.path}, {survived} survived: {error!r}")
+        else:
+            shutil.rmtree(image)
+    everything = work / "everything"
+    everything.mkdir()
+    state.write_all(everything)
+    assert contents(everything) == contents(root), "the recorder missed changes"
+    return outcomes
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.name.endswith("-shm")]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cuts", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
+    parser.add_argument("--seconds", type=float, default=12, help="how long the recorded server works")
+    options = parser.parse_args()
+    print(f"--cuts {options.cuts} --seed {options.seed} --seconds {options.seconds:g}", flush=True)
+    work = Path(tempfile.mkdtemp(prefix="power-cuts-"))
+    log, root = work / "changes.log", work / "data"
+    record(root, log, options.seed, options.seconds)
+    kinds = [change.kind for change in read_changes(log, root)]
+    counts = Counter(kind.name for kind in kinds)
+    print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()), flush=True)
+    outcomes = cut(log, root, choose_cuts(kinds, options.cuts, random.Random(options.seed)), options.seed, work)
+    print(f"{outcomes.total() - outcomes['violations']} cuts, {outcomes['violations']} violations; {dict(outcomes)}")
+    if outcomes["violations"]:
+        sys.exit(f"The images with violations are in {work}.")
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
