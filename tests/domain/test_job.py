@@ -1,4 +1,4 @@
-"""The status of a job, read off its stages."""
+"""The status of a job is derived from its stages, in Python and in SQL."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_status_is_derived_from_the_stages(
     assert derive_status([Stage(*stage) for stage in stages]) is status
 
 
-async def test_the_listing_in_sql_derives_the_same_status(tmp_path: Path) -> None:
-    """Every combination of three stages' states and orders of start, through the list query."""
+async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> None:
+    """For every combination of the states of three stages, with four orders of their starts."""
     database = await open_database(tmp_path / "jobs.db")
     try:
         async with database.transaction() as tx:

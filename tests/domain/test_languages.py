@@ -1,4 +1,4 @@
-"""The languages offered are what the phrase tables can write."""
+"""The supported languages are those that have a phrase table."""
 
 from importlib import resources
 
@@ -7,16 +7,16 @@ from imgproc_local.domain.languages import LANGUAGES
 CODES = "en de fr es it pt nl da sv nb fi pl cs sk sl hr hu ro bg el tr uk ru et lv lt ca id vi ja ko zh ar he hi th"
 
 
-def test_the_languages_offered_are_the_thirty_six_in_their_order() -> None:
+def test_there_are_thirty_six_languages_in_a_fixed_order() -> None:
     assert list(LANGUAGES) == CODES.split()
     assert all(code == language.code for code, language in LANGUAGES.items())
 
 
-def test_every_language_has_two_names_of_its_own() -> None:
+def test_no_two_languages_have_the_same_name() -> None:
     assert len({language.name for language in LANGUAGES.values()}) == len(LANGUAGES)
     assert len({language.native_name for language in LANGUAGES.values()}) == len(LANGUAGES)
 
 
-def test_every_language_offered_has_a_phrase_table_and_no_other_has() -> None:
+def test_exactly_the_supported_languages_have_a_phrase_table() -> None:
     tables = resources.files("imgproc_local.vision.facts").joinpath("sentences").iterdir()
     assert {table.name for table in tables} == {f"{code}.toml" for code in LANGUAGES}

@@ -1,4 +1,4 @@
-"""File names from words: the rules of api/README.md, "Results", and each language's habits."""
+"""Slugs follow the rules in api/README.md, "Results", and the conventions of each language."""
 
 import re
 import string
@@ -9,7 +9,7 @@ import pytest
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, make_slug, numbered
 
-SHAPE = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
+SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_a_slug_is_not_the_name_of_a_device(text: str, slug: str) -> None:
     assert make_slug(text, "en") == slug
 
 
-def test_the_reading_of_kanji_is_never_invented() -> None:
+def test_words_with_kanji_are_omitted_because_their_reading_is_ambiguous() -> None:
     assert make_slug("東京の夜 カメラ", "ja") == "kamera"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "—!?", "🎉🎉", "'’"])
-def test_text_without_words_gives_an_empty_name(text: str) -> None:
+def test_text_without_words_gives_an_empty_slug(text: str) -> None:
     assert {make_slug(text, language) for language in LANGUAGES} == {""}
 
 
@@ -80,33 +80,33 @@ def test_text_without_words_gives_an_empty_name(text: str) -> None:
         "\u200d\u0301\ud7ff\uffff",
     ],
 )
-def test_any_text_in_any_language_gives_an_ascii_name_within_the_limits(language: str, text: str) -> None:
+def test_any_text_in_any_language_gives_an_ascii_slug_within_the_limits(language: str, text: str) -> None:
     slug = make_slug(text, language)
-    assert slug == "" or SHAPE.fullmatch(slug)
+    assert slug == "" or SLUG.fullmatch(slug)
     assert len(slug) <= MAX_CHARS
     assert slug.count("-") < MAX_WORDS
 
 
-def test_composed_and_decomposed_letters_give_the_same_name() -> None:
+def test_composed_and_decomposed_letters_give_the_same_slug() -> None:
     text = "Größe Åre Дёмый й café"
     for language in LANGUAGES:
         assert make_slug(unicodedata.normalize("NFD", text), language) == make_slug(text, language)
 
 
-def test_a_long_text_is_cut_after_a_whole_word() -> None:
+def test_a_long_text_is_truncated_after_a_word() -> None:
     assert make_slug("abcdefghi " * 12, "en") == "-".join(["abcdefghi"] * 8)
     assert make_slug("abcdefghijklmno " * 6, "en") == "-".join(["abcdefghijklmno"] * 5)
 
 
 @pytest.mark.parametrize("number", [2, 10, 12345])
 @pytest.mark.parametrize("slug", ["red-boat", "x" * 80, "-".join(["abcdefghi"] * 8), "a-" * 39 + "bc"])
-def test_a_numbered_name_ends_in_its_number_and_is_within_the_limit(slug: str, number: int) -> None:
+def test_a_numbered_slug_ends_with_its_number_and_is_within_the_limit(slug: str, number: int) -> None:
     name = numbered(slug, number)
     assert name.endswith(f"-{number}")
     assert len(name) <= MAX_CHARS
-    assert SHAPE.fullmatch(name)
+    assert SLUG.fullmatch(name)
     assert slug.startswith(name.removesuffix(f"-{number}"))
 
 
-def test_a_short_name_is_numbered_without_cutting() -> None:
+def test_a_short_slug_is_numbered_without_truncation() -> None:
     assert numbered("red-boat", 2) == "red-boat-2"

@@ -1,4 +1,4 @@
-"""`POST /images/optimize` with an external service: what is sent, what is accepted, what happens if it fails."""
+"""`POST /images/optimize` with an external compression service: requests, accepted results, and failures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from tests.support import pictures
 from tests.support.service import Running, running
 
 
-def settings(outside: TinifyServer, **more: Any) -> dict[str, Any]:
+def settings(remote_service: TinifyServer, **more: Any) -> dict[str, Any]:
     return {
         "compression_service": "tinify",
-        "compression_url": outside.url,
+        "compression_url": remote_service.url,
         "compression_key": Secret(KEY),
         **more,
     }
 
 
 def optimized(service: Running, job: dict[str, Any]) -> bytes:
+    """The optimized file of `job`, as served."""
     answer = service.client.get(f"/images/{job['image']['id']}/optimized")
     assert answer.status_code == 200, answer.text
     return answer.content
@@ -37,21 +38,21 @@ def optimized(service: Running, job: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("fallback", [True, False])
 def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
-    tmp_path: Path, outside: TinifyServer, fallback: bool
+    tmp_path: Path, remote_service: TinifyServer, fallback: bool
 ) -> None:
     source = scenes.full_jpeg()
-    with running(tmp_path / "data", **settings(outside, compression_fallback=fallback)) as service:
+    with running(tmp_path / "data", **settings(remote_service, compression_fallback=fallback)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         data = optimized(service, job)
-    result = outside.results[0]
-    assert outside.count("POST") == outside.count("GET") == 1
-    # the scan of the service unchanged, and the metadata of the original
+    result = remote_service.results[0]
+    assert remote_service.count("POST") == remote_service.count("GET") == 1
+    # the image data is that of the service, the metadata that of the original
     assert data[-2000:] == result[-2000:]
     assert scenes.COPYRIGHT.encode() in data
     for secret in scenes.SECRETS.values():
         assert secret not in data
-        assert secret not in outside.requests[0][3]
+        assert secret not in remote_service.requests[0].body
     assert job["image"]["optimized_size"] == len(data) < len(source)
     usage = read_usage(tmp_path / "data")
     assert usage is not None
@@ -59,29 +60,25 @@ def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
     assert [file.name for file in (tmp_path / "data").iterdir() if file.name.endswith(".part")] == []
 
 
-def unusable(result: bytes) -> Behaviour:
-    return server.answered(200, result)
-
-
-FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {
-    "wrong key": ([server.refused(401, "Unauthorized", "Credentials are invalid.")], []),
-    "quota": ([server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded.")], []),
-    "down": ([server.refused(500, "InternalServerError", "Oops")] * 3, []),
-    "gone elsewhere": ([server.created_at("http://127.0.0.1:9/output/0")], []),
-    "wrong type": ([server.created_at("/o", b"{}")], [unusable(pictures.webp())]),
-    "no picture": ([server.created_at("/o", b"{}")], [unusable(b"<html>")]),
-    "cut off": ([], [server.cut_off] * 3),
-    "another picture": ([server.created_at("/o", b"{}")], [unusable(pictures.jpeg(seed=9, quality=50))]),
+FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {  # for POST, for GET
+    "wrong key": ([server.error_response(401, "Unauthorized", "Credentials are invalid.")], []),
+    "quota": ([server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded.")], []),
+    "server error": ([server.error_response(500, "InternalServerError", "Oops")] * 3, []),
+    "another origin": ([server.created_at("http://127.0.0.1:9/output/0")], []),
+    "wrong type": ([server.created_at("/o", b"{}")], [server.response(200, pictures.webp())]),
+    "not a picture": ([server.created_at("/o", b"{}")], [server.response(200, b"<html>")]),
+    "truncated": ([], [server.send_half] * 3),
+    "another picture": ([server.created_at("/o", b"{}")], [server.response(200, pictures.jpeg(seed=9, quality=50))]),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
-    tmp_path: Path, outside: TinifyServer, fault: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, remote_service: TinifyServer, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
+    remote_service.posts, remote_service.gets = (list(behaviours) for behaviours in FAULTS[fault])
     source = pictures.jpeg()
-    with caplog.at_level(logging.DEBUG), running(tmp_path, **settings(outside)) as service:
+    with caplog.at_level(logging.DEBUG), running(tmp_path, **settings(remote_service)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         assert job["image"]["optimized_size"] < len(source)
@@ -93,10 +90,10 @@ def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_without_the_fallback_the_stage_fails_with_the_reason_and_its_credit_is_returned(
-    tmp_path: Path, outside: TinifyServer, fault: str
+    tmp_path: Path, remote_service: TinifyServer, fault: str
 ) -> None:
-    outside.posts, outside.gets = (list(script) for script in FAULTS[fault])
-    with running(tmp_path, **settings(outside, compression_fallback=False)) as service:
+    remote_service.posts, remote_service.gets = (list(behaviours) for behaviours in FAULTS[fault])
+    with running(tmp_path, **settings(remote_service, compression_fallback=False)) as service:
         job = service.process("optimize", pictures.jpeg())
         assert job["status"] == "failed"
         assert [error["stage"] for error in job["errors"]] == ["optimize"]
@@ -107,69 +104,71 @@ def test_without_the_fallback_the_stage_fails_with_the_reason_and_its_credit_is_
 
 @pytest.mark.parametrize("fallback", [True, False])
 def test_a_picture_that_the_service_can_not_make_smaller_is_no_failure(
-    tmp_path: Path, outside: TinifyServer, fallback: bool
+    tmp_path: Path, remote_service: TinifyServer, fallback: bool
 ) -> None:
-    outside.shrink = lambda data: data
+    remote_service.shrink = lambda data: data
     source = pictures.jpeg()
-    with running(tmp_path, **settings(outside, compression_fallback=fallback)) as service:
+    with running(tmp_path, **settings(remote_service, compression_fallback=fallback)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         assert (job["image"]["optimized_size"] < len(source)) is fallback
         assert (optimized(service, job) == source) is not fallback
 
 
-def test_a_slow_service_leaves_half_of_the_time_to_the_local_codecs(tmp_path: Path, outside: TinifyServer) -> None:
-    outside.posts = [server.silent]
-    with running(tmp_path, **settings(outside, stage_timeout_s=2)) as service:
+def test_a_slow_service_leaves_half_of_the_time_limit_to_the_local_codecs(
+    tmp_path: Path, remote_service: TinifyServer
+) -> None:
+    remote_service.posts = [server.never_respond]
+    with running(tmp_path, **settings(remote_service, stage_timeout_s=2)) as service:
         assert service.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
-def test_gifs_and_other_operations_are_not_sent(tmp_path: Path, outside: TinifyServer) -> None:
-    with running(tmp_path, **settings(outside)) as service:
+def test_gifs_and_pictures_for_other_operations_are_not_sent(tmp_path: Path, remote_service: TinifyServer) -> None:
+    with running(tmp_path, **settings(remote_service)) as service:
         assert service.process("optimize", pictures.gif())["status"] == "completed"
         assert service.process("convert", pictures.jpeg())["status"] == "completed"
         assert service.process("analyze", pictures.jpeg())["status"] == "completed"
-    assert outside.requests == []
+    assert remote_service.requests == []
 
 
 def test_by_default_no_service_is_contacted(
-    tmp_path: Path, outside: TinifyServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, remote_service: TinifyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert compression_service(Config()) is None
-    with running(tmp_path, compression_url=outside.url, compression_key=Secret(KEY), air_gapped=True) as service:
+    with running(tmp_path, compression_url=remote_service.url, compression_key=Secret(KEY), air_gapped=True) as service:
         job = service.dispatch("process", pictures.jpeg())
-        refused = guard(monkeypatch, {service.client.base_url.port, None})
+        blocked = block_connections(monkeypatch, {service.client.base_url.port, None})
         assert service.final(job["job_id"])["status"] == "completed"
-    assert refused == []
-    assert outside.requests == []
+    assert blocked == []
+    assert remote_service.requests == []
 
 
-def guard(monkeypatch: pytest.MonkeyPatch, allowed_ports: set[int | None]) -> list[object]:
-    """From here on, sockets connect to these ports only. Returns the list of other addresses that were tried."""
-    tried: list[object] = []
+def block_connections(monkeypatch: pytest.MonkeyPatch, allowed_ports: set[int | None]) -> list[object]:
+    """From now on, allow connections to these ports only. Returns a list to which blocked addresses are added."""
+    blocked: list[object] = []
     connect = socket.socket.connect
 
-    def watched(self: socket.socket, address: Any) -> None:
+    def connect_if_allowed(self: socket.socket, address: Any) -> None:
         if isinstance(address, tuple) and address[1] not in allowed_ports:
-            tried.append(address)
-            raise OSError("outside")
+            blocked.append(address)
+            raise OSError("blocked")
         connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", watched)
-    return tried
+    monkeypatch.setattr(socket.socket, "connect", connect_if_allowed)
+    return blocked
 
 
-def test_air_gapped_with_a_service_is_refused(tmp_path: Path, outside: TinifyServer) -> None:
+def test_air_gapped_mode_and_a_service_exclude_each_other(tmp_path: Path, remote_service: TinifyServer) -> None:
     with (
         pytest.raises(SettingInvalid, match="air_gapped"),
-        running(tmp_path, **settings(outside, air_gapped=True)),
+        running(tmp_path, **settings(remote_service, air_gapped=True)),
     ):
         pass
-    assert outside.requests == []
+    assert remote_service.requests == []
 
 
-def test_the_key_is_in_no_representation(outside: TinifyServer) -> None:
-    config = Config(**settings(outside))
+def test_no_repr_contains_the_key(remote_service: TinifyServer) -> None:
+    config = Config(**settings(remote_service))
     assert KEY not in repr(config)
     assert KEY not in str(config.compression_key)
     assert KEY not in repr(compression_service(config))

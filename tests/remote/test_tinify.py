@@ -1,4 +1,4 @@
-"""The client against a server like the real service, and against the failures of such a server."""
+"""The client of the compression service, with a server that works like the real one and with its failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
 from imgproc_local.engine.stage import CancellationToken
-from imgproc_local.remote import tinify as client
+from imgproc_local.remote import tinify
 from imgproc_local.remote.tinify import Tinify, check_url
 from tests.remote import tinify_server as server
 from tests.remote.tinify_server import AUTHORIZATION, KEY, Behaviour, TinifyServer
@@ -21,26 +21,27 @@ from tests.support import pictures
 PICTURE = pictures.jpeg()
 
 
-class Caller:
-    """A configured client with a clock of the test, and the compression counts it received."""
+class Client:
+    """A client whose clock is `now_s`, and the compression counts that it received."""
 
     def __init__(self, url: str, key: str = KEY, timeout_s: float = 20) -> None:
         self.counts: list[int] = []
         self.now_s = 0.0
         self.tinify = Tinify(url, key, timeout_s, self.counts.append, lambda: self.now_s)
 
-    def __call__(self, check_stop: Callable[[], None] = lambda: None, picture: bytes = PICTURE) -> bytes | None:
+    def shrink(self, check_stop: Callable[[], None] = lambda: None, picture: bytes = PICTURE) -> bytes | None:
         return self.tinify.shrink(picture, "image/jpeg", len(picture), check_stop)
 
     def failure(self) -> ExternalServiceFailed:
+        """The error of a call that fails."""
         with pytest.raises(ExternalServiceFailed) as caught:
-            self()
+            self.shrink()
         return caught.value
 
 
 @pytest.fixture
-def caller(outside: TinifyServer) -> Caller:
-    return Caller(outside.url)
+def client(remote_service: TinifyServer) -> Client:
+    return Client(remote_service.url)
 
 
 @pytest.fixture(autouse=True)
@@ -52,70 +53,74 @@ def _the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]
         assert secret not in caplog.text
 
 
-def test_the_picture_is_sent_and_the_result_received(outside: TinifyServer, caller: Caller) -> None:
-    assert caller() == outside.results[0]
-    (post, get) = outside.requests
-    assert (post[0], post[1], post[3]) == ("POST", "/shrink", PICTURE)
-    assert post[2]["Content-Type"] == "image/jpeg"
-    assert (get[0], get[1]) == ("GET", "/output/0")
-    assert {post[2]["Authorization"], get[2]["Authorization"]} == {AUTHORIZATION}
-    assert set(caller.counts) == {42}
+def test_the_picture_is_sent_and_the_result_received(remote_service: TinifyServer, client: Client) -> None:
+    assert client.shrink() == remote_service.results[0]
+    (post, get) = remote_service.requests
+    assert (post.method, post.path, post.body) == ("POST", "/shrink", PICTURE)
+    assert post.headers["Content-Type"] == "image/jpeg"
+    assert (get.method, get.path) == ("GET", "/output/0")
+    assert {post.headers["Authorization"], get.headers["Authorization"]} == {AUTHORIZATION}
+    assert set(client.counts) == {42}
 
 
-def test_a_base_with_a_path_a_relative_location_and_a_body_without_output_are_accepted(outside: TinifyServer) -> None:
-    outside.posts = [server.created_at("/elsewhere/7", b'{"input": {"size": 1, "type": "image/jpeg"}}')]
-    assert Caller(f"{outside.url}/v1/")() == outside.results[0]
-    assert [request[1] for request in outside.requests] == ["/v1/shrink", "/elsewhere/7"]
+def test_a_url_with_a_path_a_relative_location_and_a_body_without_output_are_accepted(
+    remote_service: TinifyServer,
+) -> None:
+    remote_service.posts = [server.created_at("/elsewhere/7", b'{"input": {"size": 1, "type": "image/jpeg"}}')]
+    assert Client(f"{remote_service.url}/v1/").shrink() == remote_service.results[0]
+    assert [request.path for request in remote_service.requests] == ["/v1/shrink", "/elsewhere/7"]
 
 
 TRANSIENT = [
-    server.refused(500, "InternalServerError", "Oops"),
-    server.answered(502, b"<html>Bad gateway</html>"),
-    server.refused(429, "TooManyRequests", "Slow down", Retry_After="0"),
-    server.reset,
+    server.error_response(500, "InternalServerError", "Oops"),
+    server.response(502, b"<html>Bad gateway</html>"),
+    server.error_response(429, "TooManyRequests", "Slow down", Retry_After="0"),
+    server.reset_connection,
 ]
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
-def test_a_transient_failure_is_retried(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
-    outside.posts = [fault, fault]
-    assert caller() == outside.results[0]
-    assert outside.count("POST") == 3
+def test_a_transient_failure_is_retried(remote_service: TinifyServer, client: Client, fault: Behaviour) -> None:
+    remote_service.posts = [fault, fault]
+    assert client.shrink() == remote_service.results[0]
+    assert remote_service.count("POST") == 3
 
 
 @pytest.mark.parametrize("fault", TRANSIENT)
-def test_the_number_of_attempts_is_bounded(outside: TinifyServer, caller: Caller, fault: Behaviour) -> None:
-    outside.posts = [fault] * 10
-    assert "3 attempts" in caller.failure().message
-    assert outside.count("POST") == 3
+def test_the_number_of_attempts_is_bounded(remote_service: TinifyServer, client: Client, fault: Behaviour) -> None:
+    remote_service.posts = [fault] * 10
+    assert "3 attempts" in client.failure().message
+    assert remote_service.count("POST") == 3
 
 
-@pytest.mark.parametrize("fault", [server.cut_off, server.reset, server.refused(503, "Busy", "Later")])
+@pytest.mark.parametrize(
+    "fault", [server.send_half, server.reset_connection, server.error_response(503, "Busy", "Later")]
+)
 def test_an_interrupted_result_is_fetched_again_without_sending_the_picture_again(
-    outside: TinifyServer, caller: Caller, fault: Behaviour
+    remote_service: TinifyServer, client: Client, fault: Behaviour
 ) -> None:
-    outside.gets = [fault]
-    assert caller() == outside.results[0]
-    assert (outside.count("POST"), outside.count("GET")) == (1, 2)
+    remote_service.gets = [fault]
+    assert client.shrink() == remote_service.results[0]
+    assert (remote_service.count("POST"), remote_service.count("GET")) == (1, 2)
 
 
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (server.refused(401, "Unauthorized", "Credentials are invalid."), "does not accept the key"),
-        (server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded."), "monthly limit"),
-        (server.refused(429, "TooManyRequests", "Later", Retry_After="3600"), "limit is reached"),
-        (server.refused(429, "TooManyRequests", "Later", Retry_After="soon"), "limit is reached"),
-        (server.refused(415, "Unsupported media type", "File type not supported."), "not accept this picture"),
-        (server.refused(400, "BadSignature", "Does not appear to be an image"), "not accept this picture"),
-        (server.answered(302, Location="http://127.0.0.1:9/shrink"), "Redirects are not followed"),
-        (server.answered(307, Location="/shrink"), "Redirects are not followed"),
-        (server.answered(404), "status 404"),
-        (server.answered(200, b"<html>Sign in to this network</html>"), "status 200"),
+        (server.error_response(401, "Unauthorized", "Credentials are invalid."), "does not accept the key"),
+        (server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded."), "monthly limit"),
+        (server.error_response(429, "TooManyRequests", "Later", Retry_After="3600"), "limit is reached"),
+        (server.error_response(429, "TooManyRequests", "Later", Retry_After="soon"), "limit is reached"),
+        (server.error_response(415, "Unsupported media type", "File type not supported."), "not accept this picture"),
+        (server.error_response(400, "BadSignature", "Does not appear to be an image"), "not accept this picture"),
+        (server.response(302, Location="http://127.0.0.1:9/shrink"), "Redirects are not followed"),
+        (server.response(307, Location="/shrink"), "Redirects are not followed"),
+        (server.response(404), "status 404"),
+        (server.response(200, b"<html>Sign in to this network</html>"), "status 200"),
         (server.created_at("/output/0", b"<html>"), "Expected JSON"),
         (server.created_at("/output/0", b"[" * 50_000), "Expected JSON"),
         (server.created_at("/output/0", b'{"x": "' + b"x" * 100_000 + b'"}'), "Expected JSON"),
-        (server.answered(201, b"{}", Location="/o", Content_Encoding="gzip"), "content encoding"),
+        (server.response(201, b"{}", Location="/o", Content_Encoding="gzip"), "content encoding"),
         (server.created_at(""), "missing or names another origin"),
         (server.created_at("http://127.0.0.1:9/output/0"), "missing or names another origin"),
         (server.created_at("https://127.0.0.1/output/0"), "missing or names another origin"),
@@ -127,90 +132,92 @@ def test_an_interrupted_result_is_fetched_again_without_sending_the_picture_agai
     ],
 )
 def test_a_permanent_failure_is_not_retried(
-    outside: TinifyServer, caller: Caller, fault: Behaviour, message: str
+    remote_service: TinifyServer, client: Client, fault: Behaviour, message: str
 ) -> None:
-    outside.posts = [fault]
-    assert message in caller.failure().message
-    assert [request[0] for request in outside.requests] == ["POST"]
+    remote_service.posts = [fault]
+    assert message in client.failure().message
+    assert [request.method for request in remote_service.requests] == ["POST"]
 
 
-def test_another_host_on_the_same_port_is_another_origin(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.created_at(outside.url.replace("127.0.0.1", "localhost") + "/output/0")]
-    assert "missing or names another origin" in caller.failure().message
-    assert outside.count("GET") == 0
+def test_another_host_on_the_same_port_is_another_origin(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.created_at(remote_service.url.replace("127.0.0.1", "localhost") + "/output/0")]
+    assert "missing or names another origin" in client.failure().message
+    assert remote_service.count("GET") == 0
 
 
-def test_a_result_behind_a_redirect_is_not_followed(outside: TinifyServer, caller: Caller) -> None:
+def test_a_result_behind_a_redirect_is_not_followed(remote_service: TinifyServer, client: Client) -> None:
     with server.tinify_server() as other:
-        outside.gets = [server.answered(302, Location=f"{other.url}/output/0")]
-        assert "Redirects are not followed" in caller.failure().message
+        remote_service.gets = [server.response(302, Location=f"{other.url}/output/0")]
+        assert "Redirects are not followed" in client.failure().message
         assert other.requests == []
 
 
-def test_a_result_that_is_not_smaller_is_not_fetched(outside: TinifyServer, caller: Caller) -> None:
-    outside.shrink = lambda data: data
-    assert caller() is None
-    assert outside.count("GET") == 0
+def test_a_result_that_is_not_smaller_is_not_fetched(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.shrink = lambda data: data
+    assert client.shrink() is None
+    assert remote_service.count("GET") == 0
 
 
-def test_reading_stops_when_the_result_is_larger_than_the_picture(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.created_at("/output/0", b"{}")]
-    outside.gets = [server.answered(200, PICTURE * 50)]
-    assert caller() is None
+def test_a_result_larger_than_the_picture_is_not_read_to_its_end(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.created_at("/output/0", b"{}")]
+    remote_service.gets = [server.response(200, PICTURE * 50)]
+    assert client.shrink() is None
 
 
-def test_a_result_of_another_size_than_announced_is_refused(outside: TinifyServer, caller: Caller) -> None:
-    outside.gets = [server.answered(200, b"short")]
-    assert "different size" in caller.failure().message
+def test_a_result_with_a_different_size_than_stated_is_rejected(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.gets = [server.response(200, b"short")]
+    assert "different size" in client.failure().message
 
 
-@pytest.mark.parametrize(("posts", "gets"), [([server.silent], []), ([], [server.silent]), ([], [server.dripping])])
-def test_a_slow_service_is_abandoned_at_the_timeout(
-    outside: TinifyServer, posts: list[Behaviour], gets: list[Behaviour]
+@pytest.mark.parametrize(
+    ("posts", "gets"), [([server.never_respond], []), ([], [server.never_respond]), ([], [server.respond_slowly])]
+)
+def test_a_slow_service_fails_at_the_timeout(
+    remote_service: TinifyServer, posts: list[Behaviour], gets: list[Behaviour]
 ) -> None:
-    outside.posts, outside.gets = posts, gets
+    remote_service.posts, remote_service.gets = posts, gets
     if gets:
-        outside.posts = [server.created_at("/output/0", b"{}")]
-    assert "not finish within 0.3 seconds" in Caller(outside.url, timeout_s=0.3).failure().message
+        remote_service.posts = [server.created_at("/output/0", b"{}")]
+    assert "not finish within 0.3 seconds" in Client(remote_service.url, timeout_s=0.3).failure().message
 
 
-def test_the_stage_s_deadline_ends_any_wait(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.silent]
+def test_the_deadline_of_the_stage_ends_any_wait(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.never_respond]
     with pytest.raises(StageTimedOut):
-        caller(CancellationToken(0.2).check)
+        client.shrink(CancellationToken(0.2).check)
 
 
-def test_a_cancelled_stage_ends_any_wait(outside: TinifyServer, caller: Caller) -> None:
-    outside.gets = [server.dripping]
-    outside.posts = [server.created_at("/output/0", b"{}")]
+def test_a_cancelled_stage_ends_any_wait(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.gets = [server.respond_slowly]
+    remote_service.posts = [server.created_at("/output/0", b"{}")]
     stop = CancellationToken(60)
 
     def cancel() -> None:
-        while outside.count("GET") == 0:
+        while remote_service.count("GET") == 0:
             time.sleep(0.01)
         stop.cancel()
 
     canceller = threading.Thread(target=cancel)
     canceller.start()
     with pytest.raises(StageCancelled):
-        caller(stop.check)
+        client.shrink(stop.check)
     canceller.join()
 
 
 def test_a_service_that_is_not_running_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "INITIAL_RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(tinify, "INITIAL_RETRY_DELAY_S", 0.01)
     with server.tinify_server() as gone:
         pass
-    assert "ConnectError" in Caller(gone.url).failure().message
+    assert "ConnectError" in Client(gone.url).failure().message
 
 
-def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
-    outside: TinifyServer, caller: Caller, monkeypatch: pytest.MonkeyPatch
+def test_a_proxy_from_the_environment_is_not_used_for_a_loopback_address(
+    remote_service: TinifyServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with server.tinify_server() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("http_proxy", proxy.url)
-        assert caller() == outside.results[0]
+        assert client.shrink() == remote_service.results[0]
         assert proxy.requests == []
 
 
@@ -219,48 +226,48 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
 )
 def test_an_invalid_environment_is_reported(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    assert "certificate or proxy" in Caller("https://127.0.0.1:9").failure().message
+    assert "certificate or proxy" in Client("https://127.0.0.1:9").failure().message
 
 
-def test_nothing_is_sent_to_a_service_without_a_certificate(
-    outside: TinifyServer, caplog: pytest.LogCaptureFixture
+def test_without_a_valid_certificate_no_request_is_sent(
+    remote_service: TinifyServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert "ConnectError" in Caller(outside.url.replace("http:", "https:")).failure().message
-    assert outside.requests == []
+    assert "ConnectError" in Client(remote_service.url.replace("http:", "https:")).failure().message
+    assert remote_service.requests == []
 
 
-def test_after_a_failure_nothing_is_sent_for_a_while(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.refused(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
-    caller.failure()
-    caller.now_s += client.COOLDOWN_S - 1
-    assert "monthly limit" in caller.failure().message
-    assert len(outside.requests) == 1
-    caller.now_s += 2
-    assert caller() == outside.results[0]
+def test_after_a_failure_no_request_is_sent_during_the_cooldown(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
+    client.failure()
+    client.now_s += tinify.COOLDOWN_S - 1
+    assert "monthly limit" in client.failure().message
+    assert len(remote_service.requests) == 1
+    client.now_s += 2
+    assert client.shrink() == remote_service.results[0]
 
 
-def test_a_refused_picture_does_not_delay_the_next_one(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.refused(415, "Unsupported", "no")]
-    caller.failure()
-    assert caller() == outside.results[0]
+def test_a_rejected_picture_starts_no_cooldown(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.error_response(415, "Unsupported", "no")]
+    client.failure()
+    assert client.shrink() == remote_service.results[0]
 
 
-def test_a_wrong_key_and_a_key_in_the_response_are_not_revealed(outside: TinifyServer) -> None:
-    wrong = Caller(outside.url, key="another-secret-key")
+def test_no_message_contains_the_key_even_if_the_response_does(remote_service: TinifyServer) -> None:
+    wrong = Client(remote_service.url, key="another-secret-key")
     failure = wrong.failure()
     assert "does not accept the key (Unauthorized: Credentials are invalid)" in failure.message
     assert "another-secret-key" not in "".join(traceback.format_exception(failure)) + repr(vars(wrong.tinify).keys())
     assert "another-secret-key" not in repr(wrong.tinify)
     for echo in (KEY, AUTHORIZATION):
-        outside.posts = [server.refused(401, "Unauthorized", f"The key {echo} is unknown")]
-        failure = Caller(outside.url).failure()
+        remote_service.posts = [server.error_response(401, "Unauthorized", f"The key {echo} is unknown")]
+        failure = Client(remote_service.url).failure()
         assert KEY not in failure.message
         assert AUTHORIZATION not in failure.message
 
 
-def test_a_hostile_message_is_made_printable_and_short(outside: TinifyServer, caller: Caller) -> None:
-    outside.posts = [server.refused(403, "E\n", "one\r\n2031 ERROR forged \x1b[2J" + "x" * 5000)]
-    message = caller.failure().message
+def test_a_hostile_message_is_made_printable_and_short(remote_service: TinifyServer, client: Client) -> None:
+    remote_service.posts = [server.error_response(403, "E\n", "one\r\n2031 ERROR forged \x1b[2J" + "x" * 5000)]
+    message = client.failure().message
     assert message.isprintable()
     assert len(message) < 300
 
@@ -280,7 +287,7 @@ def test_a_hostile_message_is_made_printable_and_short(outside: TinifyServer, ca
         "https://[broken",
     ],
 )
-def test_a_url_that_would_reveal_the_key_is_refused(url: str) -> None:
+def test_a_url_to_which_the_key_must_not_be_sent_is_rejected(url: str) -> None:
     with pytest.raises(SettingInvalid, match="compression_url") as caught:
         check_url(url)
     assert "word" not in caught.value.message
@@ -289,5 +296,5 @@ def test_a_url_that_would_reveal_the_key_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://api.tinify.com", "https://proxy.example:8443/tinify/", "http://127.0.0.1:1", "http://[::1]:1"]
 )
-def test_https_and_this_machine_are_accepted(url: str) -> None:
+def test_https_and_loopback_addresses_are_accepted(url: str) -> None:
     check_url(url)

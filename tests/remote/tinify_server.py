@@ -1,6 +1,7 @@
-"""A Tinify-compatible service on this machine, with failures that a test selects.
+"""A Tinify-compatible server on this machine, with failures that a test selects.
 
-Each POST or GET uses the next behaviour of `posts` or `gets`, and works normally when none is left.
+A `Behaviour` answers one request. The server takes the next one from `posts` or `gets` for each POST or GET; when none
+is left, it works normally.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -25,8 +26,8 @@ MIME = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "AVIF": 
 Behaviour = Callable[["Handler"], None]
 
 
-def shrunk(data: bytes) -> bytes:
-    """The picture in the same format, smaller, without any metadata."""
+def shrink(data: bytes) -> bytes:
+    """The picture `data` as a smaller file of the same format, without metadata."""
     picture = Image.open(io.BytesIO(data))
     file_format = picture.format
     assert file_format
@@ -37,18 +38,34 @@ def shrunk(data: bytes) -> bytes:
     return out.getvalue()
 
 
+class Request(NamedTuple):
+    """A request that the server has received."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
 class TinifyServer:
+    """The state of the server.
+
+    `requests` are those received so far, and `results` the files made from them. `shrink` makes a result. `stop` ends
+    the behaviours that wait.
+    """
+
     def __init__(self) -> None:
         self.posts: list[Behaviour] = []
         self.gets: list[Behaviour] = []
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.shrink: Callable[[bytes], bytes] = shrunk
+        self.requests: list[Request] = []
+        self.shrink: Callable[[bytes], bytes] = shrink
         self.results: list[bytes] = []
         self.stop = threading.Event()
         self.url = ""
 
     def count(self, method: str) -> int:
-        return sum(request[0] == method for request in self.requests)
+        """The number of requests with this method."""
+        return sum(request.method == method for request in self.requests)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -59,21 +76,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_POST(self) -> None:
-        self._take(self.tinify.posts, created)
+        self._respond(self.tinify.posts, created)
 
     def do_GET(self) -> None:
-        self._take(self.tinify.gets, served)
+        self._respond(self.tinify.gets, send_result)
 
-    def _take(self, script: list[Behaviour], otherwise: Behaviour) -> None:
+    def _respond(self, behaviours: list[Behaviour], default: Behaviour) -> None:
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.tinify.requests.append((self.command, self.path, dict(self.headers), self.body))
+        self.tinify.requests.append(Request(self.command, self.path, dict(self.headers), self.body))
         if self.headers["Authorization"] != AUTHORIZATION:
-            refused(401, "Unauthorized", "Credentials are invalid.")(self)
+            error_response(401, "Unauthorized", "Credentials are invalid.")(self)
             return
         with contextlib.suppress(ConnectionError):
-            (script.pop(0) if script else otherwise)(self)
+            (behaviours.pop(0) if behaviours else default)(self)
 
-    def answer(self, status: int, body: bytes, mime: str = "application/json", **headers: str) -> None:
+    def send(self, status: int, body: bytes, mime: str = "application/json", **headers: str) -> None:
         self.send_response(status)
         length = headers.pop("Content_Length", str(len(body)))
         for name, value in {"Content-Type": mime, "Content-Length": length, "Compression-Count": "42"}.items():
@@ -85,34 +102,40 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def created(handler: Handler) -> None:
+    """The normal behaviour for a POST: makes the result and responds with its URL."""
     created_at(f"{handler.tinify.url}/output/0")(handler)
 
 
 def created_at(location: str, body: bytes | None = None) -> Behaviour:
+    """As `created`, with this Location header (none for "") and, if `body` is given, with this body."""
+
     def behave(handler: Handler) -> None:
         result = handler.tinify.shrink(handler.body)
         handler.tinify.results.append(result)
         mime = handler.headers["Content-Type"]
         sizes = {"input": {"size": len(handler.body), "type": mime}, "output": {"size": len(result), "type": mime}}
         content = json.dumps(sizes).encode() if body is None else body
-        handler.answer(201, content, **({"Location": location} if location else {}))
+        handler.send(201, content, **({"Location": location} if location else {}))
 
     return behave
 
 
-def served(handler: Handler) -> None:
-    handler.answer(200, handler.tinify.results[-1], "image/any")
+def send_result(handler: Handler) -> None:
+    """The normal behaviour for a GET: sends the last result."""
+    handler.send(200, handler.tinify.results[-1], "image/any")
 
 
-def refused(status: int, error: str, message: str, **headers: str) -> Behaviour:
-    return lambda handler: handler.answer(status, json.dumps({"error": error, "message": message}).encode(), **headers)
+def error_response(status: int, error: str, message: str, **headers: str) -> Behaviour:
+    """Responds with an error in the service's JSON format."""
+    return lambda handler: handler.send(status, json.dumps({"error": error, "message": message}).encode(), **headers)
 
 
-def answered(status: int, body: bytes = b"", **headers: str) -> Behaviour:
-    return lambda handler: handler.answer(status, body, **headers)
+def response(status: int, body: bytes = b"", **headers: str) -> Behaviour:
+    """Responds with this status, body and headers. Underscores in names of headers stand for hyphens."""
+    return lambda handler: handler.send(status, body, **headers)
 
 
-def reset(handler: Handler) -> None:
+def reset_connection(handler: Handler) -> None:
     """Resets the connection instead of answering."""
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     handler.close_connection = True
@@ -120,23 +143,23 @@ def reset(handler: Handler) -> None:
     handler.connection.close()
 
 
-def cut_off(handler: Handler) -> None:
-    """Announces the whole file and sends half of it."""
+def send_half(handler: Handler) -> None:
+    """Sends half of the result, with the Content-Length of the whole."""
     result = handler.tinify.results[-1]
     handler.close_connection = True
-    handler.answer(200, result[: len(result) // 2], Content_Length=str(len(result)))
+    handler.send(200, result[: len(result) // 2], Content_Length=str(len(result)))
 
 
-def silent(handler: Handler) -> None:
-    """Never answers."""
+def never_respond(handler: Handler) -> None:
+    """Sends nothing until the server stops."""
     handler.close_connection = True
     handler.tinify.stop.wait(30)
 
 
-def dripping(handler: Handler) -> None:
-    """Sends single bytes so often that no read times out."""
+def respond_slowly(handler: Handler) -> None:
+    """Sends single bytes, so often that no read times out."""
     handler.close_connection = True
-    handler.answer(200, b"", Content_Length="1000")
+    handler.send(200, b"", Content_Length="1000")
     while not handler.tinify.stop.wait(0.02):
         handler.wfile.write(b"x")
         handler.wfile.flush()
@@ -144,6 +167,7 @@ def dripping(handler: Handler) -> None:
 
 @contextlib.contextmanager
 def tinify_server() -> Iterator[TinifyServer]:
+    """Run a server inside the block."""
     tinify = TinifyServer()
 
     class Bound(Handler):

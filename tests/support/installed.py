@@ -1,4 +1,4 @@
-"""Models installed for tests, and what the models folder must contain after any operation."""
+"""Installs models for tests, and checks what the models folder contains."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelSt
 from tests.support.gguf_files import write_pair
 
 
-def untried(_: VisionModel) -> None:
+def skip_self_test(_: VisionModel) -> None:
     """A self-test that passes every model."""
 
 
-def unseen(_what: str, _done_bytes: int, _total_bytes: int) -> None:
+def ignore_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
     """A progress callback that does nothing."""
 
 
-def take(models: ModelStore, *sources: Path, **options: object) -> Manifest:
-    """Import without a self-test and without a catalogue."""
-    return import_model(models, sources, ImportOptions(**options), {}, untried, unseen)  # type: ignore[arg-type]
+def import_files(models: ModelStore, *sources: Path, **options: object) -> Manifest:
+    """Import a model from `sources` without a self-test and without a catalogue.
+
+    `options` are those of ImportOptions.
+    """
+    return import_model(models, sources, ImportOptions(**options), {}, skip_self_test, ignore_progress)  # type: ignore[arg-type]
 
 
 def install(models: ModelStore, name: str = "a", seed: int = 0) -> Manifest:
+    """Install a model of two small files with valid headers, which differ by `seed`. llama.cpp can't load them."""
     pair = write_pair(models.folder.parent / f"pair-of-{name}", seed=seed)
-    return take(models, *pair, name=name)
+    return import_files(models, *pair, name=name)
 
 
 def check_folder(models: ModelStore, installed: Sequence[str]) -> None:
-    """Every model is complete, and nothing else is in the folder."""
+    """Check that exactly the models `installed` are in the folder, and that they are complete."""
     assert models.names() == sorted(installed)
     for name in installed:
         models.model(name)

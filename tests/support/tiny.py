@@ -19,6 +19,7 @@ LANGUAGES = ("en", "de", "fr", "ja")
 
 
 def tiny_model(name: str = "tiny") -> VisionModel:
+    """The tiny model, in the folder of the repository."""
     return VisionModel(name, TEXT, MMPROJ)
 
 
@@ -35,5 +36,6 @@ def scenes() -> Any:
 
 
 def pixels(image: Image.Image) -> Pixels:
+    """The picture as a describer receives it."""
     rgb = image.convert("RGB")
     return Pixels(rgb.width, rgb.height, rgb.tobytes())

@@ -9,5 +9,5 @@ from imgproc_local.vision.models.store import ModelStore
 
 @pytest.fixture
 def models(tmp_path: Path) -> ModelStore:
-    """An empty folder of models, which is not there yet."""
+    """A models folder that has not been created yet."""
     return ModelStore(tmp_path / "models")

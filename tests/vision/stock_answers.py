@@ -1,4 +1,8 @@
-"""What llama-cpp-python's own chat handler writes, in a process of its own: pictures in, answers out, as JSON."""
+"""A program that generates answers with llama-cpp-python's own chat handler, for comparison with ours.
+
+It reads the arguments of `generate_answers` as JSON from standard input and writes the answers as JSON to standard
+output. Tests run it as a separate process, because it imports all of `llama_cpp`, which `bindings.py` avoids.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,16 @@ from llama_cpp.llama_chat_format import MTMDChatHandler
 from imgproc_local.vision.llm.prompt import GRAMMAR
 
 
-def answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -> list[str]:
+def generate_answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -> list[str]:
+    """The answers of the model in the files `text` and `mmproj`.
+
+    Questions are pairs (data URL of a picture, prompt).
+    """
     handler = MTMDChatHandler(clip_model_path=mmproj, verbose=False, use_gpu=False)
-    loaded = Llama(text, chat_handler=handler, n_ctx=2048, verbose=False)
+    model = Llama(text, chat_handler=handler, n_ctx=2048, verbose=False)
     grammar = LlamaGrammar.from_string(GRAMMAR, verbose=False)
-    written: list[Any] = [
-        loaded.create_chat_completion(
+    responses: list[Any] = [
+        model.create_chat_completion(
             messages=[
                 {
                     "role": "user",
@@ -34,8 +42,8 @@ def answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -> list[st
         )
         for url, question in questions
     ]
-    return [answer["choices"][0]["message"]["content"] for answer in written]
+    return [response["choices"][0]["message"]["content"] for response in responses]
 
 
 if __name__ == "__main__":
-    json.dump(answers(**json.load(sys.stdin)), sys.stdout)
+    json.dump(generate_answers(**json.load(sys.stdin)), sys.stdout)

@@ -1,4 +1,4 @@
-"""The whole service with an installed model: its descriptions over HTTP."""
+"""Descriptions through the whole service (HTTP API and command line) with the tiny model installed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from tests.support.service import Running, config_for, running
 from tests.support.sockets import reached, watching
 
 SCENES = 100
-REPEATED = 15
+REPEATED_SCENES = 15
+"""The number of scenes that are described a second time."""
 MIN_CORRECT = 90
 TEN_LANGUAGES = "en,de,fr,ja,es,it,nl,pl,fi,tr"
-"""Most of them are languages that the tiny model was not trained on: they are rejected, generated again and rejected,
-which takes time, as this test needs."""
+"""The tiny model was trained on four of them. Answers in the others are rejected, generated again and rejected again,
+so that a description takes long enough to be interrupted."""
 
 
 def import_tiny(data: Path) -> None:
+    """Install the tiny model in the data folder `data` with `models import`."""
     result = command_line("models", "import", str(tiny.TEXT), str(tiny.MMPROJ), "--name", "tiny", data_dir=data)
     assert result.returncode == 0, result.stderr
 
@@ -43,12 +45,14 @@ def service_with_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 def png(scene: object, seed: int, size: tuple[int, int] = (320, 240)) -> bytes:
+    """A drawing of the scene as a PNG file."""
     file = io.BytesIO()
     tiny.scenes().draw(scene, seed, size).save(file, "PNG")
     return file.getvalue()
 
 
 def translations(service: Running, picture: bytes, languages: str = ",".join(tiny.LANGUAGES)) -> dict[str, dict]:
+    """The translations of the picture in the HTTP interface, by language."""
     job = service.process("analyze", picture, "IMG_0001.png", languages=languages)
     assert job["status"] == "completed", job
     return {entry["language_code"]: entry for entry in job["image"]["translations"]}
@@ -65,7 +69,7 @@ def test_held_out_scenes_are_described_correctly_in_every_trained_language(servi
         for language in tiny.LANGUAGES:
             expected = scenes.reference_answer(scene, language)
             entry = described[language]
-            # the service appends a number to a name that its project has already
+            # the service appends a number to a file name that the project already has
             slug_correct = re.sub(r"-\d+$", "", entry["seo_filename"]) == make_slug(
                 expected.filename.replace("-", " "), language
             )
@@ -73,7 +77,7 @@ def test_held_out_scenes_are_described_correctly_in_every_trained_language(servi
                 entry["source"] == "vision" and entry["seo_alt_text"] == expected.alt_text and slug_correct
             )
     assert {language: count for language, count in correct.items() if count < MIN_CORRECT} == {}
-    for described, (_, picture) in zip(first[:REPEATED], pictures, strict=False):
+    for described, (_, picture) in zip(first[:REPEATED_SCENES], pictures, strict=False):
         again = translations(service_with_model, picture)
         assert {code: entry["seo_alt_text"] for code, entry in again.items()} == {
             code: entry["seo_alt_text"] for code, entry in described.items()
@@ -104,7 +108,7 @@ def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
                 assert answer.status_code == 202, answer.text
                 jobs.append(answer.json()["data"]["job_id"])
             wait_for_analysis(client, jobs[1])
-            # cancelled while it is described: it ends at once, and the next one starts
+            # a job that is cancelled while it is described ends at once, and the next one starts
             client.delete(f"/jobs/{jobs[1]}").raise_for_status()
             wait_for_analysis(client, jobs[2])
         begun = time.monotonic()
@@ -132,6 +136,7 @@ def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
 
 
 def wait_for_analysis(client: httpx.Client, job: str) -> None:
+    """Wait until the analyze stage of the job has started."""
     deadline = time.monotonic() + 60
     while client.get(f"/jobs/{job}").json()["data"]["status"] == "pending":
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""The contract of all describers. Add a new one to `DESCRIBERS`."""
+"""What all describers must do. Add a new describer to `DESCRIBERS`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from imgproc_local.vision.llm.describer import LlmDescriber
 from tests.support import tiny
 
 
-def with_the_tiny_model() -> LlmDescriber:
+def with_tiny_model() -> LlmDescriber:
     return LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
 
 
-def without_a_model() -> LlmDescriber:
+def without_model() -> LlmDescriber:
     return LlmDescriber(lambda: None, lambda *_: None)
 
 
-DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_the_tiny_model, without_a_model]
+DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_tiny_model, without_model]
 
 PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
 HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), EmbeddedMetadata(), "IMG_0001.JPG")
@@ -45,18 +45,18 @@ def describer(request: pytest.FixtureRequest) -> Iterator[Describer]:
     made.close()
 
 
-def go_on() -> None:
+def never_stop() -> None:
     """A check_stop that never raises."""
 
 
 def test_each_requested_language_gets_one_translation_in_order(describer: Describer) -> None:
-    asked = ["fr", "en", "ja"]
-    translations = describer.describe(PLAIN, asked, HINTS, go_on)
-    assert [translation.language_code for translation in translations] == asked
+    requested = ["fr", "en", "ja"]
+    translations = describer.describe(PLAIN, requested, HINTS, never_stop)
+    assert [translation.language_code for translation in translations] == requested
 
 
-def test_every_translation_follows_the_contract(describer: Describer) -> None:
-    for translation in describer.describe(PLAIN, list(LANGUAGES), HINTS, go_on):
+def test_every_translation_is_within_its_limits_and_well_formed(describer: Describer) -> None:
+    for translation in describer.describe(PLAIN, list(LANGUAGES), HINTS, never_stop):
         alt = translation.seo_alt_text
         assert 0 < len(alt) <= 250, alt
         assert unicodedata.is_normalized("NFC", alt)
@@ -70,38 +70,38 @@ def test_every_translation_follows_the_contract(describer: Describer) -> None:
 
 
 def test_the_same_picture_gets_the_same_texts(describer: Describer) -> None:
-    assert describer.describe(PLAIN, ["en", "de"], HINTS, go_on) == describer.describe(
-        PLAIN, ["en", "de"], HINTS, go_on
+    assert describer.describe(PLAIN, ["en", "de"], HINTS, never_stop) == describer.describe(
+        PLAIN, ["en", "de"], HINTS, never_stop
     )
 
 
 def test_describing_can_be_stopped_between_languages(describer: Describer) -> None:
-    asked = 0
+    calls = 0
 
-    def stop_at_the_third() -> None:
-        nonlocal asked
-        asked += 1
-        if asked >= 3:
+    def stop_at_third_call() -> None:
+        nonlocal calls
+        calls += 1
+        if calls >= 3:
             raise StageTimedOut("analyze: took longer than its time limit")
 
     with pytest.raises(StageTimedOut):
-        describer.describe(PLAIN, list(LANGUAGES), HINTS, stop_at_the_third)
-    assert asked >= 3
+        describer.describe(PLAIN, list(LANGUAGES), HINTS, stop_at_third_call)
+    assert calls >= 3
 
 
 def test_an_embedded_alt_text_is_used_unchanged(describer: Describer) -> None:
-    own = EmbeddedText("Two herons at the mill pond.", "en-GB")
-    hints = Hints(HINTS.info, EmbeddedMetadata(alt_text=(own,)), "IMG_0001.JPG")
-    translation, *_ = describer.describe(PLAIN, ["en"], hints, go_on)
-    assert (translation.seo_alt_text, translation.source) == (own.text, TextSource.EMBEDDED)
+    alt_text = EmbeddedText("Two herons at the mill pond.", "en-GB")
+    hints = Hints(HINTS.info, EmbeddedMetadata(alt_text=(alt_text,)), "IMG_0001.JPG")
+    translation, *_ = describer.describe(PLAIN, ["en"], hints, never_stop)
+    assert (translation.seo_alt_text, translation.source) == (alt_text.text, TextSource.EMBEDDED)
 
 
 def test_a_position_is_mentioned_only_if_the_setting_allows_it(describer: Describer) -> None:
     info, embedded = HINTS.info, EmbeddedMetadata(gps=(38.7223, -9.1393), camera="C")
-    for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), go_on):
+    for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), never_stop):
         assert not re.search("38|72|13|gps", translation.seo_alt_text + translation.seo_filename, re.IGNORECASE)
     allowed = Hints(info, embedded, "IMG_0001.JPG", may_use_gps=True)
-    translations = describer.describe(PLAIN, list(LANGUAGES), allowed, go_on)
+    translations = describer.describe(PLAIN, list(LANGUAGES), allowed, never_stop)
     for translation in (entry for entry in translations if entry.source == TextSource.FACTS):
         assert "GPS 38.7223, -9.1393" in translation.seo_alt_text
         assert not re.search("38|gps", translation.seo_filename)

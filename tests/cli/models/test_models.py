@@ -26,7 +26,7 @@ needs_tiny = pytest.mark.skipif(not TEXT.is_file(), reason="the tiny model is no
 
 
 @pytest.fixture
-def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+def skip_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without llama-cpp-python."""
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
 
@@ -51,7 +51,7 @@ def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Prog
     assert not program.data.exists(), "listing creates no folder"
 
 
-def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, untried: None) -> None:
+def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, skip_self_test: None) -> None:
     pair = write_pair(tmp_path / "pair")
     result = program.here("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64)
     assert result.exit_code == 0, result.stderr
@@ -70,7 +70,7 @@ def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path:
     assert "mine" not in listed(program)
 
 
-def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, untried: None) -> None:
+def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, skip_self_test: None) -> None:
     pair = write_pair(tmp_path / "pair")
     drive = tmp_path / "drive" / "models"
     assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
@@ -90,7 +90,7 @@ def test_a_drive_that_is_not_connected_is_reported(program: Program, tmp_path: P
 
 
 def test_the_setting_overrides_the_selection_and_use_says_so(
-    program: Program, tmp_path: Path, models: ModelStore, untried: None
+    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
@@ -114,7 +114,7 @@ def test_the_setting_overrides_the_selection_and_use_says_so(
     ],
 )
 def test_every_refusal_has_a_message_and_changes_nothing(
-    program: Program, tmp_path: Path, models: ModelStore, untried: None, arguments: tuple[str, ...], message: str
+    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None, arguments: tuple[str, ...], message: str
 ) -> None:
     install(models, "a")
     write_pair(tmp_path / "pair")
@@ -125,7 +125,9 @@ def test_every_refusal_has_a_message_and_changes_nothing(
     check_folder(models, ["a"])
 
 
-def test_a_damaged_model_is_reported_by_list_and_by_verify(program: Program, models: ModelStore, untried: None) -> None:
+def test_a_damaged_model_is_reported_by_list_and_by_verify(
+    program: Program, models: ModelStore, skip_self_test: None
+) -> None:
     install(models, "a")
     install(models, "b", seed=1)
     path = models.folder / "a" / "mmproj.gguf"
@@ -158,7 +160,7 @@ def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_model_is_pulled_or_copied_from_another_machine(
-    program: Program, tmp_path: Path, models: ModelStore, untried: None, hub_settings: dict[str, object]
+    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None, hub_settings: dict[str, object]
 ) -> None:
     assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
     carried = program.here("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)

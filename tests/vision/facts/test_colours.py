@@ -1,4 +1,4 @@
-"""Colour names match everyday usage."""
+"""Colours get the names that people use for them."""
 
 import pytest
 
@@ -44,8 +44,8 @@ def test_well_known_colours_get_their_everyday_name(rgb: tuple[int, int, int], n
 
 def test_every_name_is_the_name_of_some_colour() -> None:
     steps = range(0, 256, 15)
-    found = {colour_name((r, g, b)) for r in steps for g in steps for b in steps}
-    assert found == set(NAMES)
+    names = {colour_name((r, g, b)) for r in steps for g in steps for b in steps}
+    assert names == set(NAMES)
 
 
 def test_families_are_colour_names() -> None:

@@ -1,4 +1,4 @@
-"""The describer without a model: which texts it uses, which facts it states, and what it never publishes."""
+"""The describer without a model: the texts that it uses, the facts that it states, and what it never mentions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from imgproc_local.vision.facts.describer import FactsDescriber
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
 
 
-def described(
-    languages: str, embedded: EmbeddedMetadata | None = None, name: str = "IMG_0001.JPG"
-) -> list[Translation]:
+def describe(languages: str, embedded: EmbeddedMetadata | None = None, name: str = "IMG_0001.JPG") -> list[Translation]:
     hints = Hints(ImageInfo(Format.JPEG, 40, 50), embedded or EmbeddedMetadata(), name)
     translations = FactsDescriber(today=lambda: date(2024, 5, 1)).describe(
         GREEN, languages.split(), hints, lambda: None
@@ -25,11 +23,11 @@ def described(
     return list(translations)
 
 
-def test_a_text_is_used_in_its_own_language_only() -> None:
+def test_an_alt_text_is_used_only_in_its_own_language() -> None:
     embedded = EmbeddedMetadata(
         alt_text=(EmbeddedText("A heron at the pond", "en"), EmbeddedText("Ein Reiher am Teich", "de-CH"))
     )
-    english, german, french = described("en de fr", embedded)
+    english, german, french = describe("en de fr", embedded)
     assert (english.seo_alt_text, english.source) == ("A heron at the pond", TextSource.EMBEDDED)
     assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", TextSource.EMBEDDED)
     assert french.source == TextSource.FACTS
@@ -38,10 +36,10 @@ def test_a_text_is_used_in_its_own_language_only() -> None:
     assert "vert" in french.seo_alt_text
 
 
-def test_no_means_bokmal_and_x_default_means_no_language() -> None:
-    (norwegian,) = described("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
+def test_the_tag_no_means_bokmal_and_the_tag_x_default_no_language() -> None:
+    (norwegian,) = describe("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
     assert norwegian.source == TextSource.EMBEDDED
-    (english,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
+    (english,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
     assert english.source == TextSource.FACTS
 
 
@@ -55,25 +53,25 @@ def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
     }
     while fields:
         embedded = EmbeddedMetadata(**{field: (EmbeddedText(text, "en"),) for field, text in fields.items()})
-        (translation,) = described("en", embedded)
+        (translation,) = describe("en", embedded)
         assert translation.seo_alt_text == next(iter(fields.values()))
         fields.pop(next(iter(fields)))
 
 
 def test_an_alt_text_up_to_250_characters_is_unchanged_and_a_caption_is_shortened() -> None:
     long = "One sentence stands here for a start. " * 6
-    (own,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText(long.strip(), "en"),)))
-    assert own.seo_alt_text == long.strip()
-    (cut,) = described("en", EmbeddedMetadata(description=(EmbeddedText(long.strip(), "en"),)))
-    assert len(cut.seo_alt_text) <= 125
-    assert long.startswith(cut.seo_alt_text)
-    assert cut.seo_alt_text.endswith(".")
-    (bounded,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText(long * 4, "en"),)))
-    assert len(bounded.seo_alt_text) <= 250
+    (unchanged,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText(long.strip(), "en"),)))
+    assert unchanged.seo_alt_text == long.strip()
+    (shortened,) = describe("en", EmbeddedMetadata(description=(EmbeddedText(long.strip(), "en"),)))
+    assert len(shortened.seo_alt_text) <= 125
+    assert long.startswith(shortened.seo_alt_text)
+    assert shortened.seo_alt_text.endswith(".")
+    (too_long,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText(long * 4, "en"),)))
+    assert len(too_long.seo_alt_text) <= 250
 
 
 def test_an_untagged_text_is_used_if_its_language_is_certain() -> None:
-    english, german = described(
+    english, german = describe(
         "en de", EmbeddedMetadata(description=(EmbeddedText("A heron at the edge of the pond in the rain"),))
     )
     assert english.source == TextSource.EMBEDDED
@@ -81,7 +79,7 @@ def test_an_untagged_text_is_used_if_its_language_is_certain() -> None:
 
 
 def test_a_title_of_unknown_language_is_quoted_in_every_language() -> None:
-    english, german, french = described("en de fr", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)))
+    english, german, french = describe("en de fr", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)))
     assert english.seo_alt_text.startswith("“Abendrot”: picture")
     assert german.seo_alt_text.startswith("„Abendrot“: Bild")
     assert french.seo_alt_text.startswith("«\u00a0Abendrot\u00a0»\u00a0: image")
@@ -89,8 +87,8 @@ def test_a_title_of_unknown_language_is_quoted_in_every_language() -> None:
     assert english.seo_filename.startswith("abendrot")
 
 
-def test_a_title_in_another_script_is_left_out() -> None:
-    english, russian = described("en ru", EmbeddedMetadata(title=(EmbeddedText("Вечер"),)))
+def test_a_title_in_another_script_is_omitted() -> None:
+    english, russian = describe("en ru", EmbeddedMetadata(title=(EmbeddedText("Вечер"),)))
     assert "Вечер" not in english.seo_alt_text
     assert "«Вечер»" in russian.seo_alt_text
 
@@ -103,7 +101,7 @@ def test_names_are_copied_into_every_language() -> None:
         city="London",
         country="England",
     )
-    for translation in described(" ".join(LANGUAGES), embedded):
+    for translation in describe(" ".join(LANGUAGES), embedded):
         for name in ("Ada Lovelace", "Great Exhibition", "Hyde Park", "London", "England"):
             assert name in translation.seo_alt_text
         assert translation.seo_filename.startswith("ada-lovelace-hyde-park-london-england")
@@ -111,20 +109,20 @@ def test_names_are_copied_into_every_language() -> None:
 
 def test_keywords_are_labelled_as_keywords() -> None:
     embedded = EmbeddedMetadata(keywords=(EmbeddedText("harbour"), EmbeddedText("boats"), EmbeddedText("IMG_1")))
-    (german,) = described("de", embedded)
+    (german,) = describe("de", embedded)
     assert "Stichwörter „harbour, boats“" in german.seo_alt_text
     assert german.seo_filename.startswith("harbour-boats")
 
 
-def test_words_of_the_file_name_are_labelled_as_such() -> None:
-    english, german = described("en de", name="heron_at_the_pond-final.jpg")
+def test_words_of_the_file_name_are_labelled_as_a_file_name() -> None:
+    english, german = describe("en de", name="heron_at_the_pond-final.jpg")
     assert "file name “heron at the pond”" in english.seo_alt_text
     assert "Dateiname „heron at the pond“" in german.seo_alt_text
     assert english.seo_filename == "heron-at-the-pond"
 
 
 def test_with_a_title_the_file_name_is_not_mentioned() -> None:
-    (english,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)), name="heron_at_the_pond.jpg")
+    (english,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Abendrot"),)), name="heron_at_the_pond.jpg")
     assert "heron" not in english.seo_alt_text
 
 
@@ -132,68 +130,68 @@ def test_with_a_title_the_file_name_is_not_mentioned() -> None:
     "name", ["IMG_1234.JPG", "Screenshot 2023-07-14 at 10.11.12.png", "d41d8cd98f00b204e9800998ecf8427e.png"]
 )
 def test_a_file_name_without_words_is_not_mentioned(name: str) -> None:
-    (english,) = described("en", name=name)
+    (english,) = describe("en", name=name)
     assert "name" not in english.seo_alt_text
 
 
 def test_a_photograph_with_a_plausible_date_mentions_month_and_year() -> None:
-    (english,) = described("en", EmbeddedMetadata(camera="C", created="2023-07-14"))
+    (english,) = describe("en", EmbeddedMetadata(camera="C", created="2023-07-14"))
     assert "taken in July 2023" in english.seo_alt_text
     assert english.seo_filename.endswith("2023")
     for implausible in ("2000-01-01", "1980-01-01", "2024-05-09"):
-        (english,) = described("en", EmbeddedMetadata(camera="C", created=implausible))
+        (english,) = describe("en", EmbeddedMetadata(camera="C", created=implausible))
         assert "taken" not in english.seo_alt_text
 
 
-def test_a_date_alone_makes_no_photograph() -> None:
-    (english,) = described("en", EmbeddedMetadata(created="2023-07-14"))
+def test_a_picture_with_a_date_but_no_camera_is_no_photograph() -> None:
+    (english,) = describe("en", EmbeddedMetadata(created="2023-07-14"))
     assert english.seo_alt_text.startswith("Picture")
     assert "2023" not in english.seo_alt_text
 
 
-def test_a_camera_default_caption_is_not_used() -> None:
+def test_a_caption_that_a_camera_wrote_is_not_used() -> None:
     embedded = EmbeddedMetadata(
         description=(EmbeddedText("OLYMPUS DIGITAL CAMERA"),), title=(EmbeddedText("DSC_0042"),), camera="OLYMPUS E-M1"
     )
-    (english,) = described("en", embedded)
+    (english,) = describe("en", embedded)
     assert english.seo_alt_text == "Photograph in portrait format, mainly in dark green."
     assert "olympus" not in english.seo_filename
 
 
 def test_creator_and_copyright_are_not_mentioned() -> None:
-    (english,) = described("en", EmbeddedMetadata(creator=("Grace Hopper",), copyright="© Grace Hopper"))
+    (english,) = describe("en", EmbeddedMetadata(creator=("Grace Hopper",), copyright="© Grace Hopper"))
     assert "Grace" not in english.seo_alt_text
     assert "grace" not in english.seo_filename
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_picture_without_texts_gets_a_file_name_in_every_language(code: str) -> None:
-    (translation,) = described(code)
+    (translation,) = describe(code)
     assert 2 <= len(translation.seo_filename.split("-")) <= 8
     assert translation.source == TextSource.FACTS
 
 
 def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> None:
-    (short,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Heron"),)))
+    (short,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron"),)))
     assert short.seo_filename == "heron-picture-dark-green"
-    (long,) = described("en", EmbeddedMetadata(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
+    (long,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
     assert long.seo_filename == "heron-by-the-old-mill-at-dusk"
-    (twice,) = described("en", EmbeddedMetadata(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
+    (twice,) = describe("en", EmbeddedMetadata(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
     assert "overlook-overlook" not in twice.seo_filename
 
 
 def test_mark_up_in_a_text_is_removed() -> None:
-    (english,) = described("en", EmbeddedMetadata(alt_text=(EmbeddedText("<b>A heron</b> at the\npond", "en"),)))
+    (english,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText("<b>A heron</b> at the\npond", "en"),)))
     assert english.seo_alt_text == "A heron at the pond"
 
 
-def test_an_event_keeps_its_lower_case_letter_and_a_keyword_gets_a_capital() -> None:
-    (event,) = described("en", EmbeddedMetadata(event=(EmbeddedText("iPhone launch"),)))
+def test_an_event_at_the_beginning_is_unchanged_and_a_keyword_gets_a_capital() -> None:
+    (event,) = describe("en", EmbeddedMetadata(event=(EmbeddedText("iPhone launch"),)))
     assert event.seo_alt_text.startswith("iPhone launch: ")
-    (keyword,) = described("en", EmbeddedMetadata(keywords=(EmbeddedText("heron", "en"),)))
+    (keyword,) = describe("en", EmbeddedMetadata(keywords=(EmbeddedText("heron", "en"),)))
     assert keyword.seo_alt_text.startswith("Heron: ")
 
 
 def test_braces_are_literal_and_bidirectional_controls_are_removed() -> None:
-    (english,) = described("en", EmbeddedMetadata(title=(EmbeddedText("\u202e{kind} {0} 100 %s"),), city="{city}"))
+    (english,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("\u202e{kind} {0} 100 %s"),), city="{city}"))
     assert english.seo_alt_text.startswith("“{kind} {0} 100 %s”, {city}: picture")

@@ -1,4 +1,4 @@
-"""The phrase tables of all languages, through every sentence that they can form."""
+"""The phrase tables of all languages, checked in sentences with every fragment."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ MENTIONS = [
 
 
 def sentences(code: str) -> list[str]:
+    """The sentences in one language for all combinations of FACTS and MENTIONS."""
     return [sentence(code, facts, mentions) for facts, mentions in itertools.product(FACTS, MENTIONS)]
 
 
@@ -106,7 +107,7 @@ def test_every_sentence_is_well_formed_and_within_its_length(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_sentences_without_names_are_in_the_languages_own_script(code: str) -> None:
+def test_sentences_without_names_are_in_the_script_of_the_language(code: str) -> None:
     for facts, capture_month in itertools.product(FACTS, (None, (2023, 7))):
         text = sentence(code, facts, Mentions(capture_month=capture_month))
         for char in filter(str.isalpha, text):
@@ -203,7 +204,7 @@ def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
         ("vi", 7, "tháng 7 năm 2023"),
     ],
 )
-def test_a_month_is_inflected_as_its_sentence_needs(code: str, month: int, part: str) -> None:
+def test_months_have_the_inflection_that_the_sentence_needs(code: str, month: int, part: str) -> None:
     assert part in sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month)))
 
 

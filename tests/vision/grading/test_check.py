@@ -1,4 +1,4 @@
-"""Grading a model: good texts get the full share in every language, and a share is never reached by accident."""
+"""Grading a model: good texts get the full share in every language, and wrong texts get none by accident."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GOOD = {
         Path(__file__).with_name("probe_texts.toml").read_text(encoding="utf-8")
     ).items()
 }
-"""By language and probe, the text of a good model."""
+"""Alt texts as a good model writes them, by language and probe."""
 RELATED_LANGUAGES = (
     "en de nl",
     "da sv nb",
@@ -43,32 +43,37 @@ RELATED_LANGUAGES = (
     "ja zh ko",
     "ar he",
 )
-"""Languages that a model confuses; it also falls back to English."""
+"""Groups of languages that a model may confuse. It may also answer in English."""
 
 
-def go_on() -> None:
+def never_stop() -> None:
     """A check_stop that never raises."""
 
 
-def unseen(_done: int, _total: int) -> None:
+def ignore_progress(_done: int, _total: int) -> None:
     """A progress callback that does nothing."""
 
 
 def answer(alt_text: str) -> str:
+    """The JSON of an answer."""
     return json.dumps({"filename": "words-of-a-name", "alt_text": alt_text}, ensure_ascii=False)
 
 
 def graded(language: str, texts: dict[str, str]) -> LanguageResult:
+    """The result for `texts` by the names of their probes."""
     return grade_language(language, {probe: answer(text) for probe, text in texts.items()})
 
 
-def changed(language: str, **texts: str) -> LanguageResult:
-    """The result of the good texts with some replaced, by the names of their probes with underscores."""
+def graded_with(language: str, **texts: str) -> LanguageResult:
+    """The result for the good texts, some of them replaced: underscores in names of probes stand for spaces."""
     return graded(language, GOOD[language] | {name.replace("_", " "): text for name, text in texts.items()})
 
 
 class FakeModel:
-    """Answers with good texts, or with `write_one(probe, language)`, and records its prompts."""
+    """A model that answers with good texts, or with `write_one(probe, language)`.
+
+    It records the suffixes of each `prefill`, the probe and languages of each `generate`, and the shared prompts.
+    """
 
     def __init__(self, write_one: Callable[[str, str], str] | None = None) -> None:
         self._write_one = write_one or (lambda probe, language: answer(GOOD[language][probe]))
@@ -88,9 +93,9 @@ class FakeModel:
 
     def generate(self, suffixes: Sequence[str], check_stop: Callable[[], None]) -> list[str]:
         check_stop()
-        asked = [self._languages[suffix] for suffix in suffixes]
-        self.groups.append((self._probe, asked))
-        return [self._write_one(self._probe, language) for language in asked]
+        requested = [self._languages[suffix] for suffix in suffixes]
+        self.groups.append((self._probe, requested))
+        return [self._write_one(self._probe, language) for language in requested]
 
 
 def test_there_are_good_texts_in_every_language() -> None:
@@ -106,34 +111,34 @@ def test_good_texts_get_the_full_share(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_good_texts_in_a_related_language_or_english_get_nothing(language: str) -> None:
-    others = {"en"}.union(*(family.split() for family in RELATED_LANGUAGES if language in family.split())) - {language}
+    others = {"en"}.union(*(group.split() for group in RELATED_LANGUAGES if language in group.split())) - {language}
     shares = {other: graded(language, GOOD[other]).share for other in others}
     assert shares == dict.fromkeys(others, 0)
 
 
 def test_a_single_text_in_another_language_counts_as_empty() -> None:
-    result = changed("de", three_yellow_stars=GOOD["en"]["three yellow stars"])
-    [refused] = [text for text in result.texts if text.rejection]
-    assert (refused.probe, refused.missed) == ("three yellow stars", ("yellow", "star", "three"))
+    result = graded_with("de", three_yellow_stars=GOOD["en"]["three yellow stars"])
+    [rejected] = [text for text in result.texts if text.rejection]
+    assert (rejected.probe, rejected.missed) == ("three yellow stars", ("yellow", "star", "three"))
     assert 0.8 < result.share < 1
 
 
 def test_the_language_of_a_short_text_is_detected_by_its_words() -> None:
-    result = changed("pl", sign_SALE=GOOD["sl"]["sign SALE"])
+    result = graded_with("pl", sign_SALE=GOOD["sl"]["sign SALE"])
     assert [text.rejection for text in result.texts if text.rejection] == ["its words are Slovenian"]
     assert result.areas["words"] == pytest.approx(2 / 3)
 
 
 def test_a_text_that_the_lint_rejects_counts_as_empty() -> None:
-    looping = graded("en", {probe: " ".join([text] * 4) for probe, text in GOOD["en"].items()})
-    cut = grade_language("en", {probe: answer(text)[:-2] for probe, text in GOOD["en"].items()})
-    for result in (cut, looping):
+    repetitive = graded("en", {probe: " ".join([text] * 4) for probe, text in GOOD["en"].items()})
+    incomplete = grade_language("en", {probe: answer(text)[:-2] for probe, text in GOOD["en"].items()})
+    for result in (incomplete, repetitive):
         assert all(text.rejection for text in result.texts)
         assert result.share == 0
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_same_text_for_both_of_a_pair_states_no_position(language: str) -> None:
+def test_the_same_text_for_both_probes_of_a_pair_does_not_distinguish_them(language: str) -> None:
     pairs = {
         "square left of star": "star left of square",
         "triangle above circle": "circle above triangle",
@@ -156,31 +161,31 @@ def test_the_same_text_for_both_of_a_pair_states_no_position(language: str) -> N
     ],
 )
 def test_a_pair_is_distinguished_by_the_order_or_by_the_side(first: str, second: str, distinguished: bool) -> None:
-    result = changed("en", square_left_of_star=first, star_left_of_square=second)
+    result = graded_with("en", square_left_of_star=first, star_left_of_square=second)
     named = sum(any(side in text.lower() for side in ("left", "right")) for text in (first, second))
     assert result.areas["positions"] == pytest.approx((2 + named + 1 + distinguished) / 6)
 
 
 def test_all_areas_have_the_same_weight() -> None:
-    result = changed("en", sign_SALE="A red sign.", sign_ROOM_42="A blue door sign.")
+    result = graded_with("en", sign_SALE="A red sign.", sign_ROOM_42="A blue door sign.")
     assert result.areas["words"] == 0
     assert result.share == pytest.approx(0.8)
 
 
 def test_each_picture_is_processed_once_and_described_in_batches_of_ten() -> None:
-    model, reported = FakeModel(), []
-    results = check_model(model, tuple(LANGUAGES), lambda done, total: reported.append((done, total)), go_on)
+    model, progress = FakeModel(), []
+    results = check_model(model, tuple(LANGUAGES), lambda done, total: progress.append((done, total)), never_stop)
     assert [(result.language, result.share) for result in results] == [(code, 1.0) for code in LANGUAGES]
     assert len(model.prefilled) == len(PROBES)
     assert all(len(suffixes) == LANGUAGES_PER_BATCH for suffixes in model.prefilled)
-    assert {len(asked) for _, asked in model.groups} == {10, 6}
-    assert reported[-1] == (len(PROBES) * len(LANGUAGES),) * 2
-    assert reported == sorted(reported)
+    assert {len(requested) for _, requested in model.groups} == {10, 6}
+    assert progress[-1] == (len(PROBES) * len(LANGUAGES),) * 2
+    assert progress == sorted(progress)
 
 
 def test_the_prompt_does_not_reveal_the_content() -> None:
     model = FakeModel()
-    check_model(model, ("en",), unseen, go_on)
+    check_model(model, ("en",), ignore_progress, never_stop)
     [shared] = model.shared
     assert "Noted by its owner" not in shared
     assert not [probe for probe in PROBES if probe.name in shared]
@@ -190,8 +195,10 @@ def test_a_language_gets_the_same_share_alone_and_among_others() -> None:
     def writes(probe: str, language: str) -> str:
         return answer(GOOD[language][probe] if probe != "house" else "…")
 
-    among = check_model(FakeModel(writes), ("en", "de", "ja"), unseen, go_on)
-    assert [check_model(FakeModel(writes), (code,), unseen, go_on)[0] for code in ("en", "de", "ja")] == among
+    among = check_model(FakeModel(writes), ("en", "de", "ja"), ignore_progress, never_stop)
+    assert [
+        check_model(FakeModel(writes), (code,), ignore_progress, never_stop)[0] for code in ("en", "de", "ja")
+    ] == among
 
 
 def test_a_stop_or_a_failing_model_ends_the_check() -> None:
@@ -199,13 +206,13 @@ def test_a_stop_or_a_failing_model_ends_the_check() -> None:
         raise StageCancelled("stopped")
 
     with pytest.raises(StageCancelled):
-        check_model(FakeModel(), ("en",), unseen, stop)
+        check_model(FakeModel(), ("en",), ignore_progress, stop)
 
     def fails(_probe: str, _language: str) -> str:
         raise ModelUnusable("it failed on this picture")
 
     with pytest.raises(ModelUnusable):
-        check_model(FakeModel(fails), ("en",), unseen, go_on)
+        check_model(FakeModel(fails), ("en",), ignore_progress, never_stop)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +225,7 @@ def test_a_stop_or_a_failing_model_ends_the_check() -> None:
         ("", tuple(LANGUAGES)),
     ],
 )
-def test_the_languages_that_a_card_names(claim: str, languages: tuple[str, ...]) -> None:
+def test_the_languages_in_the_claim_of_a_card_are_recognised(claim: str, languages: tuple[str, ...]) -> None:
     assert languages_in_claim(claim) == languages
 
 
@@ -242,7 +249,9 @@ def test_the_tiny_model_knows_its_shapes_and_nothing_else() -> None:
     """Through the real llama.cpp: it was trained on two coloured shapes, beside or above each other."""
     llama = Llama(tiny.tiny_model())
     try:
-        results = {result.language: result for result in check_model(llama, ("en", "de", "es"), unseen, go_on)}
+        results = {
+            result.language: result for result in check_model(llama, ("en", "de", "es"), ignore_progress, never_stop)
+        }
     finally:
         llama.close()
     for language in ("en", "de"):

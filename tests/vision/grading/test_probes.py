@@ -1,4 +1,4 @@
-"""The probe pictures show their facts, and every language has words for them."""
+"""The probe pictures show their facts, and the vocabulary of every language has words for them."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ WORDS = set(probe_words.words("en")) - {"ignore"}
 
 
 def rgb(probe: Probe) -> NDArray[np.int16]:
+    """The pixels of the probe picture, H×W×3."""
     picture = probe.draw()
     assert (picture.width_px, picture.height_px) == (SIDE_PX, SIDE_PX)
     return np.frombuffer(picture.rgb, np.uint8).reshape(SIDE_PX, SIDE_PX, 3).astype(np.int16)
 
 
-def where(probe: Probe, colour: str) -> NDArray[np.bool_]:
+def mask_of(probe: Probe, colour: str) -> NDArray[np.bool_]:
+    """Which pixels have approximately that colour, H×W."""
     near: NDArray[np.bool_] = np.abs(rgb(probe) - COLOURS[colour]).max(axis=2) < 40
     return near
 
 
 def centre(probe: Probe, colour: str) -> tuple[float, float]:
-    """The centre of all pixels in that colour, x and y."""
-    ys, xs = np.nonzero(where(probe, colour))
+    """The mean position (x, y) of all pixels in that colour."""
+    ys, xs = np.nonzero(mask_of(probe, colour))
     return float(xs.mean()), float(ys.mean())
 
 
-def things(mask: NDArray[np.bool_]) -> int:
-    """The number of connected areas of more than 50 pixels."""
+def count_areas(mask: NDArray[np.bool_]) -> int:
+    """The number of connected areas of more than 50 pixels in `mask`."""
     picture, count = Image.fromarray(mask), 0
-    while len(left := np.argwhere(np.asarray(picture))):
-        y, x = (int(place) for place in left[0])
+    while len(remaining := np.argwhere(np.asarray(picture))):
+        y, x = (int(coordinate) for coordinate in remaining[0])
         ImageDraw.floodfill(picture, (x, y), 0)
-        count += len(left) - np.count_nonzero(picture) > 50
+        count += len(remaining) - np.count_nonzero(picture) > 50
     return count
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
-def test_a_probe_is_always_identical_and_unlike_the_others(probe: Probe) -> None:
+def test_a_probe_is_drawn_identically_each_time_and_differs_from_all_others(probe: Probe) -> None:
     assert probe.draw() == probe.draw()
     assert [other.name for other in PROBES if other.draw() == probe.draw()] == [probe.name]
 
@@ -56,7 +58,7 @@ def test_a_probe_is_always_identical_and_unlike_the_others(probe: Probe) -> None
 def test_a_probe_shows_exactly_the_colours_of_its_facts(probe: Probe) -> None:
     named = {word for area, word in probe.facts if area == "colours"} & set(COLOURS)
     if named:
-        shown = {colour for colour in COLOURS if where(probe, colour).mean() > 0.01}
+        shown = {colour for colour in COLOURS if mask_of(probe, colour).mean() > 0.01}
         assert shown == named
 
 
@@ -70,13 +72,13 @@ def test_a_probe_shows_exactly_the_colours_of_its_facts(probe: Probe) -> None:
     ],
 )
 def test_a_probe_shows_the_number_of_its_facts(name: str, colour: str, count: int) -> None:
-    assert things(where(BY_NAME[name], colour)) == count
+    assert count_areas(mask_of(BY_NAME[name], colour)) == count
     numbers = {"two": 2, "three": 3, "five": 5}
     assert [numbers[word] for area, word in BY_NAME[name].facts if area == "counts"] == [count] * (count > 1)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: "/".join(pair.sides))
-def test_a_pair_has_its_things_in_opposite_positions(pair: ProbePair) -> None:
+def test_a_pair_shows_its_objects_in_opposite_positions(pair: ProbePair) -> None:
     axis = 0 if pair.sides == ("left", "right") else 1
     (one, _), (other, _) = pair.things
     first, second = (BY_NAME[name] for name in pair.probes)
@@ -86,15 +88,15 @@ def test_a_pair_has_its_things_in_opposite_positions(pair: ProbePair) -> None:
 
 
 @pytest.mark.parametrize("name", ["sign SALE", "sign ROOM 42"])
-def test_words_are_large_and_complete(name: str) -> None:
+def test_printed_words_are_large_and_complete(name: str) -> None:
     white = np.abs(rgb(BY_NAME[name]) - probes.WHITE).max(axis=2) < 40
     rows, columns = np.nonzero(white.any(axis=1))[0], np.nonzero(white.any(axis=0))[0]
     assert columns[-1] - columns[0] > 0.5 * SIDE_PX
     assert rows[-1] - rows[0] > 0.15 * SIDE_PX
-    assert things(white) == sum(len(words) for words in BY_NAME[name].quotes)
+    assert count_areas(white) == sum(len(words) for words in BY_NAME[name].quotes)
 
 
-def test_every_area_has_facts_and_every_fact_a_word() -> None:
+def test_every_area_has_facts_and_every_fact_is_in_the_vocabulary() -> None:
     assert {area for probe in PROBES for area, _ in probe.facts} | {"words"} == set(AREAS)
     assert {word for probe in PROBES for _, listed in probe.facts for word in listed.split("/")} <= WORDS
     assert {word for pair in PAIRS for thing in pair.things for word in thing} <= WORDS
@@ -117,7 +119,7 @@ def test_a_language_s_words_are_in_one_script_and_normalised(language: str) -> N
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_opposites_share_no_word(language: str) -> None:
+def test_words_for_different_facts_have_no_entry_in_common(language: str) -> None:
     listed = probe_words.words(language)
     for group in (("left", "right"), ("above", "below"), ("two", "three", "five"), ("red", "green", "blue", "yellow")):
         for one, other in pairwise(group):

@@ -1,4 +1,4 @@
-"""llama.cpp is not loaded on processors that it would crash on, whatever reports their features."""
+"""llama.cpp is not loaded on a processor on which it would crash."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NEHALEM = "flags\t\t: fpu sse4_1 sse4_2 popcnt\n"
 
 
 def unknown() -> None:
-    """A source without any features, as another C library than glibc."""
+    """A source that can't determine the features, as with a C library other than glibc."""
 
 
 def problem(folder: Path, cpuinfo: str | None, machine: str = "x86_64") -> str | None:
-    """The problem of a machine whose features are only in /proc/cpuinfo, or nowhere if it is None."""
+    """The problem of a processor whose features are known only from `cpuinfo`, or unknown if that is None."""
     path = folder / "cpuinfo"
     if cpuinfo is not None:
         path.write_text(cpuinfo)

@@ -18,7 +18,7 @@ from imgproc_local.vision.text.language import scripts_of
 GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
 
 
-def verdict(text: str, language: str, original_filename: str = "", prompt: str = "") -> str | None:
+def complaint_about(text: str, language: str, original_filename: str = "", prompt: str = "") -> str | None:
     """The problem of the cleaned `text`."""
     answer = clean_answer(Answer("some-file-name", text), language)
     return alt_text_problem(answer, language, original_filename=original_filename, prompt=prompt)
@@ -58,19 +58,19 @@ def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: 
     ],
 )
 def test_names_quotations_and_unusual_texts_are_accepted(language: str, text: str) -> None:
-    assert verdict(text, language) is None
+    assert complaint_about(text, language) is None
 
 
 def test_names_in_the_owners_notes_may_be_in_any_script() -> None:
     text = "Владимир Петров feeds pigeons in Красноярск."
-    assert verdict(text, "en") == "it was not in English"
-    assert verdict(text, "en", prompt="Persons: Владимир Петров\nPlace: Красноярск") is None
+    assert complaint_about(text, "en") == "it was not in English"
+    assert complaint_about(text, "en", prompt="Persons: Владимир Петров\nPlace: Красноярск") is None
 
 
 def test_english_notes_do_not_excuse_an_english_answer() -> None:
     text = "A red kite above a field of stubble."
-    assert verdict(text, "ru", prompt="Keywords: red, kite, field, stubble") == "it was not in Russian"
-    assert verdict(text, "de", prompt="Title: A red kite above a field of stubble") == "it was not in German"
+    assert complaint_about(text, "ru", prompt="Keywords: red, kite, field, stubble") == "it was not in Russian"
+    assert complaint_about(text, "de", prompt="Title: A red kite above a field of stubble") == "it was not in German"
 
 
 # --- language
@@ -79,7 +79,7 @@ def test_english_notes_do_not_excuse_an_english_answer() -> None:
 @pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
 def test_english_is_detected_in_every_other_language(language: str) -> None:
     for text in [*GOOD["en"], "Red barn in snow.", "A red car."]:
-        assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}", text
+        assert complaint_about(text, language) == f"it was not in {LANGUAGES[language].name}", text
 
 
 def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
@@ -88,7 +88,7 @@ def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
         for other, texts in GOOD.items():
             if other == language:
                 continue
-            refused = [text for text in texts if verdict(text, language)]
+            refused = [text for text in texts if complaint_about(text, language)]
             if not set(scripts_of(other)) & set(scripts_of(language)):
                 assert refused == texts, (other, language)
             checked += len(texts)
@@ -110,7 +110,7 @@ def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
     ],
 )
 def test_a_related_language_is_detected_by_its_own_words(language: str, text: str) -> None:
-    assert verdict(text, language) == f"it was not in {LANGUAGES[language].name}"
+    assert complaint_about(text, language) == f"it was not in {LANGUAGES[language].name}"
 
 
 # --- openers
@@ -193,12 +193,12 @@ def test_an_opener_is_rejected(language: str) -> None:
 )
 def test_an_answer_without_content_is_rejected(text: str, complaint: str) -> None:
     filename = {"Holiday at the lake.": "Holiday_at-the LAKE.jpg"}.get(text, "xq77zz81.png")
-    assert verdict(text, "en", filename) == complaint
+    assert complaint_about(text, "en", filename) == complaint
 
 
 @pytest.mark.parametrize(("language", "text"), [("ja", "納屋"), ("zh", "谷仓。"), ("th", "บ้าน")])
 def test_a_single_word_is_rejected_in_languages_without_spaces(language: str, text: str) -> None:
-    assert verdict(text, language) == "it was a single word"
+    assert complaint_about(text, language) == "it was a single word"
 
 
 # --- repetition and cut-off sentences
@@ -223,7 +223,7 @@ def test_a_single_word_is_rejected_in_languages_without_spaces(language: str, te
     ],
 )
 def test_repetition_is_detected_in_every_script(language: str, text: str) -> None:
-    assert verdict(text, language) == "it repeated itself"
+    assert complaint_about(text, language) == "it repeated itself"
 
 
 LONG = "A woman in a yellow coat leads two small dogs past a row of old brick houses, and behind her a boy on a bicycle"
@@ -253,7 +253,7 @@ LONG = "A woman in a yellow coat leads two small dogs past a row of old brick ho
 )
 def test_a_cut_off_sentence_is_rejected_and_gets_no_full_stop(language: str, text: str) -> None:
     assert clean_answer(Answer("some-file-name", text), language).alt_text == text
-    assert verdict(text, language) == "the sentence was cut off"
+    assert complaint_about(text, language) == "the sentence was cut off"
 
 
 # --- nonsense
@@ -284,7 +284,7 @@ def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: str) -> None:
     source = random.Random(20261121)
     texts = [random_tokens(source, pieces, 100) for _ in range(60)]
     texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55)]
-    passed = [(language, text) for language in LANGUAGES for text in texts if verdict(text, language) is None]
+    passed = [(language, text) for language in LANGUAGES for text in texts if complaint_about(text, language) is None]
     assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
 
 
@@ -293,7 +293,7 @@ def test_repeated_random_tokens_are_rejected() -> None:
     for language in LANGUAGES:
         for length in range(1, 6):
             loop = random_tokens(source, PIECES, length)
-            assert verdict(" ".join([loop] * 20)[:200], language), (language, loop)
+            assert complaint_about(" ".join([loop] * 20)[:200], language), (language, loop)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_repeated_random_tokens_are_rejected() -> None:
     ],
 )
 def test_words_of_no_language_are_rejected(language: str, text: str) -> None:
-    assert verdict(text, language) == f"it was no sentence in {LANGUAGES[language].name}"
+    assert complaint_about(text, language) == f"it was no sentence in {LANGUAGES[language].name}"
 
 
 # --- file names

@@ -26,7 +26,7 @@ from tests.support import tiny
 SUFFIXES = [language_prompt(language) for language in tiny.LANGUAGES]
 
 
-def go_on() -> None:
+def never_stop() -> None:
     """A check_stop that never raises."""
 
 
@@ -42,16 +42,16 @@ def llama() -> Iterator[Llama]:
     loaded.close()
 
 
-def written(llama: Llama, picture: tiny.Pixels, suffixes: list[str], seed: int | None = None) -> list[str]:
-    llama.prefill(picture, INSTRUCTIONS, suffixes, go_on)
-    return llama.generate(suffixes, go_on, seed)
+def generate(llama: Llama, picture: tiny.Pixels, suffixes: list[str], seed: int | None = None) -> list[str]:
+    llama.prefill(picture, INSTRUCTIONS, suffixes, never_stop)
+    return llama.generate(suffixes, never_stop, seed)
 
 
 def test_it_describes_its_pictures(llama: Llama) -> None:
     scenes = tiny.scenes()
     found = []
     for scene in scenes.held_out_scenes(10, seed=21):
-        answers = written(llama, tiny.pixels(scenes.draw(scene, seed=5)), SUFFIXES)
+        answers = generate(llama, tiny.pixels(scenes.draw(scene, seed=5)), SUFFIXES)
         found += [
             answer == scenes.to_json(scenes.reference_answer(scene, language))
             for answer, language in zip(answers, tiny.LANGUAGES, strict=True)
@@ -62,13 +62,13 @@ def test_it_describes_its_pictures(llama: Llama) -> None:
 def test_languages_get_the_same_text_together_and_alone(llama: Llama) -> None:
     for number in range(5):
         picture = scene_pixels(number)
-        together = written(llama, picture, SUFFIXES)
+        together = generate(llama, picture, SUFFIXES)
         llama.parallel = False
         try:
-            one_by_one = llama.generate(SUFFIXES, go_on)
+            one_by_one = llama.generate(SUFFIXES, never_stop)
         finally:
             llama.parallel = True
-        alone = [written(llama, picture, [suffix])[0] for suffix in SUFFIXES]
+        alone = [generate(llama, picture, [suffix])[0] for suffix in SUFFIXES]
         assert together == one_by_one == alone
 
 
@@ -93,44 +93,44 @@ def test_the_chat_handler_of_llama_cpp_python_generates_the_same() -> None:
     assert result.returncode == 0, result.stderr
     loaded = Llama(tiny.tiny_model())
     try:
-        ours = [text for picture in pictures for text in written(loaded, tiny.pixels(picture), SUFFIXES)]
+        ours = [text for picture in pictures for text in generate(loaded, tiny.pixels(picture), SUFFIXES)]
     finally:
         loaded.close()
     assert json.loads(result.stdout) == ours
 
 
 def test_the_same_picture_gets_the_same_text_again(llama: Llama) -> None:
-    first = written(llama, scene_pixels(1), SUFFIXES)
-    written(llama, scene_pixels(2), SUFFIXES[:1])
-    assert written(llama, scene_pixels(1), SUFFIXES) == first
+    first = generate(llama, scene_pixels(1), SUFFIXES)
+    generate(llama, scene_pixels(2), SUFFIXES[:1])
+    assert generate(llama, scene_pixels(1), SUFFIXES) == first
 
 
 def test_other_pictures_get_other_texts(llama: Llama) -> None:
-    assert written(llama, scene_pixels(1), SUFFIXES) != written(llama, scene_pixels(2), SUFFIXES)
+    assert generate(llama, scene_pixels(1), SUFFIXES) != generate(llama, scene_pixels(2), SUFFIXES)
 
 
 def test_a_seed_is_reproducible_and_follows_the_grammar(llama: Llama) -> None:
-    drawn = [written(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
-    assert drawn == [written(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
+    drawn = [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
+    assert drawn == [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
     assert all(parse_answer(text) for texts in drawn for text in texts)
 
 
 @pytest.mark.parametrize("size_px", [(1, 1), (1024, 3), (3, 1024), (1024, 1024)])
 def test_pictures_of_any_shape_are_accepted(llama: Llama, size_px: tuple[int, int]) -> None:
     width, height = size_px
-    assert parse_answer(written(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), SUFFIXES[:1])[0])
+    assert parse_answer(generate(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), SUFFIXES[:1])[0])
 
 
 def test_the_context_grows_for_more_languages(llama: Llama) -> None:
-    few = written(llama, scene_pixels(3), SUFFIXES[:1])
-    many = written(llama, scene_pixels(3), [*SUFFIXES, *SUFFIXES, *SUFFIXES[:2]])
+    few = generate(llama, scene_pixels(3), SUFFIXES[:1])
+    many = generate(llama, scene_pixels(3), [*SUFFIXES, *SUFFIXES, *SUFFIXES[:2]])
     assert many[0] == few[0]
     assert many[4:8] == many[:4]
 
 
 def test_a_prompt_may_be_longer_than_one_batch(llama: Llama) -> None:
     long_suffixes = [f"{'Think of the colours. ' * 40}{suffix}" for suffix in SUFFIXES]
-    assert len(written(llama, scene_pixels(3), long_suffixes)) == len(SUFFIXES)
+    assert len(generate(llama, scene_pixels(3), long_suffixes)) == len(SUFFIXES)
 
 
 def cancelled() -> None:
@@ -138,14 +138,14 @@ def cancelled() -> None:
 
 
 def test_every_phase_can_be_stopped_and_the_next_picture_works(llama: Llama) -> None:
-    before = written(llama, scene_pixels(4), SUFFIXES)
+    before = generate(llama, scene_pixels(4), SUFFIXES)
     with pytest.raises(StageCancelled):
         Llama(tiny.tiny_model(), cancelled)
     with pytest.raises(StageCancelled):
         llama.prefill(scene_pixels(3), INSTRUCTIONS, SUFFIXES, cancelled)
     with pytest.raises(StageCancelled):
         llama.generate(SUFFIXES, cancelled)
-    assert written(llama, scene_pixels(4), SUFFIXES) == before
+    assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
 class NativeOnly(StopFlag):
@@ -161,15 +161,15 @@ class NativeOnly(StopFlag):
 
 
 def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
-    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, go_on)
+    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
     monkeypatch.setattr("imgproc_local.vision.llm.stop.StopFlag", NativeOnly)
     start = llama.tokens_written
     # 2 is llama_decode's status for "aborted"
     with pytest.raises(ModelUnusable, match=r"\(2\)"):
-        llama.generate(SUFFIXES, go_on)
+        llama.generate(SUFFIXES, never_stop)
     assert llama.tokens_written == start
     with pytest.raises(ModelUnusable, match=r"\(-?\d+\)"):
-        llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, go_on)
+        llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
 
 
 def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,11 +184,11 @@ def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.Mon
     monkeypatch.setattr(Weights, "_at_node", count)
     counting = Llama(tiny.tiny_model())
     try:
-        counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, go_on)
+        counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
         complete, nodes = nodes, 0
         monkeypatch.setattr(Interruption, "may_continue", lambda _: False)
         with pytest.raises(ModelUnusable):
-            counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, go_on)
+            counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
             raise ModelUnusable("the encoder does not report that it was stopped")
         assert 0 < nodes < complete / 2
     finally:
@@ -215,25 +215,25 @@ def test_weights_that_compute_nan_are_reported_without_a_crash(tmp_path: Path) -
     (tmp_path / "text.gguf").write_bytes(weights)
     broken = Llama(VisionModel("broken", tmp_path / "text.gguf", tiny.MMPROJ))
     try:
-        broken.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, go_on)
+        broken.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
         with pytest.raises(ModelUnusable, match="NaN instead of numbers"):
-            broken.generate(SUFFIXES, go_on)
+            broken.generate(SUFFIXES, never_stop)
     finally:
         broken.close()
 
 
 def test_a_prompt_beyond_the_trained_length_is_refused_and_the_next_picture_works(llama: Llama) -> None:
-    before = written(llama, scene_pixels(4), SUFFIXES)
+    before = generate(llama, scene_pixels(4), SUFFIXES)
     with pytest.raises(ModelUnusable, match="was trained for 2048 tokens"):
-        llama.prefill(scene_pixels(4), INSTRUCTIONS + "語 " * 3000, SUFFIXES, go_on)
-    assert written(llama, scene_pixels(4), SUFFIXES) == before
+        llama.prefill(scene_pixels(4), INSTRUCTIONS + "語 " * 3000, SUFFIXES, never_stop)
+    assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
 def test_more_languages_than_prefilled_are_generated_one_by_one(llama: Llama) -> None:
-    together = written(llama, scene_pixels(4), SUFFIXES)
+    together = generate(llama, scene_pixels(4), SUFFIXES)
     llama._close_context()
-    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES[:1], go_on)
-    assert llama.generate(SUFFIXES, go_on) == together
+    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES[:1], never_stop)
+    assert llama.generate(SUFFIXES, never_stop) == together
     assert llama.parallel
 
 
@@ -241,7 +241,7 @@ def test_generating_without_a_picture_is_refused(llama: Llama) -> None:
     fresh = Llama(tiny.tiny_model())
     try:
         with pytest.raises(ModelUnusable, match="No picture was processed"):
-            fresh.generate(SUFFIXES, go_on)
+            fresh.generate(SUFFIXES, never_stop)
     finally:
         fresh.close()
 
@@ -249,7 +249,7 @@ def test_generating_without_a_picture_is_refused(llama: Llama) -> None:
 def test_a_model_that_refuses_several_sequences_generates_one_by_one(
     llama: Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = written(llama, scene_pixels(5), SUFFIXES)
+    before = generate(llama, scene_pixels(5), SUFFIXES)
     together = llama._generate_together
 
     def refuses(suffixes: list[str], *asked: Any) -> list[str]:
@@ -259,7 +259,7 @@ def test_a_model_that_refuses_several_sequences_generates_one_by_one(
 
     monkeypatch.setattr(llama, "_generate_together", refuses)
     try:
-        assert llama.generate(SUFFIXES, go_on) == before
+        assert llama.generate(SUFFIXES, never_stop) == before
         assert not llama.parallel
     finally:
         llama.parallel = True
@@ -315,8 +315,8 @@ def test_the_self_test_passes_for_a_working_model() -> None:
 
 
 def test_an_unfinished_answer_is_not_parsed(llama: Llama) -> None:
-    llama.prefill(scene_pixels(1), INSTRUCTIONS, SUFFIXES[:1], go_on)
-    assert parse_answer(llama.generate(SUFFIXES[:1], go_on, max_tokens=5)[0]) is None
+    llama.prefill(scene_pixels(1), INSTRUCTIONS, SUFFIXES[:1], never_stop)
+    assert parse_answer(llama.generate(SUFFIXES[:1], never_stop, max_tokens=5)[0]) is None
 
 
 def test_numpy_is_not_loaded() -> None:

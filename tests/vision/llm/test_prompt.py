@@ -14,7 +14,8 @@ from tests.support import tiny
 SUFFIXES = [language_prompt("en"), language_prompt("de")]
 
 
-def written(chat: ChatFormat) -> list[str]:
+def generate(chat: ChatFormat) -> list[str]:
+    """The answers of the tiny model with this chat format."""
     picture = tiny.pixels(tiny.scenes().draw(tiny.scenes().held_out_scenes(1, seed=20)[0], seed=1))
     llama = Llama(msgspec.structs.replace(tiny.tiny_model(), chat=chat))
     try:
@@ -26,7 +27,7 @@ def written(chat: ChatFormat) -> list[str]:
 
 @pytest.mark.parametrize("template", ["chatml", "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"])
 def test_a_template_by_name_or_written_out_equals_the_one_in_the_file(template: str) -> None:
-    assert written(ChatFormat(template=template)) == written(ChatFormat())
+    assert generate(ChatFormat(template=template)) == generate(ChatFormat())
 
 
 def test_templates_of_the_catalogue_are_names_or_have_the_placeholder() -> None:

@@ -1,4 +1,4 @@
-"""A model is tested in a child process: a crash of the child is reported, and this process continues."""
+"""The self-test of a model in a child process, whose crashes are reported and do not end this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imgproc_local.vision.llm.selftest import (
 )
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import ModelStore
-from tests.support.installed import install, take
+from tests.support.installed import import_files, install
 from tests.support.tiny import MMPROJ, TEXT
 
 needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
@@ -28,7 +28,7 @@ needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows has no signa
 
 @pytest.fixture
 def model(models: ModelStore) -> VisionModel:
-    """Two files with valid headers; llama.cpp can not load them."""
+    """An installed model of two files with valid headers, which llama.cpp can't load."""
     install(models, "a")
     return models.model("a")
 
@@ -39,10 +39,11 @@ def child(script: str) -> list[str]:
 
 
 PASSES = child("print('noise'); print('{}')")
-NEVER_STARTED = child("sys.exit('it ran again')")
+MUST_NOT_RUN = child("sys.exit('it ran again')")
 
 
-def refused(model: VisionModel, command: list[str], timeout_s: float = 60, retry: bool = False) -> str:
+def failure(model: VisionModel, command: list[str], timeout_s: float = 60, retry: bool = False) -> str:
+    """The message of a self-test that fails."""
     with pytest.raises(ModelUnusable) as caught:
         require_self_test(model, command=command, timeout_s=timeout_s, retry=retry)
     assert not passed_self_test(model)
@@ -53,8 +54,8 @@ def test_a_working_model_is_tested_once(model: VisionModel) -> None:
     assert not passed_self_test(model)
     require_self_test(model, command=PASSES)
     assert passed_self_test(model)
-    require_self_test(model, command=NEVER_STARTED)
-    require_self_test(model, command=NEVER_STARTED, retry=True)
+    require_self_test(model, command=MUST_NOT_RUN)
+    require_self_test(model, command=MUST_NOT_RUN, retry=True)
 
 
 def test_the_child_receives_the_model_as_an_argument(model: VisionModel, tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_the_child_receives_the_model_as_an_argument(model: VisionModel, tmp_pat
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGILL", "SIGABRT", "SIGKILL"])
 def test_a_crash_of_the_child_is_reported_with_its_signal(model: VisionModel, name: str) -> None:
     script = f"print('GGML_ASSERT(it) failed', file=sys.stderr, flush=True); os.kill(os.getpid(), signal.{name})"
-    message = refused(model, child(script))
+    message = failure(model, child(script))
     assert message.startswith("The model 'a' does not work here")
     assert name in message
     assert "GGML_ASSERT(it) failed" in message
@@ -91,38 +92,37 @@ def test_a_child_without_a_result_is_reported(model: VisionModel, script: str, m
     import re
 
     timeout_s = 0.4 if "sleep" in script else 60
-    assert re.search(message, refused(model, child(script), timeout_s))
+    assert re.search(message, failure(model, child(script), timeout_s))
 
 
 def test_a_child_that_can_not_be_started_is_reported(model: VisionModel, tmp_path: Path) -> None:
-    assert "can't be started" in refused(model, [str(tmp_path / "absent")])
+    assert "can't be started" in failure(model, [str(tmp_path / "absent")])
 
 
-def test_a_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel) -> None:
-    assert "exited with 3" in refused(model, child("sys.exit(3)"))
-    assert "exited with 3" in refused(model, NEVER_STARTED), "a second child for the next picture"
+def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel) -> None:
+    assert "exited with 3" in failure(model, child("sys.exit(3)"))
+    assert "exited with 3" in failure(model, MUST_NOT_RUN), "a second child for the next picture"
     assert "exited with 3" in (known_problem(model) or "")
-    assert "exited with 4" in refused(model, child("sys.exit(4)"), retry=True)
+    assert "exited with 4" in failure(model, child("sys.exit(4)"), retry=True)
     require_self_test(model, command=PASSES, now=lambda: time.time() + 3601)
     assert known_problem(model) is None
 
 
-def test_another_build_or_processor_needs_another_test(model: VisionModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_another_build_or_processor_the_model_is_tested_again(
+    model: VisionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_self_test(model, command=PASSES)
-    for fact in ("_llama_build", "_processor"):
+    for function in ("_llama_build", "_processor"):
         with monkeypatch.context() as changed:
-            changed.setattr(selftest, fact, lambda: ["another"])
+            changed.setattr(selftest, function, lambda: ["another"])
             assert not passed_self_test(model)
         assert passed_self_test(model)
 
 
 def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> None:
     started = tmp_path / "pid"
-    asked = 0
 
     def check_stop() -> None:
-        nonlocal asked
-        asked += 1
         if started.exists() and started.read_text():
             raise StageCancelled("Cancelled.")
 
@@ -139,7 +139,7 @@ def test_without_llama_cpp_the_message_says_what_to_install(
     model: VisionModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
-    assert "install imgproc-local[vision]" in refused(model, NEVER_STARTED)
+    assert "install imgproc-local[vision]" in failure(model, MUST_NOT_RUN)
     assert known_problem(model) is None
 
 
@@ -167,7 +167,7 @@ def test_the_child_reports_the_reason_of_llama_cpp(model: VisionModel) -> None:
 
 @pytest.mark.skipif(not TEXT.is_file(), reason="the tiny model is not there")
 def test_the_child_passes_a_working_model(models: ModelStore) -> None:
-    take(models, TEXT, MMPROJ, name="tiny")
+    import_files(models, TEXT, MMPROJ, name="tiny")
     require_self_test(models.model("tiny"))
     assert passed_self_test(models.model("tiny"))
 

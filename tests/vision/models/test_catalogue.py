@@ -1,4 +1,4 @@
-"""The catalogue, its entries in the settings file, and the settings of models."""
+"""The catalogue of models, its entries in the settings file, and the settings for models."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_entry_in_the_settings_is_added_or_replaces_one(file: Path) -> None:
         ("mine", '"con.x"', "model's name"),
     ],
 )
-def test_a_wrong_entry_is_refused_with_its_name_and_file(file: Path, old: str, new: str, message: str) -> None:
+def test_an_invalid_entry_is_rejected_with_its_name_and_file(file: Path, old: str, new: str, message: str) -> None:
     file.write_text(ENTRY.replace(old, new))
     with pytest.raises(SettingInvalid) as caught:
         load({}, {})
@@ -75,12 +75,12 @@ def test_a_wrong_entry_is_refused_with_its_name_and_file(file: Path, old: str, n
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])
-def test_an_invalid_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="model's name"):
         check_name(name)
 
 
-def test_the_models_folder_is_in_the_data_folder_or_as_set(file: Path, tmp_path: Path) -> None:
+def test_the_models_folder_is_in_the_data_folder_or_at_the_setting_models_dir(file: Path, tmp_path: Path) -> None:
     assert load({"data_dir": str(tmp_path)}, {}).config.models_folder == tmp_path / "models"
     assert load({}, {"IMGPROC_MODELS_DIR": str(tmp_path / "x")}).config.models_folder == tmp_path / "x"
     assert load({}, {"IMGPROC_MODELS_DIR": "~/x"}).config.models_folder == Path("~/x").expanduser()
@@ -92,6 +92,6 @@ def test_layers_on_the_gpu_are_a_number_or_auto(file: Path, value: str, means: o
 
 
 @pytest.mark.parametrize("value", ["-1", "all", ""])
-def test_other_layers_are_refused(file: Path, value: str) -> None:
+def test_an_invalid_number_of_layers_is_rejected(file: Path, value: str) -> None:
     with pytest.raises(SettingInvalid, match="model_gpu_layers"):
         load({}, {"IMGPROC_MODEL_GPU_LAYERS": value})

@@ -1,4 +1,4 @@
-"""Downloading a model from a hub: complete or not at all, resumed after interruptions, refused with a message."""
+"""Downloads of models from a hub: they are complete or not installed, can be resumed, and fail with a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imgproc_local.vision.models.install import ImportOptions, import_model
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import gguf, projector, text_model
 from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
-from tests.support.installed import check_folder, unseen, untried
+from tests.support.installed import check_folder, ignore_progress, skip_self_test
 
 pytest.importorskip("huggingface_hub")
 
@@ -32,7 +32,7 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
-    """A hub on this machine, named by HF_ENDPOINT, with a token of its own."""
+    """A hub on this machine to which HF_ENDPOINT points, and a token in HF_TOKEN."""
     with hub_with({"T.gguf": TEXT, "M.gguf": MMPROJ}) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.url)
         monkeypatch.setenv("HF_TOKEN", "hf_secret")
@@ -55,16 +55,17 @@ def entry(text_sha256: str = "", **changes: Any) -> Entry:
     return Entry(**(fields | changes))
 
 
-def refused(models: ModelStore, **changes: Any) -> str:
+def failure(models: ModelStore, **changes: Any) -> str:
+    """The message of a pull that fails and installs nothing. `changes` are those of the catalogue entry."""
     with pytest.raises(ModelUnusable) as caught:
-        pull_model(models, "a", entry(**changes), untried, unseen)
+        pull_model(models, "a", entry(**changes), skip_self_test, ignore_progress)
     check_folder(models, [])
     return caught.value.message
 
 
 def test_a_pulled_model_has_the_files_and_the_commit_of_the_hub(hub: Hub, models: ModelStore) -> None:
-    reported: list[tuple[str, int, int]] = []
-    manifest = pull_model(models, "a", entry(), untried, lambda *step: reported.append(step))
+    progress: list[tuple[str, int, int]] = []
+    manifest = pull_model(models, "a", entry(), skip_self_test, lambda *step: progress.append(step))
     model = models.model("a")
     assert model.text_path.read_bytes() == TEXT
     assert model.mmproj_path.read_bytes() == MMPROJ
@@ -74,13 +75,13 @@ def test_a_pulled_model_has_the_files_and_the_commit_of_the_hub(hub: Hub, models
     assert models.selected() == "a"
     check_folder(models, ["a"])
     assert list(models.partial_folder.iterdir()) == []
-    steps = [done for what, done, total in reported if what == "downloading T.gguf"]
-    assert steps[-1] == len(TEXT)
-    assert len(steps) > 4, "the progress is reported while downloading"
+    downloaded = [done for step, done, total in progress if step == "downloading T.gguf"]
+    assert downloaded[-1] == len(TEXT)
+    assert len(downloaded) > 4, "the progress is reported while downloading"
 
 
 def test_only_needed_files_are_requested_and_the_token_is_sent_to_the_hub_only(hub: Hub, models: ModelStore) -> None:
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     requested = [(method, path) for method, path, _ in hub.requests]
     root = f"/{REPOSITORY}/resolve"
     assert requested == [
@@ -97,18 +98,18 @@ def test_only_needed_files_are_requested_and_the_token_is_sent_to_the_hub_only(h
 
 def test_a_broken_connection_is_resumed(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, MEGABYTE]
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
 def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
-    assert "to resume" in refused(models)
+    assert "to resume" in failure(models)
     assert [path.stat().st_size for path in models.partial_folder.iterdir()] == [2 * MEGABYTE]
     hub.cut_after = []
     hub.requests.clear()
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
     assert models.model("a").text_path.read_bytes() == TEXT
     check_folder(models, ["a"])
@@ -117,16 +118,16 @@ def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelSt
 def test_without_range_requests_the_whole_file_is_sent_again(hub: Hub, models: ModelStore) -> None:
     hub.knows_ranges = False
     hub.cut_after = [2 * MEGABYTE]
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
 def test_a_file_that_changed_on_the_hub_is_downloaded_from_its_beginning(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
-    refused(models)
+    failure(models)
     hub.cut_after = []
     hub.files["T.gguf"] = new = TEXT[:-1] + b"\x01"
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert models.model("a").text_path.read_bytes() == new
 
 
@@ -138,20 +139,20 @@ def test_a_file_that_changed_on_the_hub_is_downloaded_from_its_beginning(hub: Hu
         (TEXT + b"more", "sent more bytes of T.gguf than it reported"),
     ],
 )
-def test_bytes_that_differ_from_the_hubs_sum_are_discarded(
+def test_a_download_that_differs_from_the_metadata_of_the_hub_is_discarded(
     hub: Hub, models: ModelStore, sent: bytes, message: str
 ) -> None:
     hub.sent = {"T.gguf": sent}
-    assert message in refused(models)
+    assert message in failure(models)
     hub.sent = {}
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
 def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, models: ModelStore) -> None:
-    assert "expected the SHA-256 000" in refused(models, text_sha256="0" * 64)
+    assert "expected the SHA-256 000" in failure(models, text_sha256="0" * 64)
     assert hub.ranges() == []
-    pull_model(models, "a", entry(text_sha256=sha256(TEXT)), untried, unseen)
+    pull_model(models, "a", entry(text_sha256=sha256(TEXT)), skip_self_test, ignore_progress)
 
 
 @pytest.mark.parametrize(
@@ -169,51 +170,51 @@ def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, mode
         ((500, ""), "answered with 500"),
     ],
 )
-def test_a_refusal_of_the_hub_is_explained(
+def test_an_error_of_the_hub_is_explained(
     hub: Hub, models: ModelStore, refusal: tuple[int, str], expected: str
 ) -> None:
     hub.refusal = refusal
-    message = refused(models)
+    message = failure(models)
     assert expected in message
     assert "hf_secret" not in message
 
 
 def test_a_missing_repository_revision_or_file_is_named(hub: Hub, models: ModelStore) -> None:
-    assert "no repository someone/else" in refused(models, repository="someone/else")
-    assert "no revision 'v2'" in refused(models, revision="v2")
-    assert "no file 'X.gguf'" in refused(models, mmproj=CatalogueFile("X.gguf", 1))
+    assert "no repository someone/else" in failure(models, repository="someone/else")
+    assert "no revision 'v2'" in failure(models, revision="v2")
+    assert "no file 'X.gguf'" in failure(models, mmproj=CatalogueFile("X.gguf", 1))
 
 
 @pytest.mark.parametrize(
     "facts", [{"X-Linked-Etag": '"abc"'}, {"X-Linked-Size": "many"}, {"X-Repo-Commit": ""}, {"Location": ""}]
 )
-def test_a_server_that_is_no_hub_is_named(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
+def test_a_server_that_is_no_hub_is_reported(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
     hub.facts = facts
-    assert "127.0.0.1" in refused(models)
+    assert "127.0.0.1" in failure(models)
 
 
-def test_without_a_network_the_message_says_how_to_carry_a_model(
+def test_without_a_network_the_message_says_how_to_use_another_machine(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    message = refused(models)
+    message = failure(models)
     assert "127.0.0.1:9 can't be reached" in message
     assert "--to DIR" in message
     monkeypatch.setenv("HF_ENDPOINT", "nonsense")
-    assert "HF_ENDPOINT" in refused(models)
+    assert "HF_ENDPOINT" in failure(models)
 
 
 def test_an_unreachable_proxy_is_reported(hub: Hub, models: ModelStore, tmp_path: Path) -> None:
-    message = in_a_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
+    message = pull_in_process(hub, tmp_path, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
     assert "can't be reached" in message
 
 
-def test_the_offline_switch_of_huggingface_hub_is_reported(hub: Hub, tmp_path: Path) -> None:
-    assert "HF_HUB_OFFLINE is set" in in_a_process(hub, tmp_path, HF_HUB_OFFLINE="1")
+def test_the_offline_mode_of_huggingface_hub_is_reported(hub: Hub, tmp_path: Path) -> None:
+    assert "HF_HUB_OFFLINE is set" in pull_in_process(hub, tmp_path, HF_HUB_OFFLINE="1")
 
 
-def in_a_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
-    """Standard error of a pull with this environment, which must be refused and write nothing into the home folder."""
+def pull_in_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
+    """The standard error of `models pull` with this environment. It must fail and write nothing to the home folder."""
     settings = tmp_path / "config.toml"
     settings.write_text(
         f'[catalogue.a]\nrepository = "{REPOSITORY}"\ntext = {{ file = "T.gguf", size_bytes = 1 }}\n'
@@ -238,12 +239,12 @@ def in_a_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
 
 def test_a_pair_that_does_not_match_is_not_installed(hub: Hub, models: ModelStore) -> None:
     hub.files["M.gguf"] = projector(128)
-    assert "don't belong together" in refused(models)
+    assert "don't belong together" in failure(models)
 
 
-def test_a_file_that_is_no_model_is_refused(hub: Hub, models: ModelStore) -> None:
+def test_a_file_that_is_no_model_is_rejected(hub: Hub, models: ModelStore) -> None:
     hub.files["T.gguf"] = b"<html>" + bytes(1000)
-    assert "T.gguf is not a GGUF file" in refused(models)
+    assert "T.gguf is not a GGUF file" in failure(models)
 
 
 def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_again(
@@ -253,18 +254,18 @@ def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_ag
         raise ModelUnusable("It does not work.")
 
     with pytest.raises(ModelUnusable, match="does not work"):
-        pull_model(models, "a", entry(), fail, unseen)
+        pull_model(models, "a", entry(), fail, ignore_progress)
     check_folder(models, [])
     hub.requests.clear()
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges() == []
 
 
 def test_an_installed_model_is_not_pulled_again(hub: Hub, models: ModelStore) -> None:
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     hub.requests.clear()
     with pytest.raises(ModelUnusable, match="installed already"):
-        pull_model(models, "a", entry(), untried, unseen)
+        pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.requests == []
 
 
@@ -277,43 +278,43 @@ def test_a_model_larger_than_the_free_space_is_not_downloaded(
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=len(TEXT))
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match="are needed"):
-        pull_model(models, "a", entry(), untried, unseen)
+        pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges() == []
     check_folder(models, [])
 
 
-class Filling:
-    """A file on a disk with `room` free bytes."""
+class FileOnFullDisk:
+    """A file on a disk with `free_bytes`."""
 
-    def __init__(self, file: Any, room: int) -> None:
-        self._file, self._room = file, room
+    def __init__(self, file: Any, free_bytes: int) -> None:
+        self._file, self._free_bytes = file, free_bytes
 
     def write(self, chunk: bytes) -> int:
-        if self._room < len(chunk):
+        if self._free_bytes < len(chunk):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._room -= len(chunk)
+        self._free_bytes -= len(chunk)
         return int(self._file.write(chunk))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
 
-def test_a_pull_stopped_by_a_full_disk_is_resumed_when_there_is_room(
+def test_a_pull_that_filled_the_disk_is_resumed_when_there_is_space(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     init = hub_client._Sink.__init__
 
     def full(self: Any, file: Any, *others: Any) -> None:
         init(self, file, *others)
-        self._file = Filling(file, 2 * MEGABYTE)
+        self._file = FileOnFullDisk(file, 2 * MEGABYTE)
 
-    with monkeypatch.context() as filling:
-        filling.setattr(hub_client._Sink, "__init__", full)
+    with monkeypatch.context() as patch:
+        patch.setattr(hub_client._Sink, "__init__", full)
         with pytest.raises(StorageFailed, match="is full"):
-            pull_model(models, "a", entry(), untried, unseen)
+            pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     check_folder(models, [])
     hub.requests.clear()
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
     assert models.model("a").text_path.read_bytes() == TEXT
 
@@ -334,7 +335,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_pull_onto_a_full_disk_is_refused_and_resumed(hub: Hub, tiny_disk: Path) -> None:
+def test_a_pull_to_a_real_disk_that_gets_full_is_resumed(hub: Hub, tiny_disk: Path) -> None:
     models, ballast = ModelStore(tiny_disk / "models"), tiny_disk / "ballast"
 
     def fill(what: str, done_bytes: int, _: int) -> None:
@@ -344,42 +345,42 @@ def test_a_pull_onto_a_full_disk_is_refused_and_resumed(hub: Hub, tiny_disk: Pat
                     pass
 
     with pytest.raises(StorageFailed, match="is full"):
-        pull_model(models, "a", entry(), untried, fill)
+        pull_model(models, "a", entry(), skip_self_test, fill)
     check_folder(models, [])
     ballast.unlink()
-    pull_model(models, "a", entry(), untried, unseen)
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
     assert hub.ranges()[-2].startswith("bytes="), "the download was not resumed"
     check_folder(models, ["a"])
 
 
-# ---- carrying a model to another machine ----
+# ---- moving a model to another machine ----
 
 
-def test_a_carried_folder_is_complete_and_is_imported_without_a_network(
+def test_a_folder_for_another_machine_is_complete_and_is_imported_without_a_network(
     hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried = tmp_path / "carried"
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     with pytest.raises(ModelUnusable):
-        pull_to(carried, "a", entry(), unseen)
+        pull_to(carried, "a", entry(), ignore_progress)
     hub.cut_after = []
-    pull_to(carried, "a", entry(), unseen)
+    pull_to(carried, "a", entry(), ignore_progress)
     assert {path.name for path in carried.iterdir()} == {"manifest.json", "text.gguf", "mmproj.gguf"}
     assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    manifest = import_model(models, [carried], ImportOptions(), {}, untried, unseen)
+    manifest = import_model(models, [carried], ImportOptions(), {}, skip_self_test, ignore_progress)
     assert manifest.name == "a"
     assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
     assert models.model("a").chat.image_tokens == 33
     check_folder(models, ["a"])
 
 
-def test_a_folder_that_holds_other_files_is_refused(hub: Hub, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_rejected(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ModelUnusable, match="is not empty"):
-        pull_to(tmp_path, "a", entry(), unseen)
+        pull_to(tmp_path, "a", entry(), ignore_progress)
     assert hub.requests == []
 
 
-def test_text_models_are_small_enough_for_these_tests() -> None:
+def test_the_sizes_of_the_files_suit_these_tests() -> None:
     assert len(text_model()) < MEGABYTE < len(TEXT)

@@ -1,4 +1,5 @@
-"""Headers of GGUF files: what is read, and that hostile files are refused in little memory and time."""
+"""Headers of GGUF files: the fields that are read, and hostile files, which are rejected without much memory or
+time."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def write(folder: Path, data: bytes) -> Path:
     return path
 
 
-def refused(folder: Path, data: bytes) -> str:
+def failure(folder: Path, data: bytes) -> str:
+    """The message for a file with the content `data`, which must be rejected."""
     with pytest.raises(ModelUnusable) as caught:
         read_header(write(folder, data))
     assert "file.gguf" in caught.value.message
@@ -37,7 +39,7 @@ def test_text_model_and_projector_are_distinguished_by_their_headers(tmp_path: P
     check_pair(text, encoder)
 
 
-def test_a_pair_of_different_widths_is_refused(tmp_path: Path) -> None:
+def test_a_pair_of_different_widths_is_rejected(tmp_path: Path) -> None:
     text = read_header(write(tmp_path, text_model(96)))
     with pytest.raises(ModelUnusable, match=r"don't belong together.*96"):
         check_pair(text, read_header(write(tmp_path, projector(128))))
@@ -54,28 +56,28 @@ def test_the_tiny_model_is_a_pair() -> None:
 
 
 @pytest.mark.parametrize("whole", [text_model(), projector()])
-def test_a_file_truncated_anywhere_is_refused(tmp_path: Path, whole: bytes) -> None:
+def test_a_file_truncated_anywhere_is_rejected(tmp_path: Path, whole: bytes) -> None:
     for size in (*range(0, 400, 7), *range(400, len(whole), 997)):
-        message = refused(tmp_path, whole[:size])
+        message = failure(tmp_path, whole[:size])
         assert "truncated" in message or "not a GGUF" in message, size
-    assert "truncated" in refused(tmp_path, whole[:-1])
+    assert "truncated" in failure(tmp_path, whole[:-1])
     read_header(write(tmp_path, whole))
     read_header(write(tmp_path, whole + b"more"))
 
 
 def test_quantised_tensors_count_by_their_blocks(tmp_path: Path) -> None:
     metadata = {"general.architecture": "llama"}
-    whole = gguf(metadata, {"a": (256, 4)}, tensor_type=12)  # 4 blocks of 144 bytes, where floats took 4096
+    whole = gguf(metadata, {"a": (256, 4)}, tensor_type=12)  # 4 blocks of 144 bytes; gguf() wrote 4096 bytes
     start = len(whole) - 4096
     read_header(write(tmp_path, whole[: start + 4 * 144]))
-    assert "truncated" in refused(tmp_path, whole[: start + 4 * 144 - 1])
+    assert "truncated" in failure(tmp_path, whole[: start + 4 * 144 - 1])
 
 
 def test_another_tensor_alignment_is_read(tmp_path: Path) -> None:
     metadata = {"general.architecture": "llama", "general.alignment": 4096}
     whole = gguf(metadata, {"a": (8,)}, alignment=4096)
     read_header(write(tmp_path, whole))
-    assert "truncated" in refused(tmp_path, whole[:4100])
+    assert "truncated" in failure(tmp_path, whole[:4100])
 
 
 HEAD = b"GGUF" + struct.pack("<I", 3)
@@ -110,15 +112,15 @@ ONE_ENTRY = HEAD + struct.pack("<QQ", 0, 1)
         ),
     ],
 )
-def test_a_hostile_header_is_refused_with_the_reason(tmp_path: Path, data: bytes, message: str) -> None:
-    assert message in refused(tmp_path, data)
+def test_a_hostile_header_is_rejected_with_a_reason(tmp_path: Path, data: bytes, message: str) -> None:
+    assert message in failure(tmp_path, data)
 
 
-def test_a_tensor_larger_than_the_file_is_refused(tmp_path: Path) -> None:
+def test_a_tensor_larger_than_the_file_is_rejected(tmp_path: Path) -> None:
     head = HEAD + struct.pack("<QQ", 1, 1) + struct.pack("<Q", 20) + b"general.architecture"
     head += struct.pack("<IQ", 8, 5) + b"llama" + KEY + struct.pack("<I", 4)
     data = head + struct.pack("<QQQQ", *[U64_MAX] * 4) + struct.pack("<IQ", 0, U64_MAX)
-    assert "truncated" in refused(tmp_path, data)
+    assert "truncated" in failure(tmp_path, data)
 
 
 def test_a_large_vocabulary_is_accepted(tmp_path: Path) -> None:

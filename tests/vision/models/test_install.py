@@ -1,4 +1,4 @@
-"""Importing a model: every kind of source, and every error in one."""
+"""Imports of models from every kind of source, and the errors that a source can have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imgproc_local.vision.models.manifest import Manifest, ModelFile
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import projector, text_model, write_pair
-from tests.support.installed import check_folder, install, take, unseen, untried
+from tests.support.installed import check_folder, ignore_progress, import_files, install, skip_self_test
 
 
 def sha256(data: bytes) -> str:
@@ -28,9 +28,10 @@ def sha256(data: bytes) -> str:
 
 
 def manifest_for(**changes: object) -> Manifest:
+    """The manifest in a folder from another machine, with some fields changed."""
     text, mmproj = text_model(), projector()
     manifest = Manifest(
-        name="carried",
+        name="moved",
         text=ModelFile("T.gguf", len(text), sha256(text)),
         mmproj=ModelFile("M.gguf", len(mmproj), sha256(mmproj)),
         chat=ChatFormat(99, "chatml", "…"),
@@ -57,7 +58,7 @@ def as_files(folder: Path) -> list[Path]:
     return list(write_pair(folder))
 
 
-def as_files_the_other_way_round(folder: Path) -> list[Path]:
+def as_files_in_reverse_order(folder: Path) -> list[Path]:
     return as_files(folder)[::-1]
 
 
@@ -82,7 +83,7 @@ def as_a_compressed_tar(folder: Path) -> list[Path]:
 
 SOURCES = [
     as_files,
-    as_files_the_other_way_round,
+    as_files_in_reverse_order,
     as_misnamed_files,
     as_a_folder,
     as_a_tar,
@@ -96,7 +97,7 @@ def test_a_model_is_imported_from_any_source(
 ) -> None:
     folder = tmp_path / "given"
     folder.mkdir()
-    manifest = take(models, *source(folder), name="a")
+    manifest = import_files(models, *source(folder), name="a")
     model = models.model("a")
     assert model.text_path.read_bytes() == text_model()
     assert model.mmproj_path.read_bytes() == projector()
@@ -120,7 +121,7 @@ def test_a_model_is_imported_from_any_source(
         ({"a": text_model(), "b": b""}, "b.gguf is neither a GGUF"),
     ],
 )
-def test_an_incomplete_or_damaged_pair_is_refused_and_leaves_nothing(
+def test_an_incomplete_or_damaged_pair_is_rejected_and_nothing_is_installed(
     models: ModelStore, tmp_path: Path, files: dict[str, bytes], message: str
 ) -> None:
     install(models, "before", seed=9)
@@ -129,20 +130,20 @@ def test_an_incomplete_or_damaged_pair_is_refused_and_leaves_nothing(
     for name, data in files.items():
         (folder / f"{name}.gguf").write_bytes(data)
     with pytest.raises(ModelUnusable, match=message):
-        take(models, folder, name="a")
+        import_files(models, folder, name="a")
     check_folder(models, ["before"])
 
 
-def test_a_carried_folder_supplies_name_and_chat_format(models: ModelStore, tmp_path: Path) -> None:
+def test_name_and_chat_format_come_from_the_manifest_of_a_folder(models: ModelStore, tmp_path: Path) -> None:
     folder = tmp_path / "given"
     write_pair(folder)
     (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest_for()))
-    manifest = take(models, folder)
-    assert (manifest.name, manifest.origin, manifest.licence) == ("carried", "someone/some@main", "MIT")
-    assert models.model("carried").chat == ChatFormat(99, "chatml", "…")
-    other = take(models, folder, name="other", template="gemma", image_tokens=7)
+    manifest = import_files(models, folder)
+    assert (manifest.name, manifest.origin, manifest.licence) == ("moved", "someone/some@main", "MIT")
+    assert models.model("moved").chat == ChatFormat(99, "chatml", "…")
+    other = import_files(models, folder, name="other", template="gemma", image_tokens=7)
     assert other.chat == ChatFormat(7, "gemma", "…")
-    check_folder(models, ["carried", "other"])
+    check_folder(models, ["moved", "other"])
 
 
 @pytest.mark.parametrize(
@@ -157,23 +158,23 @@ def test_a_carried_folder_supplies_name_and_chat_format(models: ModelStore, tmp_
         (b'{"name": "\xff"}', "manifest.json of the model"),
     ],
 )
-def test_a_carried_folder_with_a_wrong_manifest_is_refused(
+def test_a_folder_with_an_invalid_manifest_is_rejected(
     models: ModelStore, tmp_path: Path, manifest: bytes, message: str
 ) -> None:
     folder = tmp_path / "given"
     write_pair(folder)
     (folder / "manifest.json").write_bytes(manifest)
     with pytest.raises(ModelUnusable, match=message):
-        take(models, folder)
+        import_files(models, folder)
     check_folder(models, [])
 
 
 def test_a_given_sha256_must_be_that_of_a_file(models: ModelStore, tmp_path: Path) -> None:
     pair = write_pair(tmp_path / "given")
     with pytest.raises(ModelUnusable, match=r"No file has the SHA-256 00.*one-0.gguf has"):
-        take(models, *pair, name="a", sha256=("00" * 32,))
+        import_files(models, *pair, name="a", sha256=("00" * 32,))
     check_folder(models, [])
-    take(models, *pair, name="a", sha256=(sha256(projector()).upper(), sha256(text_model())))
+    import_files(models, *pair, name="a", sha256=(sha256(projector()).upper(), sha256(text_model())))
     check_folder(models, ["a"])
 
 
@@ -190,25 +191,25 @@ def entry(text: bytes = text_model(), mmproj: bytes = projector()) -> Entry:
 def test_a_model_of_the_catalogue_is_recognised_by_its_files(models: ModelStore, tmp_path: Path) -> None:
     pair = write_pair(tmp_path / "given")
     catalogue = {"other": entry(text=b"other"), "known": entry()}
-    manifest = import_model(models, pair, ImportOptions(), catalogue, untried, unseen)
+    manifest = import_model(models, pair, ImportOptions(), catalogue, skip_self_test, ignore_progress)
     assert (manifest.name, manifest.licence, manifest.chat.image_tokens) == ("known", "MIT", 33)
-    called = import_model(models, pair, ImportOptions(name="mine"), catalogue, untried, unseen)
-    assert (called.name, called.licence) == ("mine", "MIT")
+    renamed = import_model(models, pair, ImportOptions(name="mine"), catalogue, skip_self_test, ignore_progress)
+    assert (renamed.name, renamed.licence) == ("mine", "MIT")
     with pytest.raises(ModelUnusable, match=r"one-0.gguf is not the file that the catalogue's 'other' names"):
-        import_model(models, pair, ImportOptions(name="other"), catalogue, untried, unseen)
+        import_model(models, pair, ImportOptions(name="other"), catalogue, skip_self_test, ignore_progress)
     check_folder(models, ["known", "mine"])
 
 
 def test_an_unknown_model_needs_a_name(models: ModelStore, tmp_path: Path) -> None:
     with pytest.raises(ModelUnusable, match="--name"):
-        take(models, *write_pair(tmp_path / "given"))
+        import_files(models, *write_pair(tmp_path / "given"))
     check_folder(models, [])
 
 
-def test_a_name_that_is_taken_is_refused(models: ModelStore, tmp_path: Path) -> None:
+def test_a_name_that_is_taken_is_rejected(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     with pytest.raises(ModelUnusable, match="'a' is installed already"):
-        take(models, *write_pair(tmp_path / "given", seed=1), name="a")
+        import_files(models, *write_pair(tmp_path / "given", seed=1), name="a")
     check_folder(models, ["a"])
     assert models.model("a").text_path.read_bytes() == text_model()
 
@@ -219,7 +220,7 @@ def test_a_model_that_does_not_work_is_not_installed(models: ModelStore, tmp_pat
         raise ModelUnusable("It does not work.")
 
     with pytest.raises(ModelUnusable, match="It does not work"):
-        import_model(models, write_pair(tmp_path / "given"), ImportOptions(name="a"), {}, fail, unseen)
+        import_model(models, write_pair(tmp_path / "given"), ImportOptions(name="a"), {}, fail, ignore_progress)
     check_folder(models, [])
     assert models.selected() == ""
 
@@ -227,7 +228,9 @@ def test_a_model_that_does_not_work_is_not_installed(models: ModelStore, tmp_pat
 # ---- archives ----
 
 
-def link(name: str, kind: bytes) -> Callable[[tarfile.TarFile], None]:
+def special_file(name: str, kind: bytes) -> Callable[[tarfile.TarFile], None]:
+    """Adds a link, pipe or device to an archive."""
+
     def add(tar: tarfile.TarFile) -> None:
         member = tarfile.TarInfo(name)
         member.type, member.linkname = kind, "/etc/passwd"
@@ -236,7 +239,9 @@ def link(name: str, kind: bytes) -> Callable[[tarfile.TarFile], None]:
     return add
 
 
-def named(name: str) -> Callable[[tarfile.TarFile], None]:
+def regular_file(name: str) -> Callable[[tarfile.TarFile], None]:
+    """Adds a GGUF file with this name to an archive."""
+
     def add(tar: tarfile.TarFile) -> None:
         member = tarfile.TarInfo(name)
         member.size = 4
@@ -248,17 +253,17 @@ def named(name: str) -> Callable[[tarfile.TarFile], None]:
 @pytest.mark.parametrize(
     "hostile",
     [
-        link("text.gguf", tarfile.SYMTYPE),
-        link("text.gguf", tarfile.LNKTYPE),
-        link("pipe", tarfile.FIFOTYPE),
-        link("disk", tarfile.BLKTYPE),
-        named("../text.gguf"),
-        named("/tmp/text.gguf"),
-        named("a/../../text.gguf"),
-        named("..\\text.gguf"),
+        special_file("text.gguf", tarfile.SYMTYPE),
+        special_file("text.gguf", tarfile.LNKTYPE),
+        special_file("pipe", tarfile.FIFOTYPE),
+        special_file("disk", tarfile.BLKTYPE),
+        regular_file("../text.gguf"),
+        regular_file("/tmp/text.gguf"),
+        regular_file("a/../../text.gguf"),
+        regular_file("..\\text.gguf"),
     ],
 )
-def test_a_hostile_archive_is_refused_and_writes_no_file(
+def test_a_hostile_archive_is_rejected_and_writes_no_file(
     models: ModelStore, tmp_path: Path, hostile: Callable[[tarfile.TarFile], None]
 ) -> None:
     folder = tmp_path / "deep" / "given"
@@ -267,30 +272,30 @@ def test_a_hostile_archive_is_refused_and_writes_no_file(
         hostile(tar)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ModelUnusable, match="not a regular file inside it"):
-        take(models, folder / "model.tar", name="a")
+        import_files(models, folder / "model.tar", name="a")
     check_folder(models, [])
     assert [path for path in sorted(tmp_path.rglob("*")) if models.folder not in (path, *path.parents)] == before
 
 
-def test_an_archive_of_more_than_1000_files_is_refused(models: ModelStore, tmp_path: Path) -> None:
+def test_an_archive_of_more_than_1000_files_is_rejected(models: ModelStore, tmp_path: Path) -> None:
     path = tar_of(tmp_path / "model.tar", {f"{number}": b"" for number in range(1001)})
     with pytest.raises(ModelUnusable, match="more than 1000 files"):
-        take(models, path, name="a")
+        import_files(models, path, name="a")
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_a_truncated_archive_is_refused(models: ModelStore, tmp_path: Path, mode: str) -> None:
-    path = tar_of(tmp_path / "model.tar", {f"{name}.gguf": os.urandom(0) + data for name, data in PAIR.items()}, mode)
+def test_a_truncated_archive_is_rejected(models: ModelStore, tmp_path: Path, mode: str) -> None:
+    path = tar_of(tmp_path / "model.tar", MEMBERS, mode)
     whole = path.read_bytes()
-    last = len(whole) // 2 if mode == "w:gz" else 512 + len(text_model()) // 2
-    for size in (last, last // 2):
+    larger = len(whole) // 2 if mode == "w:gz" else 512 + len(text_model()) // 2
+    for size in (larger, larger // 2):
         path.write_bytes(whole[:size])
         with pytest.raises(ModelUnusable, match=r"truncated|damaged|neither"):
-            take(models, path, name="a")
+            import_files(models, path, name="a")
         check_folder(models, [])
 
 
-def test_an_archive_with_a_huge_extended_header_is_refused(models: ModelStore, tmp_path: Path) -> None:
+def test_an_archive_with_a_huge_extended_header_is_rejected(models: ModelStore, tmp_path: Path) -> None:
     path = tmp_path / "model.tar.gz"
     member = tarfile.TarInfo("pax")
     member.type = tarfile.XHDTYPE
@@ -301,7 +306,7 @@ def test_an_archive_with_a_huge_extended_header_is_refused(models: ModelStore, t
         file.write(member.tobuf(tarfile.USTAR_FORMAT))
         file.write(bytes(8 * 1024 * 1024))
     with pytest.raises(ModelUnusable, match="one of its headers is too large"):
-        take(models, path, name="a")
+        import_files(models, path, name="a")
     check_folder(models, [])
 
 
@@ -319,10 +324,10 @@ def test_a_full_disk_leaves_no_incomplete_model(
 
     monkeypatch.setattr("imgproc_local.vision.models.sources.os.fsync", full)
     with pytest.raises(StorageFailed, match="full"):
-        take(models, *pair, name="a")
+        import_files(models, *pair, name="a")
     monkeypatch.undo()
     check_folder(models, ["before"])
-    take(models, *pair, name="a")
+    import_files(models, *pair, name="a")
 
 
 def test_a_model_larger_than_the_free_space_is_not_copied(
@@ -332,5 +337,5 @@ def test_a_model_larger_than_the_free_space_is_not_copied(
     usage = __import__("shutil").disk_usage(tmp_path)._replace(free=100)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match="MB free"):
-        take(models, *pair, name="a")
+        import_files(models, *pair, name="a")
     check_folder(models, [])

@@ -1,4 +1,4 @@
-"""The models folder: what is installed and selected, and that models are complete after a crash."""
+"""The models folder: installed models, the selected one, and the state after a crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_MODEL_FILE
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import text_model, write_pair
-from tests.support.installed import check_folder, install, take, unseen
+from tests.support.installed import check_folder, ignore_progress, import_files, install
 
 
 def test_reading_creates_no_folder(models: ModelStore) -> None:
@@ -38,7 +38,7 @@ def test_the_first_installed_model_is_selected(models: ModelStore) -> None:
     assert model.text_path.read_bytes() == text_model()
 
 
-def test_the_setting_overrides_the_selection_which_may_be_none(models: ModelStore) -> None:
+def test_the_setting_overrides_the_selection_and_the_selection_can_be_no_model(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.select("second")
@@ -54,7 +54,7 @@ def test_the_setting_overrides_the_selection_which_may_be_none(models: ModelStor
 
 
 @pytest.mark.parametrize("name", ["absent", "../other", "", ".", "a/b", "Ä"])
-def test_an_unknown_name_is_refused_with_the_installed_ones(models: ModelStore, name: str) -> None:
+def test_an_unknown_name_is_rejected_with_the_installed_ones(models: ModelStore, name: str) -> None:
     install(models, "first")
     for call in (models.manifest, models.model, models.remove):
         with pytest.raises(ModelUnusable, match=r"not installed. Installed: first"):
@@ -89,19 +89,19 @@ def test_a_model_with_a_damaged_manifest_is_reported_and_can_be_removed(models: 
     check_folder(models, [])
 
 
-def test_verify_finds_a_single_changed_byte(models: ModelStore) -> None:
+def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
     install(models)
-    models.verify("a", unseen)
+    models.verify("a", ignore_progress)
     path = models.folder / "a" / MMPROJ_FILE
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
     models.model("a")  # the sizes are unchanged
     with pytest.raises(ModelUnusable, match=r"mmproj.gguf of the model 'a' has changed"):
-        models.verify("a", unseen)
+        models.verify("a", ignore_progress)
 
 
-def test_removing_the_selected_model_selects_none(models: ModelStore) -> None:
+def test_after_the_selected_model_is_removed_none_is_selected(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.remove("first")
@@ -120,11 +120,11 @@ def test_grades_are_stored_and_removed_with_the_model(models: ModelStore) -> Non
         models.save_grades("a", {})
 
 
-def test_leftovers_of_a_killed_command_are_deleted_by_the_next_one(models: ModelStore) -> None:
+def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> None:
     install(models, "first")
-    left = models.folder / ".building-0123abcd"
-    left.mkdir()
-    (left / "source-0.gguf").write_bytes(b"half")
+    building = models.folder / ".building-0123abcd"
+    building.mkdir()
+    (building / "source-0.gguf").write_bytes(b"half")
     removed = models.folder / ".removed-0123abcd"
     removed.mkdir()
     models.partial_folder.mkdir()
@@ -143,7 +143,7 @@ def test_leftovers_of_a_killed_command_are_deleted_by_the_next_one(models: Model
 KILLED_WHILE_COPYING = """
 import os, signal, sys
 from pathlib import Path
-from tests.support.installed import untried
+from tests.support.installed import skip_self_test
 from imgproc_local.vision.models.install import ImportOptions, import_model
 from imgproc_local.vision.models.store import ModelStore
 
@@ -152,7 +152,7 @@ def kill(what, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 models = ModelStore(Path(sys.argv[1]))
-import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), {}, untried, kill)
+import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), {}, skip_self_test, kill)
 """
 
 
@@ -165,27 +165,27 @@ def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: 
     assert ended.returncode == -9
     assert models.names() == ["a"]
     assert len(list(models.folder.glob(".building-*"))) == 1
-    take(models, *pair, name="b")
+    import_files(models, *pair, name="b")
     check_folder(models, ["a", "b"])
 
 
 def test_a_second_command_waits_for_the_lock_and_then_gives_up(models: ModelStore) -> None:
     install(models)
-    inside, leave = threading.Event(), threading.Event()
+    locked, release = threading.Event(), threading.Event()
 
     def hold() -> None:
         with models.locked():
-            inside.set()
-            leave.wait(30)
+            locked.set()
+            release.wait(30)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    inside.wait(30)
+    locked.wait(30)
     with pytest.raises(DataFolderBusy, match="Another command"):
         ModelStore(models.folder, lock_wait_s=0.1).remove("a")
     models.select("a")  # selecting and reading need no lock
     assert models.active_model("") is not None
-    threading.Timer(0.1, leave.set).start()
+    threading.Timer(0.1, release.set).start()
     ModelStore(models.folder, lock_wait_s=30).remove("a")
     holder.join()
     check_folder(models, [])
@@ -197,17 +197,17 @@ def test_a_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed, match="can't be used"):
         models.select("none")
     with pytest.raises(StorageFailed, match="can't be used"):
-        take(models, *write_pair(tmp_path / "pair"), name="a")
+        import_files(models, *write_pair(tmp_path / "pair"), name="a")
 
 
-def test_a_missing_folder_named_in_the_settings_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_models_folder_is_an_error_if_the_settings_name_it(tmp_path: Path) -> None:
     named = ModelStore(tmp_path / "drive" / "models", must_exist=True)
     with pytest.raises(ModelUnusable, match=r"is missing\. Connect its drive"):
         named.active_model("")
     assert ModelStore(tmp_path / "drive" / "models").active_model("") is None
 
 
-def test_a_manifest_of_an_earlier_version_keeps_its_chat_format(models: ModelStore) -> None:
+def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: ModelStore) -> None:
     install(models)
     path = models.folder / "a" / "manifest.json"
     stored = msgspec.json.decode(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Texts that people wrote, texts that machines wrote, and the language of a text."""
+"""Texts that people wrote are distinguished from those that machines wrote, and the language of a text is detected."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_screenshot_names_of_operating_systems_are_recognised(name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["harbour.png", "my screenshot.png", "screenshots.png", "IMG_1.png", ""])
-def test_other_names_are_no_screenshots(name: str) -> None:
+def test_other_names_are_not_recognised_as_screenshots(name: str) -> None:
     assert not is_screenshot_name(name)
 
 
@@ -171,7 +171,7 @@ def test_a_certain_language_is_detected(text: str, language: str) -> None:
         "New York, New York",
     ],
 )
-def test_short_texts_and_names_have_no_certain_language(text: str) -> None:
+def test_the_language_of_short_texts_and_names_is_uncertain(text: str) -> None:
     assert detect_language(text) is None
 
 
