@@ -266,7 +266,7 @@ def _gif_frames(path: Path, info: ImageInfo) -> Callable[[int], Image.Image]:
 
 
 def _apng_frames(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
-    frames = apng.frames(data)
+    frames, palette = apng.frames(data), apng.palette_chunks(data)
     canvas, next_frame = Image.new("RGBA", (0, 0)), 0
 
     def frame_at(number: int) -> Image.Image:
@@ -275,7 +275,7 @@ def _apng_frames(data: Data, info: ImageInfo) -> Callable[[int], Image.Image]:
             canvas, next_frame = Image.new("RGBA", (info.width_px, info.height_px)), 0
         while True:
             frame, is_first = frames[next_frame], next_frame == 0
-            part = _rgba_of_png(apng.as_png(data, frame))
+            part = _rgba_of_png(apng.as_png(data, frame, palette))
             before = canvas.copy() if frame.disposal == apng.DISPOSE_PREVIOUS and not is_first else None
             area = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
             if frame.blend_over:

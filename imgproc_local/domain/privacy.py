@@ -27,6 +27,8 @@ class Removed(StrEnum):
     SOFTWARE = "software"
     DATA_TEXT = "data_text"
     HISTORY = "history"
+    UNREADABLE = "unreadable"
+    """Metadata that is damaged, or more than is read."""
 
 
 MAX_TEXT_CHARACTERS = 32 * 1024

@@ -13,19 +13,10 @@ import zlib
 
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
 from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 
 Data = bytes | mmap.mmap
-
-MAX_BLOCK_BYTES = 8 * 1024 * 1024
-"""The largest metadata block that is read, after decompression; a larger one counts as absent."""
-
-
-MAX_TEXT_BYTES = 64 * 1024
-"""The largest PNG text or GIF comment that is read, after decompression."""
-
-MAX_TEXTS = 32
-"""The number of PNG texts or GIF comments that are read from one file."""
 
 
 def unpack(layout: str, data: Data, offset: int, where: str) -> tuple[int, ...]:

@@ -50,11 +50,26 @@ def frames(data: Data) -> list[Frame]:
     return found
 
 
-def as_png(data: Data, frame: Frame) -> bytes:
-    """The frame as a PNG, with the palette and transparency of the animation."""
+def palette_chunks(data: Data) -> bytes:
+    """The chunks with the palette and the transparency of all frames."""
+    found: dict[bytes, bytes] = {}
+    for chunk in png.chunks(data):
+        if chunk.kind in (b"PLTE", b"tRNS"):
+            found.setdefault(chunk.kind, data[chunk.payload - 8 : chunk.end + 4])
+    return b"".join(found.values())
+
+
+def as_png(data: Data, frame: Frame, palette: bytes) -> bytes:
+    """The frame as a PNG, with the animation's `palette_chunks`."""
     header = data[16:29]
     size = frame.width.to_bytes(4, "big") + frame.height.to_bytes(4, "big")
-    out = [png.SIGNATURE, png.chunk_bytes(b"IHDR", size + header[8:])]
-    out += [data[chunk.payload - 8 : chunk.end + 4] for chunk in png.chunks(data) if chunk.kind in (b"PLTE", b"tRNS")]
     compressed = b"".join(data[start:end] for start, end in frame.data_ranges)
-    return b"".join([*out, png.chunk_bytes(b"IDAT", compressed), png.chunk_bytes(b"IEND", b"")])
+    return b"".join(
+        [
+            png.SIGNATURE,
+            png.chunk_bytes(b"IHDR", size + header[8:]),
+            palette,
+            png.chunk_bytes(b"IDAT", compressed),
+            png.chunk_bytes(b"IEND", b""),
+        ]
+    )

@@ -14,21 +14,23 @@ from itertools import accumulate, pairwise
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.container import Blocks, Data, unpack
+from imgproc_local.codecs.container.bounds import (
+    MAX_BOXES,
+    MAX_CHUNK_OFFSETS,
+    MAX_CONTAINER_BOXES,
+    MAX_ITEM_NAME_BYTES,
+    MAX_ITEMS,
+    MAX_METADATA_ITEMS,
+    MAX_TRACKS,
+)
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger HEIF."""
 
-_MAX_BOXES = 1_000
-"""The number of boxes in one box; a list of items or of their properties may be longer."""
-_MAX_LISTED = 65_536
-"""The number of items, of their extents and of their properties: a grid has one item per tile."""
-_MAX_TRACKS = 16
-_MAX_METADATA_ITEMS = 2 * (1 + _MAX_TRACKS)
-_MAX_MIME_BYTES = 1024
-_MAX_CHUNK_OFFSETS = 100_000
 _NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
 _NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
 """Written into the items whose content is removed: the items themselves can't be."""
@@ -92,7 +94,7 @@ class Item(Struct):
     counted_from: int = 0
 
 
-def boxes(data: Data, start: int, end: int, limit: int = _MAX_BOXES) -> Iterator[Box]:
+def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[Box]:
     """The sibling boxes between two offsets. Raises: BrokenImage, also if there are more than `limit`."""
     at = start
     for _ in range(limit):
@@ -109,6 +111,10 @@ def boxes(data: Data, start: int, end: int, limit: int = _MAX_BOXES) -> Iterator
         yield Box(kind, at, body, stop)
         at = stop
     raise BrokenImage(f"The AVIF is damaged: a box holds more than {limit:,} others.")
+
+
+def _byte(data: Data, offset: int) -> int:
+    return unpack(">B", data, offset, "box")[0]
 
 
 def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
@@ -141,16 +147,16 @@ def _all_items(data: Data) -> list[Item]:
         inner = _find(data, track, b"meta")
         if inner is not None:
             found += _items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
-        if sum(1 + len(item.extents) for item in found) > _MAX_LISTED:
-            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and extents.")
+        if sum(1 + len(item.extents) for item in found) > MAX_ITEMS:
+            raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} items and extents.")
     return found
 
 
 def _tracks(data: Data) -> list[Box]:
     moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
     found = [box for box in boxes(data, moov.body, moov.end) if box.kind == b"trak"] if moov else []
-    if len(found) > _MAX_TRACKS:
-        raise BrokenImage(f"The AVIF has more than {_MAX_TRACKS} tracks.")
+    if len(found) > MAX_TRACKS:
+        raise BrokenImage(f"The AVIF has more than {MAX_TRACKS} tracks.")
     return found
 
 
@@ -200,7 +206,7 @@ def _longest_track(data: Data) -> tuple[int, int]:
         if times is None or sizes is None:
             continue
         (count,) = unpack(">I", data, sizes.body + 8, "sample table")
-        if data[times.body]:
+        if _byte(data, times.body):
             scale, duration = unpack(">IQ", data, times.body + 20, "track header")
         else:
             scale, duration = unpack(">II", data, times.body + 12, "track header")
@@ -212,24 +218,24 @@ def _primary_properties(data: Data, meta: Box) -> list[Box]:
     primary = _find(data, meta, b"pitm")
     if primary is None:
         raise BrokenImage("The AVIF does not say which of its items is the picture.")
-    wide = data[primary.body] != 0
+    wide = _byte(data, primary.body) != 0
     (item,) = unpack(">I" if wide else ">H", data, primary.body + 4, "primary item")
-    return properties_of(data, meta, item)
+    return properties(data, meta).get(item, [])
 
 
-def properties_of(data: Data, meta: Box, item: int) -> list[Box]:
-    """The property boxes associated with an item, in order."""
+def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
+    """The property boxes of each item, in order."""
     store = _find(data, meta, b"iprp", b"ipco")
     holder = _find(data, meta, b"iprp")
     if store is None or holder is None:
-        return []
-    all_properties = list(boxes(data, store.body, store.end, _MAX_LISTED))
-    found: list[Box] = []
+        return {}
+    all_properties = list(boxes(data, store.body, store.end, MAX_ITEMS))
+    found: dict[int, list[Box]] = {}
     listed = 0
     for table in boxes(data, holder.body, holder.end):
         if table.kind != b"ipma":
             continue
-        version, flags = data[table.body], data[table.body + 3]
+        version, flags = _byte(data, table.body), _byte(data, table.body + 3)
         (entries,) = unpack(">I", data, table.body + 4, "property table")
         at = table.body + 8
         for _ in range(entries):
@@ -239,14 +245,14 @@ def properties_of(data: Data, meta: Box, item: int) -> list[Box]:
             owner, count = unpack(layout, data, at, "property table")
             at += struct.calcsize(layout)
             listed += 1 + count
-            if listed > _MAX_LISTED:
-                raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} properties of its items.")
+            if listed > MAX_ITEMS:
+                raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} properties of its items.")
             for _ in range(count):
                 (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table")
                 at += 2 if flags & 1 else 1
                 number = index & (0x7FFF if flags & 1 else 0x7F)
-                if owner == item and 0 < number <= len(all_properties):
-                    found.append(all_properties[number - 1])
+                if 0 < number <= len(all_properties):
+                    found.setdefault(owner, []).append(all_properties[number - 1])
     return found
 
 
@@ -254,7 +260,7 @@ def _has_alpha(data: Data, meta: Box) -> bool:
     store = _find(data, meta, b"iprp", b"ipco")
     if store is None:
         return False
-    auxiliary = (box for box in boxes(data, store.body, store.end, _MAX_LISTED) if box.kind == b"auxC")
+    auxiliary = (box for box in boxes(data, store.body, store.end, MAX_ITEMS) if box.kind == b"auxC")
     return any(b":alpha" in data[box.body : box.end] or b":auxid:1" in data[box.body : box.end] for box in auxiliary)
 
 
@@ -287,23 +293,23 @@ def _items(data: Data, meta: Box) -> list[Item]:
                 structs.replace(each, offset=each.offset + beside.body, base=each.base + beside.body)
                 for each in item.extents
             ]
-    version = data[names.body]
-    for box in boxes(data, names.body + (8 if version else 6), names.end, _MAX_LISTED):
-        if box.kind != b"infe" or data[box.body] < 2:
+    version = _byte(data, names.body)
+    for box in boxes(data, names.body + (8 if version else 6), names.end, MAX_ITEMS):
+        if box.kind != b"infe" or _byte(data, box.body) < 2:
             continue
-        wide = data[box.body] > 2
+        wide = _byte(data, box.body) > 2
         (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table")
         at = box.body + 4 + (4 if wide else 2) + 2
         if number in found:
             found[number].kind, found[number].kind_at = data[at : at + 4], at
             if found[number].kind == b"mime":
-                texts = data[at + 4 : min(box.end, at + 4 + _MAX_MIME_BYTES)].split(b"\0", 2)
+                texts = data[at + 4 : min(box.end, at + 4 + MAX_ITEM_NAME_BYTES)].split(b"\0", 2)
                 found[number].content_type = texts[1] if len(texts) > 1 else b""
     return list(found.values())
 
 
 def _locations(data: Data, table: Box) -> Iterator[Item]:
-    version = data[table.body]
+    version = _byte(data, table.body)
     sizes, more = unpack(">BB", data, table.body + 4, "item table")
     offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, (more & 15) if version else 0
     at = table.body + 6
@@ -326,8 +332,8 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         extents = take(2)
         # an extent whose fields are 0 bytes long takes no room in the file
         listed += 1 + extents
-        if listed > _MAX_LISTED:
-            raise BrokenImage(f"The AVIF has more than {_MAX_LISTED:,} items and extents.")
+        if listed > MAX_ITEMS:
+            raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} items and extents.")
         for _ in range(extents):
             take(index_size)
             offset_at, offset = at, take(offset_size)
@@ -346,8 +352,8 @@ def _metadata_items(data: Data) -> list[tuple[str, Item]]:
         if item.kind not in (b"Exif", b"mime", b"uri ") or not _is_in_file(data, item):
             continue
         found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
-    if len(found) > _MAX_METADATA_ITEMS:
-        raise BrokenImage(f"The AVIF has more than {_MAX_METADATA_ITEMS} items of metadata.")
+    if len(found) > MAX_METADATA_ITEMS:
+        raise BrokenImage(f"The AVIF has more than {MAX_METADATA_ITEMS} items of metadata.")
     return found
 
 
@@ -370,10 +376,10 @@ def _thumbnails(data: Data) -> list[Item]:
     references = _find(data, meta, b"iref")
     if references is None:
         return []
-    layout = ">I" if data[references.body] else ">H"
+    layout = ">I" if _byte(data, references.body) else ">H"
     small = {
         unpack(layout, data, box.body, "item references")[0]
-        for box in boxes(data, references.body + 4, references.end, _MAX_LISTED)
+        for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
         if box.kind == b"thmb"
     }
     return [
@@ -436,37 +442,44 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     _move(out, data, ordered)
     for (position, size), length in lengths.items():
         out[position : position + size] = length.to_bytes(size, "big")
-    for start, end, content in reversed(ordered):
-        out[start:end] = content
-    return bytes(out)
+    pieces: list[bytes | bytearray] = []
+    at = 0
+    for start, end, content in ordered:
+        pieces += [out[at:start], content]
+        at = end
+    return b"".join([*pieces, out[at:]])
 
 
 def _removable_boxes(data: Data) -> list[Box]:
     """The boxes that no picture needs and no offset points into: private ones, free space, user data."""
     referred = [each.offset for item in _all_items(data) for each in item.extents]
-    for table, size in _chunk_offset_tables(data):
-        (count,) = unpack(">I", data, table.body + 4, "chunk table")
-        end = min(table.end, table.body + 8 + size * min(count, _MAX_CHUNK_OFFSETS))
-        referred += [int.from_bytes(data[at : at + size], "big") for at in range(table.body + 8, end, size)]
+    referred += [offset for _, _, offset in _chunk_offsets(data)]
     found = [box for box in boxes(data, 0, len(data)) if box.kind not in _TOP_LEVEL]
-    for start, end in _insides(data, 0, len(data)):
+    for start, end in _insides(data):
         found += [box for box in boxes(data, start, end) if box.kind in _REMOVABLE]
     referred.sort()
     return [box for box in found if bisect_left(referred, box.start) == bisect_left(referred, box.end)]
 
 
-def _insides(data: Data, start: int, end: int, depth: int = _MAX_DEPTH) -> Iterator[tuple[int, int]]:
-    """The content ranges of the boxes that may hold removable ones, at every level."""
-    for box in boxes(data, start, end) if depth else ():
-        if box.kind in _CONTAINERS:
-            inside = box.body + (4 if box.kind == b"meta" else 0)
-            yield inside, box.end
-            yield from _insides(data, inside, box.end, depth - 1)
+def _insides(data: Data) -> list[tuple[int, int]]:
+    """The content ranges of the boxes that may hold removable ones, at every level. Raises: BrokenImage."""
+    found = level = [(0, len(data))]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            (box.body + (4 if box.kind == b"meta" else 0), box.end)
+            for start, end in level
+            for box in boxes(data, start, end)
+            if box.kind in _CONTAINERS
+        ]
+        found = [*found, *level]
+        if len(found) > MAX_CONTAINER_BOXES:
+            raise BrokenImage(f"The AVIF has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
+    return found[1:]
 
 
 def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
     """Rewrites in `out` every offset and box size that `edits` of the file change."""
-    ends = [end for _, end, _ in edits]
+    starts, ends = [start for start, _, _ in edits], [end for _, end, _ in edits]
     changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
 
     def change_before(offset: int) -> int:
@@ -483,27 +496,18 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
                 for (position, size), change in moved:
                     stored = int.from_bytes(data[position : position + size], "big")
                     fields.setdefault((position, size), stored + change)
-    offsets = 0
-    for table, size in _chunk_offset_tables(data):
-        (count,) = unpack(">I", data, table.body + 4, "chunk table")
-        offsets += count
-        if offsets > _MAX_CHUNK_OFFSETS:
-            raise BrokenImage(f"The AVIF has more than {_MAX_CHUNK_OFFSETS:,} chunks of frames.")
-        for number in range(count):
-            position = table.body + 8 + number * size
-            if position + size > table.end:
-                raise BrokenImage("The AVIF is damaged: its chunk table is longer than its box.")
-            offset = int.from_bytes(data[position : position + size], "big")
-            fields[position, size] = offset + change_before(offset)
-    for start, end in [(0, len(data)), *_insides(data, 0, len(data))]:
+    for position, size, offset in _chunk_offsets(data):
+        fields[position, size] = offset + change_before(offset)
+    for start, end in [(0, len(data)), *_insides(data)]:
         for box in boxes(data, start, end):
-            inside = [edit for edit in edits if box.body <= edit[0] and edit[1] <= box.end]
+            first, last = bisect_left(starts, box.body), bisect_right(ends, box.end)
+            inside = last > first
             if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS):
                 raise BrokenImage("The AVIF stores its metadata in a place that is not supported.")
             size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
             stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
             if inside and stored:
-                fields[size_field] = stored + sum(len(new) - (end - start) for start, end, new in inside)
+                fields[size_field] = stored + changes[last] - changes[first]
     for (position, size), value in fields.items():
         out[position : position + size] = value.to_bytes(size, "big")
 
@@ -537,16 +541,26 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
 
     `offsets` are relative to the body of a version 1 and of a version 0 box.
     """
-    wide = data[box.body] == 1
+    wide = _byte(data, box.body) == 1
     position = box.body + offsets[0 if wide else 1]
     (value,) = unpack(">Q" if wide else ">I", data, position, "track header")
     return value, position, 8 if wide else 4
 
 
-def _chunk_offset_tables(data: Data) -> Iterator[tuple[Box, int]]:
-    """The tables of the frames' offsets, and the size of an offset in bytes."""
+def _chunk_offsets(data: Data) -> Iterator[tuple[int, int, int]]:
+    """The position, the size in bytes and the value of each offset of the frames. Raises: BrokenImage."""
+    offsets = 0
     for track in _tracks(data):
-        table = _find(data, track, b"mdia", b"minf", b"stbl")
-        for box in boxes(data, table.body, table.end) if table else ():
-            if box.kind in (b"stco", b"co64"):
-                yield box, 4 if box.kind == b"stco" else 8
+        inner = _find(data, track, b"mdia", b"minf", b"stbl")
+        for table in boxes(data, inner.body, inner.end) if inner else ():
+            if table.kind not in (b"stco", b"co64"):
+                continue
+            size = 4 if table.kind == b"stco" else 8
+            (count,) = unpack(">I", data, table.body + 4, "chunk table")
+            offsets += count
+            if offsets > MAX_CHUNK_OFFSETS:
+                raise BrokenImage(f"The AVIF has more than {MAX_CHUNK_OFFSETS:,} chunks of frames.")
+            if table.body + 8 + count * size > table.end:
+                raise BrokenImage("The AVIF is damaged: its chunk table is longer than its box.")
+            for position in range(table.body + 8, table.body + 8 + count * size, size):
+                yield position, size, int.from_bytes(data[position : position + size], "big")

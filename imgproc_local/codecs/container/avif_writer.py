@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.avif import Box, boxes, meta_box, picture_items, properties_of
+from imgproc_local.codecs.container.avif import Box, boxes, meta_box, picture_items, properties
+from imgproc_local.codecs.container.bounds import MAX_ITEMS
 from imgproc_local.domain.errors import BrokenImage
 
 MAX_TILES = 64
@@ -24,9 +25,9 @@ _HIDDEN = 1
 _ESSENTIAL = 0x80
 _IN_FILE, _IN_IDAT = 0, 1
 _ALPHA_TYPES = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha", b"urn:mpeg:hevc:2015:auxid:1")
+_MAX_TYPE_BYTES = 64
 _ALPHA_PROPERTIES = frozenset((b"ispe", b"pixi", b"av1C", b"auxC", b"colr"))
 """What may describe alpha that is copied to another file. Others (rotation, crop) would change what it shows."""
-_MAX_REFERENCES = 65_536
 
 
 class CodedPicture(Struct, frozen=True):
@@ -86,14 +87,14 @@ def assemble(
 
 def picture_of(encoded: bytes, *, alpha: bool = False) -> CodedPicture:
     """The colours of an AVIF that an encoder has just written, or its alpha. Raises: BrokenImage."""
-    meta = meta_box(encoded)
+    properties_by_item = properties(encoded, meta_box(encoded))
     for item in picture_items(encoded):
-        properties = tuple(encoded[box.start : box.end] for box in properties_of(encoded, meta, item.id))
-        if any(_kind(box) == b"auxC" for box in properties) == alpha:
+        own = tuple(encoded[box.start : box.end] for box in properties_by_item.get(item.id, ()))
+        if any(_kind(box) == b"auxC" for box in own) == alpha:
             if len(item.extents) != 1 or not item.in_file:
                 raise BrokenImage("The encoder did not write the AVIF's picture data in one piece.")
             extent = item.extents[0]
-            return CodedPicture(encoded[extent.offset : extent.offset + extent.length], properties)
+            return CodedPicture(encoded[extent.offset : extent.offset + extent.length], own)
     raise BrokenImage(f"The encoder wrote an AVIF without {'alpha' if alpha else 'colours'}.")
 
 
@@ -104,25 +105,28 @@ def stored_alpha(data: Data) -> CodedPicture | None:
     """
     meta = meta_box(data)
     found = []
+    properties_by_item = properties(data, meta)
     for item in picture_items(data):
-        properties = properties_of(data, meta, item.id)
-        auxiliary = [data[box.body + 4 : box.end].split(b"\0")[0] for box in properties if box.kind == b"auxC"]
-        if auxiliary and auxiliary[0] in _ALPHA_TYPES:
-            found.append((item, properties))
+        own = properties_by_item.get(item.id, [])
+        auxiliary = next((box for box in own if box.kind == b"auxC"), None)
+        if auxiliary and _auxiliary_type(data, auxiliary) in _ALPHA_TYPES:
+            found.append((item, own))
     references = next((box for box in boxes(data, meta.body, meta.end) if box.kind == b"iref"), None)
-    kinds = (
-        [box.kind for box in boxes(data, references.body + 4, references.end, _MAX_REFERENCES)] if references else []
-    )
+    kinds = [box.kind for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)] if references else []
     if len(found) != 1 or kinds.count(b"auxl") != 1 or b"prem" in kinds or b"dimg" in kinds:
         return None
-    item, properties = found[0]
-    if len(item.extents) != 1 or not item.in_file or not _has_eight_bits(data, properties):
+    item, own = found[0]
+    if len(item.extents) != 1 or not item.in_file or not _has_eight_bits(data, own):
         return None
-    if any(box.kind not in _ALPHA_PROPERTIES for box in properties):
+    if any(box.kind not in _ALPHA_PROPERTIES for box in own):
         return None
     extent = item.extents[0]
     coded = bytes(data[extent.offset : extent.offset + extent.length])
-    return CodedPicture(coded, tuple(bytes(data[box.start : box.end]) for box in properties))
+    return CodedPicture(coded, tuple(bytes(data[box.start : box.end]) for box in own))
+
+
+def _auxiliary_type(data: Data, box: Box) -> bytes:
+    return data[box.body + 4 : min(box.end, box.body + 4 + _MAX_TYPE_BYTES)].split(b"\0")[0]
 
 
 def _has_eight_bits(data: Data, properties: Sequence[Box]) -> bool:

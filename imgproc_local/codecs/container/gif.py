@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import (
-    MAX_BLOCK_BYTES,
-    MAX_TEXT_BYTES,
-    MAX_TEXTS,
     Blocks,
     Data,
     TextBlock,
     text_of,
     unpack,
 )
+from imgproc_local.codecs.container.bounds import MAX_GIF_BLOCKS, MAX_GIF_SUB_BLOCKS
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -24,10 +23,6 @@ IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
-_MAX_BLOCKS = 200_000
-"""100,000 frames, each with a graphic control extension."""
-_MAX_SUB_BLOCKS = 1_000_000
-"""A 25 MB file has about 100,000, because all but the last of a block have 255 bytes."""
 _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
@@ -60,15 +55,15 @@ def _after_sub_blocks(data: Data, at: int, limit: int) -> tuple[int, int]:
         at += 1 + length
         if length == 0:
             return at, limit - number - 1
-    raise BrokenImage(f"The GIF has more than {_MAX_SUB_BLOCKS:,} sub-blocks.")
+    raise BrokenImage(f"The GIF has more than {MAX_GIF_SUB_BLOCKS:,} sub-blocks.")
 
 
 def blocks(data: Data) -> Iterator[Block]:
     """The blocks after the global colour table, up to the trailer or, as decoders accept, the end of the file."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise BrokenImage("The GIF does not begin with its signature.")
-    at, sub_blocks = _first_block(data), _MAX_SUB_BLOCKS
-    for _ in range(_MAX_BLOCKS):
+    at, sub_blocks = _first_block(data), MAX_GIF_SUB_BLOCKS
+    for _ in range(MAX_GIF_BLOCKS):
         if at < len(data) and data[at] == 0:
             found = _NOT_A_STRAY_TERMINATOR.search(data, at)
             at = found.start() if found else len(data)
@@ -88,7 +83,7 @@ def blocks(data: Data) -> Iterator[Block]:
             yield Block(kind, label, name, start, body, at)
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
-    raise BrokenImage(f"The GIF has more than {_MAX_BLOCKS:,} blocks.")
+    raise BrokenImage(f"The GIF has more than {MAX_GIF_BLOCKS:,} blocks.")
 
 
 def _first_block(data: Data) -> int:

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.container import Blocks, Data, unpack
+from imgproc_local.codecs.container.bounds import MAX_PICTURES, MAX_SCANS, MAX_SEGMENTS
 from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -26,9 +28,7 @@ GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:214
 
 MAX_SEGMENT_BYTES = 65533
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
-_MAX_PICTURES = 16
-_MAX_SEGMENTS = 2_000
-"""The limit before the picture data, and again within it. A 25 MB file of full segments has about 400."""
+_RESOURCES_PIECE = MAX_SEGMENT_BYTES - len(PHOTOSHOP)
 
 # fill bytes (FF) are not matched: a pattern for runs of them would take quadratic time where no marker follows
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
@@ -52,7 +52,7 @@ def segments(data: Data) -> Iterator[Segment]:
     if data[:2] != b"\xff\xd8":
         raise BrokenImage("The JPEG does not begin with its start marker.")
     at = 2
-    for _ in range(_MAX_SEGMENTS):
+    for _ in range(MAX_SEGMENTS):
         found = _MARKER.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off before its picture data begins.")
@@ -69,7 +69,7 @@ def segments(data: Data) -> Iterator[Segment]:
         if marker == SOS:
             return
         at += length
-    raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments before its picture data begins.")
+    raise BrokenImage(f"The JPEG has more than {MAX_SEGMENTS:,} segments before its picture data begins.")
 
 
 def matches(head: bytes) -> bool:
@@ -77,12 +77,13 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the frame header and EXIF. Raises: BrokenImage."""
-    orientation = 0
+    """The picture's properties from the frame header and EXIF. Raises: BrokenImage, also for more than `MAX_SCANS`."""
+    orientation, progressive = 0, False
     frame: tuple[int, ...] | None = None
     for segment in segments(data):
         if segment.marker in FRAMES and frame is None:
             frame = unpack(">BHHB", data, segment.payload, "frame header")
+            progressive = segment.marker in PROGRESSIVE
         elif segment.marker == APP1 and not orientation and data[segment.payload : segment.payload + 6] == EXIF:
             orientation = exif.orientation(data[segment.payload + 6 : segment.end])
     if frame is None:
@@ -90,7 +91,26 @@ def read_header(data: Data) -> ImageInfo:
     bits, height, width, components = frame
     if not width or not height or components not in (1, 3, 4):
         raise BrokenImage(f"The JPEG's header makes no sense: {width}×{height} pixels, {components} components.")
+    # libjpeg decodes further scans only of a picture that the first one does not complete
+    if progressive or unpack(">B", data, segment.payload, "scan header")[0] < components:
+        scans = _count_scans(data, segment.end)
+        if scans > MAX_SCANS:
+            raise BrokenImage(
+                f"The JPEG may have at most {MAX_SCANS} scans, but has {scans:,}. Save it again as a baseline JPEG."
+            )
     return ImageInfo(Format.JPEG, width, height, orientation=orientation or 1, bits_per_sample=bits)
+
+
+def _count_scans(data: Data, first_scan: int) -> int:
+    """The number of scans of a picture whose first scan's data begin at `first_scan`; it may be cut off."""
+    scans, at = 1, first_scan
+    while found := _MARKER_IN_SCAN.search(data, at):
+        marker, at = data[found.end() - 1], found.end()
+        if marker == EOI:
+            break
+        scans += marker == SOS
+        at += max(2, int.from_bytes(data[at : at + 2], "big"))
+    return scans
 
 
 def components(data: Data) -> int:
@@ -120,7 +140,7 @@ def read_blocks(data: Data) -> Blocks:
     Extended XMP belongs to the packet that names its 32-digit GUID.
     """
     exif_block = xmp = None
-    resources = b""
+    resources, resource_bytes = [], 0
     more_xmp: dict[bytes, dict[int, bytes]] = {}
     icc: dict[int, bytes] = {}
     for segment in segments(data):
@@ -132,15 +152,16 @@ def read_blocks(data: Data) -> Blocks:
         elif segment.marker == APP1 and payload.startswith(EXTENDED_XMP) and len(payload) >= len(EXTENDED_XMP) + 40:
             guid, rest = payload[len(EXTENDED_XMP) : len(EXTENDED_XMP) + 32], payload[len(EXTENDED_XMP) + 32 :]
             more_xmp.setdefault(guid, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
-        elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and len(resources) < MAX_BLOCK_BYTES:
-            resources += payload[len(PHOTOSHOP) :]
+        elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and resource_bytes < MAX_BLOCK_BYTES:
+            resources.append(payload[len(PHOTOSHOP) :])
+            resource_bytes += len(payload)
         elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
             icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
     profile = b"".join(icc[number] for number in sorted(icc))
     return Blocks(
         exif_block,
         xmp,
-        iptc.from_photoshop(resources),
+        iptc.from_photoshop(b"".join(resources)),
         profile if 0 < len(profile) <= MAX_BLOCK_BYTES else None,
         more_xmp=next((_joined(more_xmp[guid]) for guid in more_xmp if guid in (xmp or b"")), None),
     )
@@ -148,12 +169,14 @@ def read_blocks(data: Data) -> Blocks:
 
 def _joined(pieces: dict[int, bytes]) -> bytes | None:
     """Pieces by their offset, joined; None if one is missing or they are too long."""
-    out = b""
+    out = []
+    end = 0
     for start in sorted(pieces):
-        if start != len(out) or start > MAX_BLOCK_BYTES:
+        if start != end or start > MAX_BLOCK_BYTES:
             return None
-        out += pieces[start]
-    return out
+        out.append(pieces[start])
+        end += len(pieces[start])
+    return b"".join(out)
 
 
 def picture_end(data: Data) -> int:
@@ -169,7 +192,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
 
     Raises: BrokenImage if there is no EOI.
     """
-    for _ in range(_MAX_SEGMENTS):
+    for _ in range(MAX_SEGMENTS):
         found = _MARKER_IN_SCAN.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off: its end marker is missing.")
@@ -179,7 +202,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
         (length,) = unpack(">H", data, found.end(), "picture data")
         at = found.end() + max(2, length)
         yield found.start(), at
-    raise BrokenImage(f"The JPEG has more than {_MAX_SEGMENTS:,} segments within its picture data.")
+    raise BrokenImage(f"The JPEG has more than {MAX_SEGMENTS:,} segments within its picture data.")
 
 
 def luma_quantization(data: Data) -> tuple[int, ...]:
@@ -204,7 +227,7 @@ def gain_map(data: Data) -> bytes | None:
         return None
     found: list[bytes] = []
     at = picture_end(data)
-    for _ in range(_MAX_PICTURES):
+    for _ in range(MAX_PICTURES):
         start = data.find(b"\xff\xd8\xff", at)
         if start < 0:
             break
@@ -304,7 +327,10 @@ def _block_segments(blocks: Blocks) -> list[bytes]:
     if blocks.xmp:
         out.append(_segment(APP1, XMP + blocks.xmp))
     if blocks.iptc:
-        out.append(_segment(APP13, PHOTOSHOP + iptc.to_photoshop(blocks.iptc)))
+        # readers join the resources of all segments
+        resources = iptc.to_photoshop(blocks.iptc)
+        pieces = [resources[at : at + _RESOURCES_PIECE] for at in range(0, len(resources), _RESOURCES_PIECE)]
+        out += [_segment(APP13, PHOTOSHOP + piece) for piece in pieces]
     if blocks.icc:
         pieces = [blocks.icc[at : at + _ICC_PIECE] for at in range(0, len(blocks.icc), _ICC_PIECE)]
         for number, piece in enumerate(pieces, 1):

@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import (
-    MAX_BLOCK_BYTES,
-    MAX_TEXT_BYTES,
-    MAX_TEXTS,
     Blocks,
     Data,
     TextBlock,
@@ -20,8 +17,10 @@ from imgproc_local.codecs.container import (
     text_of,
     unpack,
 )
+from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PACKED_TEXTS, MAX_PNG_CHUNKS, MAX_PROFILES
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -35,15 +34,7 @@ TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "discl
 """The specification's keywords of words and rights; those of software, source device and dates are not read."""
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
-_MAX_INFLATED_BYTES = 16 * 1024 * 1024
-"""The limit for all metadata blocks of one file together; a damaged or too large one counts as `MAX_BLOCK_BYTES`.
-
-Also the limit for all compressed texts together: libvips decompresses every one, and needs five times as much memory.
-"""
-_MAX_PACKED_TEXTS = 1_000
 _INFLATE_STEP_BYTES = 1024 * 1024
-_MAX_PROFILES = 16
-"""The number of texts that are read for a metadata block: each can be a decompression bomb."""
 
 _RAW_PROFILES = {
     b"xmp": ("xmp",),
@@ -55,7 +46,6 @@ _RAW_PROFILES = {
 """The blocks that a raw profile of this name may hold."""
 
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-_MAX_CHUNKS = 500_000
 
 
 class Chunk(Struct, frozen=True):
@@ -71,7 +61,7 @@ def chunks(data: Data) -> Iterator[Chunk]:
     if data[:8] != SIGNATURE:
         raise BrokenImage("The PNG does not begin with its signature.")
     at = 8
-    for _ in range(_MAX_CHUNKS):
+    for _ in range(MAX_PNG_CHUNKS):
         if at + 12 > len(data):
             raise BrokenImage("The PNG is cut off: its end chunk is missing.")
         (length,) = unpack(">I", data, at, "chunk header")
@@ -82,7 +72,7 @@ def chunks(data: Data) -> Iterator[Chunk]:
         if kind == b"IEND":
             return
         at += 12 + length
-    raise BrokenImage(f"The PNG has more than {_MAX_CHUNKS} chunks.")
+    raise BrokenImage(f"The PNG has more than {MAX_PNG_CHUNKS:,} chunks.")
 
 
 def matches(head: bytes) -> bool:
@@ -113,11 +103,11 @@ def read_header(data: Data) -> ImageInfo:
             packed = _compressed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
             if packed is not None:
                 texts += 1
-                text_bytes += _inflated_bytes(packed, _MAX_INFLATED_BYTES - text_bytes)
-            if texts > _MAX_PACKED_TEXTS or text_bytes > _MAX_INFLATED_BYTES:
+                text_bytes += _inflated_bytes(packed, MAX_INFLATED_BYTES - text_bytes)
+            if texts > MAX_PACKED_TEXTS or text_bytes > MAX_INFLATED_BYTES:
                 raise BrokenImage(
-                    f"The PNG holds more than {_MAX_PACKED_TEXTS:,} compressed texts,"
-                    f" or more than {_MAX_INFLATED_BYTES:,} bytes in them."
+                    f"The PNG holds more than {MAX_PACKED_TEXTS:,} compressed texts,"
+                    f" or more than {MAX_INFLATED_BYTES:,} bytes in them."
                 )
     if not 0 < width < 2**31 or not 0 < height < 2**31 or colour not in _SAMPLES or bits not in (1, 2, 4, 8, 16):
         raise BrokenImage(
@@ -151,7 +141,7 @@ def read_blocks(data: Data) -> Blocks:
     """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool."""
     found: dict[str, bytes] = {}
     texts: list[TextBlock] = []
-    profiles, inflatable = 0, _MAX_INFLATED_BYTES
+    profiles, inflatable = 0, MAX_INFLATED_BYTES
 
     def decompress(compressed: bytes) -> bytes | None:
         nonlocal inflatable
@@ -178,7 +168,7 @@ def read_blocks(data: Data) -> Blocks:
             if all(name in found for name in _blocks_under(keyword)):
                 continue
             profiles += 1
-            text = _text(chunk.kind, rest, decompress) if profiles <= _MAX_PROFILES else None
+            text = _text(chunk.kind, rest, decompress) if profiles <= MAX_PROFILES else None
             if text is None:
                 continue
             if keyword == b"XML:com.adobe.xmp":

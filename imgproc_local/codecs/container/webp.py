@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, unpack
+from imgproc_local.codecs.container import Blocks, Data, unpack
+from imgproc_local.codecs.container.bounds import MAX_CHUNKS_IN_FRAME, MAX_WEBP_CHUNKS
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import exif
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -18,8 +20,6 @@ MAX_SIDE_PX = 16383
 _DISPOSE_BACKGROUND = 1
 """Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
 _PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
-_MAX_CHUNKS = 100_000
-_MAX_CHUNKS_IN_FRAME = 8
 
 
 class Chunk(Struct, frozen=True):
@@ -35,7 +35,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
 
     Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
     """
-    limit = _MAX_CHUNKS if end is None else _MAX_CHUNKS_IN_FRAME
+    limit = MAX_WEBP_CHUNKS if end is None else MAX_CHUNKS_IN_FRAME
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -52,7 +52,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
             raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
         yield Chunk(data[offset : offset + 4], offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
-    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if limit < _MAX_CHUNKS else ''}.")
+    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if limit < MAX_WEBP_CHUNKS else ''}.")
 
 
 def _u24(data: Data, offset: int) -> int:

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_NUMBERS, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
+
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F
 MODEL = 0x0110
@@ -21,10 +23,8 @@ GPS_IFD = 0x8825
 DATE_TIME_ORIGINAL = 0x9003
 XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9C9B, 0x9CA0)
 
-MAX_ENTRIES = 512
-MAX_TEXT_BYTES = 64 * 1024
-"""The longest field that is read, which is all that a JPEG segment can hold; a longer one counts as absent."""
-MAX_NUMBERS = 16
+_STRUCTURE_BYTES = 8 + 2 + 12 + 4
+"""The header, the number of entries, the orientation and the offset of the next IFD."""
 _READ_TAGS = frozenset(
     (
         IMAGE_DESCRIPTION, MAKE, MODEL, ORIENTATION, ARTIST, COPYRIGHT, EXIF_IFD, GPS_IFD, DATE_TIME_ORIGINAL,
@@ -83,7 +83,7 @@ def _entry_count(tiff: bytes, offset: int, order: str) -> int:
     if offset < 8 or offset + 2 > len(tiff):
         return 0
     (count,) = struct.unpack_from(order + "H", tiff, offset)
-    return min(MAX_ENTRIES, int(count))
+    return min(MAX_IFD_ENTRIES, int(count))
 
 
 def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
@@ -93,7 +93,11 @@ def _entries(tiff: bytes, order: str, offset: int) -> dict[int, Value]:
         if at + 12 > len(tiff):
             break
         tag, kind, items = struct.unpack(order + "HHI", tiff[at : at + 8])
-        if tag not in _READ_TAGS or tag in found or items > (MAX_NUMBERS if kind in _NUMBERS else MAX_TEXT_BYTES):
+        if (
+            tag not in _READ_TAGS
+            or tag in found
+            or items > (MAX_EXIF_NUMBERS if kind in _NUMBERS else MAX_EXIF_TEXT_BYTES)
+        ):
             continue
         size = _SIZES.get(kind, 0) * items
         start = at + 8 if size <= 4 else struct.unpack(order + "I", tiff[at + 8 : at + 12])[0]
@@ -186,10 +190,18 @@ def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
     return found[0], found[1]
 
 
-def write(texts: Mapping[int, bytes], orientation_tag: int = 1) -> bytes | None:
-    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if there are none."""
+def write(texts: Mapping[int, bytes], orientation_tag: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if there are none.
+
+    If it would be longer than `max_bytes`, the longest fields are omitted.
+    """
     terminated = {tag: _terminated(tag, raw) for tag, raw in texts.items()}
-    fields = {tag: raw for tag, raw in terminated.items() if raw.strip(b"\0 ")}
+    fields: dict[int, bytes] = {}
+    size = _STRUCTURE_BYTES
+    for tag, raw in sorted(terminated.items(), key=lambda field: len(field[1])):
+        size += 12 + len(raw) + len(raw) % 2
+        if raw.strip(b"\0 ") and size <= max_bytes:
+            fields[tag] = raw
     tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
     if not tags:
         return None

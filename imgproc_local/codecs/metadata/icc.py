@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import struct
 
+from imgproc_local.codecs.metadata.bounds import MAX_ICC_TAGS
+
 _SRGB_COLORANTS = {
     b"rXYZ": (0.4361, 0.2225, 0.0139),
     b"gXYZ": (0.3851, 0.7169, 0.0971),
@@ -71,16 +73,21 @@ def _area(one: tuple[float, float], other: tuple[float, float], third: tuple[flo
     return abs((other[0] - one[0]) * (third[1] - one[1]) - (third[0] - one[0]) * (other[1] - one[1])) / 2
 
 
+_READ_TAGS = frozenset((b"A2B0", b"rTRC", b"gTRC", b"bTRC", *_SRGB_COLORANTS))
+"""The tags that are read. Others are skipped: all entries of a tag table may refer to the same bytes."""
+
+
 def _tags(profile: bytes) -> dict[bytes, bytes]:
     if len(profile) < 132 or not colour_space(profile):
         return {}
     (count,) = struct.unpack(">I", profile[128:132])
     found: dict[bytes, bytes] = {}
-    for number in range(min(count, 100)):
+    for number in range(min(count, MAX_ICC_TAGS)):
         entry = profile[132 + 12 * number : 144 + 12 * number]
         if len(entry) == 12:
             tag, offset, size = struct.unpack(">4sII", entry)
-            found[tag] = profile[offset : offset + size]
+            if tag in _READ_TAGS:
+                found[tag] = profile[offset : offset + size]
     return found
 
 
@@ -100,11 +107,13 @@ def _curve(raw: bytes, x: float) -> float:
         (count,) = struct.unpack(">I", raw[8:12])
         if count < 2:
             raise ValueError("a pure power function is not sRGB's curve")
-        points = struct.unpack(f">{count}H", raw[12 : 12 + 2 * count])
+        if 12 + 2 * count > len(raw):
+            raise ValueError("a curve that is cut off")
         position = x * (count - 1)
         below = min(int(position), count - 2)
         part = position - below
-        return float(points[below] * (1 - part) + points[below + 1] * part) / 65535
+        one, next_one = struct.unpack_from(">2H", raw, 12 + 2 * below)
+        return float(one * (1 - part) + next_one * part) / 65535
     if raw[:4] == b"para" and raw[8:10] in (b"\0\3", b"\0\4"):
         g, a, b, c, d = (number / 65536 for number in struct.unpack(">5i", raw[12:32]))
         return float((a * x + b) ** g) if x >= d else c * x

@@ -9,6 +9,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterator
 
+from imgproc_local.codecs.metadata.bounds import (
+    MAX_IPTC_DATASETS,
+    MAX_IPTC_LENGTH_BYTES,
+    MAX_PHOTOSHOP_RESOURCES,
+)
+
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
 BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
 COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
@@ -17,14 +23,18 @@ COPYRIGHT, CAPTION, CAPTION_WRITER = 116, 120, 122
 _UTF8_MARK = b"\x1b%G"
 _RESOURCE = 0x0404
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
-_MAX_DATASETS = 4096
 _MAX_SHORT_BYTES = 0x7FFF
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
-    """The datasets in a run of Photoshop image resources, None if there are none."""
-    at, found = 0, b""
-    while at + 12 <= len(resources) and resources[at : at + 4] in _SIGNATURES:
+    """The datasets in a run of Photoshop image resources, None if there are none.
+
+    Only the first `MAX_PHOTOSHOP_RESOURCES` are read.
+    """
+    at, found = 0, []
+    for _ in range(MAX_PHOTOSHOP_RESOURCES):
+        if at + 12 > len(resources) or resources[at : at + 4] not in _SIGNATURES:
+            break
         (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
         name_bytes = resources[at + 6] + 1
         at += 6 + name_bytes + name_bytes % 2
@@ -32,12 +42,12 @@ def from_photoshop(resources: bytes) -> bytes | None:
             break
         (size,) = struct.unpack(">I", resources[at : at + 4])
         if number == _RESOURCE:
-            found += resources[at + 4 : at + 4 + size]
+            found.append(resources[at + 4 : at + 4 + size])
         at += 4 + size
         # some writers omit the padding byte
         if size % 2 and resources[at : at + 4] not in _SIGNATURES:
             at += 1
-    return found or None
+    return b"".join(found) or None
 
 
 def to_photoshop(datasets: bytes) -> bytes:
@@ -63,24 +73,25 @@ def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], st
 
     A text that `clean` does not change is copied byte for byte; one that it empties is removed. None if none is left.
     """
-    head, out = b"", b""
+    head: list[bytes] = []
+    out: list[bytes] = []
     for record, number, value, whole in _datasets(block or b""):
         if (record, number, value) == (1, 90, _UTF8_MARK) or (record, number, len(value)) == (2, 0, 2):
-            head += whole
+            head.append(whole)
         elif record == 2 and number in numbers and (text := _decode(value)):
             cleaned = clean(text) if clean else text
             if cleaned == text:
-                out += whole
+                out.append(whole)
             elif cleaned:
                 raw = _encode(cleaned, value)
-                out += struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw
-    return head + out if out else None
+                out.append(struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw)
+    return b"".join([*head, *out]) if out else None
 
 
 def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """The record, number and value of each dataset, and the dataset as stored."""
+    """The record, number and value of each of the first `MAX_IPTC_DATASETS`, and the dataset as stored."""
     at = 0
-    for _ in range(_MAX_DATASETS):
+    for _ in range(MAX_IPTC_DATASETS):
         start = at
         if at + 5 > len(block) or block[at] != 0x1C:
             return
@@ -88,6 +99,8 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
         at += 5
         if size & 0x8000:
             digits = size & 0x7FFF
+            if digits > MAX_IPTC_LENGTH_BYTES:
+                return
             size = int.from_bytes(block[at : at + digits], "big")
             at += digits
         if at + size > len(block):

@@ -38,8 +38,11 @@ _XMP_KINDS = (
 """By a part of the local name."""
 
 
-def kinds_in(blocks: Blocks, keep_location: KeepLocation) -> frozenset[Removed]:
-    """The kinds of private fields in a file's blocks; those inside texts are found by `clean_text`."""
+def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) -> frozenset[Removed]:
+    """The kinds of private fields in a file's blocks, of which `packet` is the XMP as parsed.
+
+    Those inside texts are found by `clean_text`.
+    """
     found: set[Removed] = set()
     tags = exif.tags(blocks.exif or b"") | exif.tags(blocks.exif or b"", exif.EXIF_IFD)
     found |= {_EXIF_KINDS[tag] for tag in tags & set(_EXIF_KINDS)}
@@ -49,7 +52,9 @@ def kinds_in(blocks: Blocks, keep_location: KeepLocation) -> frozenset[Removed]:
     found |= {_IPTC_KINDS[number] for number in datasets if number in _IPTC_KINDS}
     if iptc.SUBLOCATION in datasets and keep_location is not KeepLocation.ALL:
         found.add(Removed.LOCATION)
-    for name in _names(xmp.parse(blocks.xmp, blocks.more_xmp)):
+    if not packet.is_complete:
+        found.add(Removed.UNREADABLE)
+    for name in _names(packet.properties):
         local = name.rpartition("}")[2]
         found |= {kind for part, kind in _XMP_KINDS if part in local}
         if not xmp_fields.is_allowed_place(name, keep_location):

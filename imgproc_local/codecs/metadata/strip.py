@@ -14,6 +14,7 @@ Private data is removed whatever the file's size. The original is served if its 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from mmap import mmap
 from xml.etree import ElementTree as ET
@@ -22,11 +23,20 @@ from msgspec import Struct, structs
 
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
+from imgproc_local.codecs.metadata.bounds import (
+    MAX_BLOCK_BYTES,
+    MAX_CLEANED_CHARACTERS,
+    MAX_CLEANED_TEXTS,
+    MAX_JOINED_CHARACTERS,
+    MAX_MERGED_VALUES,
+    MAX_PUBLISHED_XMP_BYTES,
+)
 from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
+from imgproc_local.codecs.metadata.xmp import Packet
 from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
-from imgproc_local.domain.privacy import Removed, clean_text
+from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
 
 _DATASETS = {
     iptc.OBJECT_NAME: xmp.DC + "title",
@@ -75,17 +85,17 @@ TEXT_NAMES = {
 
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
-_MAX_XMP_BYTES = 1024 * 1024
-_MAX_JPEG_XMP_BYTES = 65_502
-"""A segment holds 65,533 bytes, of which 29 and two name its content. Source: XMP part 3, 1.1.3."""
+_MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
+"""A segment holds 65,533 bytes, of which the first name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
 
 _MAX_COMPARISONS = 16
+"""Places of a text at which another is compared with it, letter by letter."""
 
 
 class Published(Struct, frozen=True):
     """The metadata of a file that may be published, cleaned, and the kinds of what was removed.
 
-    `exif` holds the fields of IFD0 by tag, `xmp` the properties by name.
+    `exif` holds the fields of IFD0 by tag, `xmp` the properties by name, `stored_xmp` the packet before it was cleaned.
     """
 
     exif: dict[int, bytes]
@@ -94,33 +104,53 @@ class Published(Struct, frozen=True):
     icc: bytes | None
     texts: tuple[TextBlock, ...]
     removed: frozenset[Removed]
+    stored_xmp: Packet
+
+
+class _Cleaner:
+    """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
+
+    `removed` are the kinds of what was removed from them.
+    """
+
+    def __init__(self) -> None:
+        self.removed: set[Removed] = set()
+        self._texts_left, self._characters_left = MAX_CLEANED_TEXTS, MAX_CLEANED_CHARACTERS
+
+    def __call__(self, text: str) -> str:
+        self._texts_left -= bool(text)
+        self._characters_left -= min(len(text), MAX_TEXT_CHARACTERS)
+        if self._texts_left < 0 or self._characters_left < 0:
+            self.removed.add(Removed.UNREADABLE)
+            return ""
+        cleaned = clean_text(text)
+        self.removed.update(cleaned.removed)
+        return cleaned.text
 
 
 def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Published:
     """The metadata that may be published; with `gain_map` also the properties that describe one."""
-    removed: set[Removed] = set()
-
-    def clean(text: str) -> str:
-        cleaned = clean_text(text)
-        removed.update(cleaned.removed)
-        return cleaned.text
-
+    clean = _Cleaner()
     fields = {}
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
         if tag in _EXIF_FIELDS and isinstance(value, bytes):
             raw = exif.with_clean_text(tag, value, clean)
             if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_phrase(exif.text(raw))):
                 fields[tag] = raw
-    properties = xmp.parse(blocks.xmp, blocks.more_xmp)
-    elements = xmp_fields.published(properties, clean, keep_location, gain_map=gain_map)
+    packet = xmp.parse(blocks.xmp, blocks.more_xmp)
+    properties = xmp_fields.published(packet.properties, clean, keep_location, gain_map=gain_map)
+    if not properties.is_complete:
+        clean.removed.add(Removed.UNREADABLE)
     datasets = [number for number, name in _DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
+    published_datasets, texts = iptc.cut(blocks.iptc, datasets, clean), _clean_texts(blocks.texts, clean)
     return Published(
         fields,
-        {element.tag: element for element in elements},
-        iptc.cut(blocks.iptc, datasets, clean),
+        {element.tag: element for element in properties.elements},
+        published_datasets,
         kept_profile(blocks.icc),
-        _clean_texts(blocks.texts, clean),
-        frozenset(removed) | kinds_in(blocks, keep_location),
+        texts,
+        frozenset(clean.removed) | kinds_in(blocks, packet, keep_location),
+        packet,
     )
 
 
@@ -148,15 +178,16 @@ def blocks_for(
 
     tags = _EXIF_FIELDS if source is target else {tag: _EXIF_FIELDS[tag] for tag in _EXIF_FIELDS if tag < exif.XP_TITLE}
     fields = {tag: raw for tag, raw in published.exif.items() if tag in tags and is_weighty(tags[tag])}
-    limit = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else _MAX_XMP_BYTES
+    xmp_bytes = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else MAX_PUBLISHED_XMP_BYTES
+    exif_bytes = _MAX_JPEG_EXIF_BYTES if target is Format.JPEG else MAX_BLOCK_BYTES
     words, datasets, texts = published.xmp, published.iptc, published.texts
     if source is not target:
         words, datasets, texts = _merged(published), None, ()
     elif below < xmp_fields.WEIGHTS:
         datasets = iptc.cut(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
         texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
-    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), limit, style)
-    return Blocks(exif.write(fields, orientation), packet, datasets, published.icc, texts)
+    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
+    return Blocks(exif.write(fields, orientation, exif_bytes), packet, datasets, published.icc, texts)
 
 
 def clean_file(
@@ -190,18 +221,22 @@ def clean_file(
         return clean
     if not _is_more(blocks, published, preserved) and not _has_bytes_outside(data, blocks, write):
         return clean
-    weights = range(xmp_fields.WEIGHTS, -1, -1)
-    attempts = [(xmp.PacketStyle.BARE, xmp_fields.WEIGHTS), *((xmp.PacketStyle.SHORT, below) for below in weights)]
-    for style, below in attempts:
-        shorter = write(blocks_of(style, below), True)
+    for style in (xmp.PacketStyle.BARE, xmp.PacketStyle.SHORT):
+        shorter = write(blocks_of(style, xmp_fields.WEIGHTS), True)
         if len(shorter) < len(data):
             return shorter
-    return clean
+    # fewer fields never make a longer file, so the most that may be preserved are found by bisection
+    fitting = bisect_left(
+        range(xmp_fields.WEIGHTS),
+        len(data),
+        key=lambda below: len(write(blocks_of(xmp.PacketStyle.SHORT, below), True)),
+    )
+    return write(blocks_of(xmp.PacketStyle.SHORT, fitting - 1), True) if fitting > 0 else clean
 
 
 def _is_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
     """Whether a file's blocks hold more than may remain."""
-    main, words = exif.read_ifd(blocks.exif or b""), xmp.parse(blocks.xmp, blocks.more_xmp)
+    main, words = exif.read_ifd(blocks.exif or b""), published.stored_xmp.properties
     if set(main) - {*_EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in published.exif.items()):
         return True
     # other IFDs, and what no field points to
@@ -216,7 +251,8 @@ def _is_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
 
 def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
     """Whether a file holds bytes beside its picture and its blocks: with these unchanged, only those are missing."""
-    compressed = blocks.xmp is not None and data.find(blocks.xmp) < 0
+    # of bytes, because the search in a mapped file takes quadratic time where a long packet repeats itself
+    compressed = blocks.xmp is not None and bytes(data).find(blocks.xmp) < 0
     return len(write(blocks, compressed)) < len(data)
 
 
@@ -277,16 +313,45 @@ def _merged(published: Published) -> xmp.Properties:
         xmp.PHOTOSHOP + "Credit": datasets.get(iptc.CREDIT, []),
     }
     for name, others in elsewhere.items():
-        for other in (text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]):
-            if other and not any(_holds(text, other) for text in xmp.texts(found, name)):
-                found[name] = xmp.with_appended_texts(found[name], [other])
+        stripped = [text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]]
+        present = xmp.texts(found, name)
+        if present and (missing := _missing(present, [text for text in stripped if text][:MAX_MERGED_VALUES])):
+            found[name] = xmp.with_appended_texts(found[name], missing)
     return found
 
 
-def _holds(text: str, other: str) -> bool:
-    """Whether a text contains another, of which IPTC may have lost the end, and letters that became question marks."""
-    text, other = (" ".join(each.replace("\ufffd", "?").split()).casefold() for each in (text, other))
-    longest = max(other.split("?"), key=len)
+def _missing(texts: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Those of the `others` that none of the texts, and none before, contains.
+
+    Of both, `MAX_JOINED_CHARACTERS` are compared; what follows counts as absent.
+    """
+    present, missing = [], []
+    characters_left = MAX_JOINED_CHARACTERS
+    for text in texts:
+        present.append(_comparable(text[: max(0, characters_left)]))
+        characters_left -= len(text)
+    characters_left = MAX_JOINED_CHARACTERS
+    for other in others:
+        characters_left -= len(other)
+        if characters_left < 0:
+            break
+        comparable = _comparable(other)
+        longest = max(comparable.split("?"), key=len)
+        if not any(_holds(text, comparable, longest) for text in present):
+            missing.append(other)
+            present.append(comparable)
+    return missing
+
+
+def _comparable(text: str) -> str:
+    return " ".join(text.replace("\ufffd", "?").split()).casefold()
+
+
+def _holds(text: str, other: str, longest: str) -> bool:
+    """Whether a text contains another, of which IPTC may have lost the end, and letters that became question marks.
+
+    `longest` is the longest part of the other between question marks.
+    """
     offset, at = other.index(longest), -1
     for _ in range(_MAX_COMPARISONS):
         at = text.find(longest, at + 1)

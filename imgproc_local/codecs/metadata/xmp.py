@@ -1,23 +1,26 @@
 """Parses and writes XMP packets.
 
-Untrusted packets are safe to parse: packets with a DOCTYPE are rejected, which rules out entity expansion, and size and
-depth are limited. A packet that is not well-formed XML counts as empty. Source: ISO 16684-1.
+Untrusted packets are safe to parse: a packet with a DOCTYPE counts as empty, which rules out entity expansion, as does
+one that is too long or not well-formed XML. Elements that exceed the bounds of depth and number are skipped.
+Source: ISO 16684-1.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from enum import StrEnum
 from string import ascii_lowercase
+from typing import Any
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape, quoteattr
 
-from imgproc_local.domain.image import EmbeddedText
+from msgspec import Struct
 
-MAX_PACKET_BYTES = 2 * 1024 * 1024
-MAX_DEPTH = 16
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH, MAX_XMP_NODES
+from imgproc_local.domain.image import EmbeddedText
 
 RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
 DC = "{http://purl.org/dc/elements/1.1/}"
@@ -58,13 +61,22 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 Properties = dict[str, ET.Element]
 
 
-def parse(packet: bytes | None, extended: bytes | None = None) -> Properties:
-    """The top-level properties by qualified name; those written as attributes become elements.
+class Packet(Struct, frozen=True):
+    """The top-level properties of a packet by qualified name; those written as attributes are elements here, too.
 
-    `extended` is the packet's ExtendedXMP.
+    `is_complete` is False where parts of the packet or its extension are missing: elements that exceed a bound, or all
+    of one that is damaged.
     """
+
+    properties: Properties
+    is_complete: bool
+
+
+def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
+    """The properties of a packet and of its ExtendedXMP; the first of equal names."""
     found: Properties = {}
-    for root in (_root(packet or b""), _root(extended or b"")):
+    trees = [_tree(each) for each in (packet, extended) if each]
+    for root, _ in trees:
         if root is None:
             continue
         for description in root.iterfind(f".//{RDF}RDF/{RDF}Description") if root.tag != RDF + "RDF" else root:
@@ -73,26 +85,59 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Properties:
                     found.setdefault(name, simple_property(name, value))
             for element in description:
                 found.setdefault(element.tag, element)
-    return found
+    return Packet(found, all(is_complete for _, is_complete in trees))
 
 
-def _root(packet: bytes) -> ET.Element | None:
-    if not 0 < len(packet) <= MAX_PACKET_BYTES:
-        return None
+class _BoundedBuilder(ET.TreeBuilder):
+    """Builds a tree without the elements that exceed the bounds; `is_complete` is False if there are any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_complete = True
+        self._depth = self._nodes = self._skipped_depth = 0
+
+    def start(self, tag: str, attributes: dict[str, str], /) -> Any:
+        self._nodes += 1 + len(attributes)
+        if self._skipped_depth or self._depth == MAX_XMP_DEPTH or self._nodes > MAX_XMP_NODES:
+            self.is_complete = False
+            self._skipped_depth += 1
+            return None
+        self._depth += 1
+        return super().start(tag, attributes)
+
+    def end(self, tag: str, /) -> Any:
+        if self._skipped_depth:
+            self._skipped_depth -= 1
+            return None
+        self._depth -= 1
+        return super().end(tag)
+
+    def data(self, text: str, /) -> None:
+        if not self._skipped_depth:
+            super().data(text)
+
+
+def _tree(packet: bytes) -> tuple[ET.Element | None, bool]:
+    """The root element, None if the packet can't be parsed, and whether the whole packet is in it."""
+    if len(packet) > MAX_XMP_BYTES:
+        return None, False
     encoding = next((name for start, name in _ENCODINGS if packet.startswith(start)), "utf-8")
     try:
         text = packet.decode(encoding).strip("\ufeff\0 \r\n\t")
     except UnicodeDecodeError:
-        return None
+        return None, False
     if "<!DOCTYPE" in text.upper():
-        return None
+        return None, False
     # the text is decoded already: an encoding named in the declaration no longer applies
     if text.startswith("<?xml"):
         text = text.partition("?>")[2]
+    builder = _BoundedBuilder()
     try:
-        return ET.fromstring(text)  # noqa: S314  # without a DOCTYPE there are no entities to expand
+        # without a DOCTYPE there are no entities to expand
+        root = ET.XML(text, ET.XMLParser(target=builder))  # noqa: S314
     except (ET.ParseError, ValueError):
-        return None
+        return None, False
+    return root, builder.is_complete
 
 
 def _items(element: ET.Element | None) -> list[ET.Element]:
@@ -192,20 +237,26 @@ def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = P
 
     If it would be longer than `max_bytes`, properties are omitted from the end.
     """
-    for count in range(len(elements), 0, -1):
-        rdf = ET.Element(RDF + "RDF")
-        description = ET.SubElement(rdf, RDF + "Description", {} if style is PacketStyle.SHORT else {RDF + "about": ""})
-        for element in elements[:count]:
-            if len(element) or element.attrib or not element.text or any(char in element.text for char in "\n\r\t"):
-                description.append(element)
-            else:
-                description.set(element.tag, element.text)
-        packet = _serialized(rdf, style)
-        if style is PacketStyle.PLAIN:
-            packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'
-        if len(packet.encode()) <= max_bytes:
-            return packet.encode()
-    return None
+    packet = _packet(elements, style) if elements else b""
+    if len(packet) > max_bytes:
+        # more properties never make a shorter packet, so the largest number that fits is found by bisection
+        fitting = bisect_right(range(len(elements)), max_bytes, key=lambda count: len(_packet(elements[:count], style)))
+        packet = _packet(elements[: fitting - 1], style) if fitting > 1 else b""
+    return packet or None
+
+
+def _packet(elements: Sequence[ET.Element], style: PacketStyle) -> bytes:
+    rdf = ET.Element(RDF + "RDF")
+    description = ET.SubElement(rdf, RDF + "Description", {} if style is PacketStyle.SHORT else {RDF + "about": ""})
+    for element in elements:
+        if len(element) or element.attrib or not element.text or any(char in element.text for char in "\n\r\t"):
+            description.append(element)
+        else:
+            description.set(element.tag, element.text)
+    packet = _serialized(rdf, style)
+    if style is PacketStyle.PLAIN:
+        packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'
+    return packet.encode()
 
 
 def _serialized(root: ET.Element, style: PacketStyle) -> str:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from xml.etree import ElementTree as ET
 
+from msgspec import Struct
+
+from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_DEPTH, MAX_PUBLISHED_XMP_NODES
 from imgproc_local.codecs.metadata.xmp import (
     ALT_TEXT,
     CC,
@@ -22,7 +25,6 @@ from imgproc_local.codecs.metadata.xmp import (
     EXTENDED_DESCRIPTION,
     GAIN_MAP,
     LANG,
-    MAX_DEPTH,
     PANORAMA,
     PHOTOSHOP,
     PLUS,
@@ -124,20 +126,27 @@ def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:
     return name not in _PLACES or keep_location is not KeepLocation.NONE
 
 
+class PublishedProperties(Struct, frozen=True):
+    """`is_complete` is False where properties were omitted because there are more than `MAX_PUBLISHED_XMP_NODES`."""
+
+    elements: list[ET.Element]
+    is_complete: bool
+
+
 def published(
     properties: Properties, clean: Callable[[str], str], keep_location: KeepLocation, *, gain_map: bool = False
-) -> list[ET.Element]:
+) -> PublishedProperties:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
     `clean` is applied to every text; what it empties is removed.
     """
-    found = []
-    for name, element in properties.items():
-        if weight(name, gain_map=gain_map) is not None:
-            copy = _copy(element, MAX_DEPTH, clean, keep_location)
-            if copy is not None:
-                found.append(copy)
-    return found
+    copier = _Copier(clean, keep_location)
+    copies = [
+        copier.copy(element, MAX_PUBLISHED_XMP_DEPTH)
+        for name, element in properties.items()
+        if weight(name, gain_map=gain_map) is not None
+    ]
+    return PublishedProperties([copy for copy in copies if copy is not None], copier.nodes_left >= 0)
 
 
 def ordered(properties: Properties, *, gain_map_bytes: int | None = None, below: int = WEIGHTS) -> list[ET.Element]:
@@ -163,29 +172,38 @@ def content(elements: Iterable[ET.Element]) -> list[tuple[str, str, dict[str, st
     ]
 
 
-def _copy(
-    element: ET.Element, depth: int, clean: Callable[[str], str], keep_location: KeepLocation
-) -> ET.Element | None:
-    """A copy of only what may be published; None where nothing of the content is left."""
-    if depth == 0 or not _is_known(element.tag) or not is_allowed_place(element.tag, keep_location):
-        return None
-    copy = ET.Element(element.tag)
-    for name, value in element.attrib.items():
-        if name == LANG:
-            if _LANGUAGE_TAG.fullmatch(value):
-                copy.set(LANG, value)
-        elif (
-            _is_known(name) and is_allowed_place(name, keep_location) and (cleaned := _clean_value(name, value, clean))
-        ):
-            copy.set(name, cleaned)
-    text = (element.text or "").strip()
-    copy.text = _clean_value(element.tag, text, clean) or None
-    for child in element:
-        inner = _copy(child, depth - 1, clean, keep_location)
-        if inner is not None:
-            copy.append(inner)
-    emptied = (text or len(element) or element.attrib) and not copy.text and not len(copy)
-    return None if emptied and set(copy.attrib) <= _MARKS and not _is_empty(element) else copy
+class _Copier(Struct):
+    """Copies properties. `nodes_left` elements and attributes may still be copied; it is negative when more exist."""
+
+    clean: Callable[[str], str]
+    keep_location: KeepLocation
+    nodes_left: int = MAX_PUBLISHED_XMP_NODES
+
+    def copy(self, element: ET.Element, depth: int) -> ET.Element | None:
+        """A copy of only what may be published; None where nothing of the content is left."""
+        if depth == 0 or self.nodes_left < 0 or not self._may_be_published(element.tag):
+            return None
+        self.nodes_left -= 1 + len(element.attrib)
+        if self.nodes_left < 0:
+            return None
+        copy = ET.Element(element.tag)
+        for name, value in element.attrib.items():
+            if name == LANG:
+                if _LANGUAGE_TAG.fullmatch(value):
+                    copy.set(LANG, value)
+            elif self._may_be_published(name) and (cleaned := _clean_value(name, value, self.clean)):
+                copy.set(name, cleaned)
+        text = (element.text or "").strip()
+        copy.text = _clean_value(element.tag, text, self.clean) or None
+        for child in element:
+            inner = self.copy(child, depth - 1)
+            if inner is not None:
+                copy.append(inner)
+        emptied = (text or len(element) or element.attrib) and not copy.text and not len(copy)
+        return None if emptied and set(copy.attrib) <= _MARKS and not _is_empty(element) else copy
+
+    def _may_be_published(self, name: str) -> bool:
+        return _is_known(name) and is_allowed_place(name, self.keep_location)
 
 
 def _is_empty(element: ET.Element) -> bool:

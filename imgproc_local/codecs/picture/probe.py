@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from imgproc_local.codecs.container import Data
+from imgproc_local.codecs.container.bounds import MAX_FRAMES
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
@@ -36,13 +37,15 @@ _HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b
 
 
 def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
-    """The picture's properties; `max_pixels` limits width × height × frames.
+    """The picture's properties; `max_pixels` limits width × height × frames, and `MAX_FRAMES` the frames.
 
     Raises: UnsupportedImage, also for a known format that is not `accepted`; BrokenImage; TooManyPixels; StageFailed if
     the file can't be read.
     """
     with opened(path, accepted) as data:
         info = FORMATS[detect(data, accepted)].container.read_header(data)
+    if info.frames > MAX_FRAMES:
+        raise TooManyPixels(f"The animation may have at most {MAX_FRAMES:,} frames, but has {info.frames:,}.")
     if info.pixels > max_pixels:
         frames = f" × {info.frames} frames" if info.frames > 1 else ""
         raise TooManyPixels(

@@ -231,10 +231,7 @@ def shifted(data: bytes, start: int, by: int) -> bytes:
     fields = [
         (extent.offset_field, extent.offset) for item in avif_container._all_items(data) for extent in item.extents
     ]
-    for table, size in avif_container._chunk_offset_tables(data):
-        (count,) = struct.unpack(">I", data[table.body + 4 : table.body + 8])
-        places = [table.body + 8 + number * size for number in range(count)]
-        fields += [((at, size), int.from_bytes(data[at : at + size], "big")) for at in places]
+    fields += [((position, size), offset) for position, size, offset in avif_container._chunk_offsets(data)]
     for (position, size), offset in fields:
         if offset >= start:
             out[position : position + size] = (offset + by).to_bytes(size, "big")

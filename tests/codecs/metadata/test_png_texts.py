@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.container import MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata.bounds import MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.metadata.captions import reads_as_a_caption
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -79,7 +79,7 @@ def test_png_texts_are_converted_to_xmp_in_another_format(tmp_path: Path, conver
     assert found == embedded(tmp_path, described_png())
     assert b"SECRET" not in out
     packet = read_blocks(out, probe(pictures.write(tmp_path, out), NO_LIMIT).format).xmp
-    terms = xmp.alternatives(xmp.parse(packet), xmp.RIGHTS + "UsageTerms")
+    terms = xmp.alternatives(xmp.parse(packet).properties, xmp.RIGHTS + "UsageTerms")
     assert terms == [EmbeddedText("Editorial use only")]
 
 

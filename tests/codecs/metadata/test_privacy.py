@@ -239,14 +239,14 @@ def test_a_file_without_private_data_that_can_not_shrink_is_left_unchanged(tmp_p
 
 @pytest.mark.parametrize("form", list(xmp.PacketStyle))
 def test_every_packet_style_is_read_back_equal(form: xmp.PacketStyle) -> None:
-    words = xmp.parse(pictures.xmp_packet())
-    elements = xmp_fields.published(words, str, KeepLocation.ALL)
-    again = xmp.parse(xmp.write(elements, NO_LIMIT, form))
+    words = xmp.parse(pictures.xmp_packet()).properties
+    elements = xmp_fields.published(words, str, KeepLocation.ALL).elements
+    again = xmp.parse(xmp.write(elements, NO_LIMIT, form)).properties
     for name in words:
         assert xmp.alternatives(again, name) == (
             [] if xmp_fields.weight(name) is None else xmp.alternatives(words, name)
         )
     odd = "tab\t, line\n, quotes \"' and <&> \x01end"
     for element in (xmp.simple_property(xmp.PHOTOSHOP + "Headline", odd), xmp.array(xmp.DC + "subject", "Bag", [odd])):
-        found = xmp.texts(xmp.parse(xmp.write([element], NO_LIMIT, form)), element.tag)
+        found = xmp.texts(xmp.parse(xmp.write([element], NO_LIMIT, form)).properties, element.tag)
         assert found == [odd.replace("\x01", "")]

@@ -96,7 +96,7 @@ def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
         tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
     )
     out = to_webp(path, probe(path, NO_LIMIT), never_stop)
-    words = xmp.parse(read_blocks(out, Format.WEBP).xmp)
+    words = xmp.parse(read_blocks(out, Format.WEBP).xmp).properties
     assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
 
@@ -223,12 +223,12 @@ def test_a_default_caption_of_a_camera_is_removed(tmp_path: Path, phrase: str) -
 
 def test_an_x_default_text_without_a_twin_has_no_known_language() -> None:
     packet = pictures.xmp_packet().replace(f'<rdf:li xml:lang="en">{pictures.ALT_TEXT["en"]}</rdf:li>'.encode(), b"")
-    found = xmp.alternatives(xmp.parse(packet), xmp.ALT_TEXT)
+    found = xmp.alternatives(xmp.parse(packet).properties, xmp.ALT_TEXT)
     assert found == [EmbeddedText(pictures.ALT_TEXT["en"]), EmbeddedText(pictures.ALT_TEXT["de"], "de")]
 
 
 def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
-    published = xmp_fields.published(xmp.parse(pictures.xmp_packet()), str, KeepLocation.ALL)
+    published = xmp_fields.published(xmp.parse(pictures.xmp_packet()).properties, str, KeepLocation.ALL).elements
     elements = xmp_fields.ordered({element.tag: element for element in published})
     packet = xmp.write(elements, 1600)
     assert packet is not None
@@ -342,13 +342,15 @@ def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_pa
     )
     same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
     out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
-    assert xmp.parse(read_blocks(out, Format[form]).xmp).keys() == xmp.parse(packet.encode()).keys()
+    assert (
+        xmp.parse(read_blocks(out, Format[form]).xmp).properties.keys() == xmp.parse(packet.encode()).properties.keys()
+    )
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
     assert b"Example Press;" not in out
     other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
     out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
-    words = xmp.parse(read_blocks(out, Format[form]).xmp)
+    words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
     assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
     assert xmp.texts(words, xmp.DC + "rights") == [
         "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
@@ -392,7 +394,7 @@ def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: s
 def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, form: str) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
     out = _made(tmp_path, form, _xmp_segment(packet.encode()))
-    words = xmp.parse(read_blocks(out, Format[form]).xmp)
+    words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
     assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
     assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
     assert b"SECRET" not in out

@@ -175,7 +175,7 @@ def test_the_setting_decides_which_place_names_are_preserved(
 def test_the_kinds_of_what_is_removed_are_reported() -> None:
     for name in ("JPEG", "PNG", "AVIF"):
         removed = publishable(read_blocks(source(name), Format[name]), KeepLocation.CITY).removed
-        assert removed == frozenset(Removed), name
+        assert removed == frozenset(Removed) - {Removed.UNREADABLE}, name
     plain = pictures.saved(pictures.scene(64, 48), "JPEG")
     assert publishable(read_blocks(plain, Format.JPEG), KeepLocation.CITY).removed == frozenset()
     all_places = publishable(read_blocks(source("JPEG"), Format.JPEG), KeepLocation.ALL).removed

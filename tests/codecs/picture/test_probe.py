@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, avif, inflate, jpeg, png
+from imgproc_local.codecs.container import Blocks, avif, inflate, jpeg, png
 from imgproc_local.codecs.embedded import read_embedded
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format

@@ -1,0 +1,77 @@
+"""How many parts of a file are read: segments, scans, chunks, boxes and frames, which a hostile file may multiply.
+
+A file that exceeds one of these bounds is refused with its number. Each is a multiple of what real files have, and
+small enough that one pass over all parts takes less than a second.
+"""
+
+from __future__ import annotations
+
+MAX_SEGMENTS = 2_000
+"""Segments of a JPEG before its picture data, and again within it. A 25 MB file of full segments has about 400."""
+
+MAX_SCANS = 100
+"""Scans of a JPEG. A decoder visits every pixel once for each scan, even if the scan holds no data.
+
+Encoders write 10 (libjpeg) to 14 (mozjpeg); scans for every coefficient of three components would be 192, which no
+known program writes.
+"""
+
+MAX_PICTURES = 16
+"""Pictures that may follow the first in a JPEG: previews and a gain map."""
+
+MAX_FRAMES = 10_000
+"""Frames of an animation: more than two minutes at the highest rate of a screen. Each costs a few milliseconds, however
+small it is.
+"""
+
+MAX_PNG_CHUNKS = 50_000
+"""Chunks of a PNG. libpng writes 8 KB into each: 25 MB have 3,200."""
+
+MAX_INFLATED_BYTES = 16 * 1024 * 1024
+"""The decompressed size of all metadata blocks of one PNG together, and that of all its compressed texts.
+
+A block that is damaged or too large counts as `MAX_BLOCK_BYTES`. libvips decompresses every text, and needs five times
+as much memory for it.
+"""
+
+MAX_PACKED_TEXTS = 1_000
+"""Compressed texts of a PNG. Source: libpng reads at most 1,000, `PNG_USER_CHUNK_CACHE_MAX`."""
+
+MAX_PROFILES = 16
+"""Texts of a PNG that are decompressed for a metadata block."""
+
+MAX_GIF_BLOCKS = 50_000
+"""Blocks of a GIF: `MAX_FRAMES`, each with a graphic control extension, and comments."""
+
+MAX_GIF_SUB_BLOCKS = 1_000_000
+"""Sub-blocks of a GIF. A 25 MB file has about 100,000, because all but the last of a block have 255 bytes."""
+
+MAX_WEBP_CHUNKS = 50_000
+"""Chunks of a WebP; an animation has one for each frame."""
+
+MAX_CHUNKS_IN_FRAME = 8
+"""Chunks in a frame of a WebP, which has one or two."""
+
+MAX_BOXES = 1_000
+"""Boxes in one box of an AVIF; a list of items or of their properties may be longer."""
+
+MAX_CONTAINER_BOXES = 100
+"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has five, and the file two."""
+
+MAX_ITEMS = 16_384
+"""Items of an AVIF and their extents, and entries of its property table.
+
+A grid has one item per tile. Source: libheif's security limits allow 1,000 items of 32 extents each.
+"""
+
+MAX_TRACKS = 16
+"""Tracks of an AVIF; an animation with alpha has two."""
+
+MAX_METADATA_ITEMS = 2 * (1 + MAX_TRACKS)
+"""Items of an AVIF that are no pictures: EXIF and XMP of the file and of each track."""
+
+MAX_ITEM_NAME_BYTES = 1024
+"""Bytes of an item's name and content type that are read."""
+
+MAX_CHUNK_OFFSETS = 100_000
+"""Offsets of an AVIF's frames."""

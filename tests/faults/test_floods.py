@@ -1,0 +1,63 @@
+"""Files with deep, long, numerous or repeating parts take little time and memory, whatever is done with them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.faults.flood_costs import Cost
+from tests.faults.floods import FLOODS, OF_PIXELS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+
+ROOT = Path(__file__).parents[2]
+MAX_CPU_S = 2.0
+MAX_MEMORY_BYTES = 128 * 1024 * 1024
+TIMEOUT_S = 300
+OPERATIONS = ("probe", "describe", "optimize", "WebP", "AVIF")
+
+
+@pytest.fixture(scope="module")
+def costs() -> dict[tuple[str, str], Cost]:
+    """Every operation on every file, in one process of its own."""
+    names = [name for name in FLOODS if name not in OF_PIXELS]
+    command = [sys.executable, "-m", "tests.faults.flood_costs", *names]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert ended.returncode == 0, ended.stdout.splitlines()[-1:] + ended.stderr.splitlines()[-20:]
+    found = [msgspec.json.decode(line, type=Cost) for line in ended.stdout.splitlines()]
+    return {(cost.file, cost.operation): cost for cost in found}
+
+
+@pytest.mark.parametrize("file", sorted(FLOODS.keys() - OF_PIXELS))
+def test_every_operation_on_a_flood_takes_little_time_and_memory(costs: dict[tuple[str, str], Cost], file: str) -> None:
+    for operation in OPERATIONS:
+        cost = costs[file, operation]
+        assert cost.cpu_s < MAX_CPU_S, cost
+        assert cost.peak_bytes < MAX_MEMORY_BYTES, cost
+        assert cost.answer == "done" or cost.answer[-1] in ".!", cost
+
+
+@pytest.mark.parametrize("scans", ["20000", "1900", "one-component-20000"])
+def test_a_jpeg_of_many_scans_is_refused_with_both_numbers(costs: dict[tuple[str, str], Cost], scans: str) -> None:
+    answer = costs[f"scans-{scans}.jpg", "probe"].answer
+    assert "at most 100 scans, but has " in answer
+    assert "Save it again" in answer
+
+
+@pytest.mark.parametrize("file", ["frames-12000.png", "frames-20000.gif", "frames-20000.webp", "frames-declared.png"])
+def test_an_animation_of_many_frames_is_refused_with_both_numbers(
+    costs: dict[tuple[str, str], Cost], file: str
+) -> None:
+    assert "at most 10,000 frames, but has " in costs[file, "probe"].answer
+
+
+@pytest.mark.parametrize("file", [name for name in FLOODS if name.startswith(("xmp", "exif", "iptc", "icc"))])
+def test_metadata_beyond_the_bounds_is_dropped_and_the_picture_is_not_refused(
+    costs: dict[tuple[str, str], Cost], file: str
+) -> None:
+    if not file.endswith(".avif"):
+        assert {costs[file, operation].answer for operation in OPERATIONS} == {"done"}
