@@ -38,7 +38,15 @@ FINAL = ("completed", "failed")
 class Fleet:
     """The clients and the responses they received: jobs by id with their requests, and the first final state each."""
 
-    def __init__(self, key: str, seed: int, clients: int = CLIENTS, open_jobs: int = OPEN_JOBS_PER_CLIENT) -> None:
+    def __init__(
+        self,
+        key: str,
+        seed: int,
+        *,
+        clients: int = CLIENTS,
+        open_jobs: int = OPEN_JOBS_PER_CLIENT,
+        still: list[tuple[str, bytes]] | None = None,
+    ) -> None:
         self.accepted: dict[str, dict[str, Any]] = {}
         self.finals: dict[str, dict[str, Any]] = {}
         self.surprises: list[str] = []
@@ -48,9 +56,9 @@ class Fleet:
         self._numbers = itertools.count()
         self._open_jobs = open_jobs
         self._threads = [threading.Thread(target=self._client, args=(random.Random(seed + n),)) for n in range(clients)]
-        jpegs = [pictures.jpeg(480, 320, seed) for seed in range(3)]
-        pngs = [pictures.png(160, 120, seed) for seed in range(2)]
-        still = [("still.jpg", data) for data in jpegs] + [("still.png", data) for data in pngs]
+        if still is None:
+            still = [("still.jpg", pictures.jpeg(480, 320, seed)) for seed in range(3)]
+            still += [("still.png", pictures.png(160, 120, seed)) for seed in range(2)]
         self._pictures = {
             "analyze": [*still, ("moving.gif", pictures.gif())],
             "optimize": [*still, ("moving.gif", pictures.gif()), ("still.webp", pictures.webp())],

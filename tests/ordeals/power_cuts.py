@@ -30,10 +30,10 @@ from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.storage.commit_record import read_commits
 from imgproc_local.storage.verification import verify
 from tests.faults import disk
-from tests.faults.server_process import ROOT, ServerProcess, clean_environment
+from tests.faults.server_process import ROOT, SOURCE, ServerProcess, clean_environment
 from tests.faults.test_kill import Fleet, wait_queue_empty
 from tests.ordeals.disk_model import Disk
-from tests.ordeals.recorder import EventLog, Kind, build, program, read_changes
+from tests.ordeals.recorder import EventLog, Kind, build, read_changes, under_library
 from tests.support import pictures
 from tests.support.service import running
 
@@ -45,10 +45,9 @@ class RecordingFleet(Fleet):
     """Clients that record what they were told."""
 
     def __init__(self, key: str, seed: int, events: EventLog) -> None:
-        super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS)
-        self._events = events
         still = [("still.jpg", pictures.jpeg(64, 48, number)) for number in range(3)]
-        self._pictures = dict.fromkeys(("analyze", "optimize", "convert", "process"), still)
+        super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=still)
+        self._events = events
 
     def _dispatch(self, client: httpx.Client, root: str, choose: random.Random) -> list[str]:
         job_ids = super()._dispatch(client, root, choose)
@@ -66,7 +65,7 @@ class RecordingFleet(Fleet):
 def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
     """Let a server work in `folder` and record its changes. It is killed in the middle and ended in order."""
     folder.mkdir()
-    command = program(build(folder.parent), folder, log=log)
+    command = under_library(build(folder.parent), folder, SOURCE, log=log)
     create_key = (*command, "--data-dir", str(folder), "keys", "create", "--name", "k", "--rate-limit", "0", "--json")
     created = subprocess.run(create_key, check=True, capture_output=True, env=clean_environment(), cwd=ROOT)
     events = EventLog(log)

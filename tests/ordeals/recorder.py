@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -45,19 +44,21 @@ class Change(Struct, frozen=True):
 def build(folder: Path) -> Path:
     """Compile the library into `folder`."""
     library = folder / "file_operations.so"
-    source = Path(__file__).with_suffix("").with_name("file_operations.c")
+    source = Path(__file__).with_name("file_operations.c")
     subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source], check=True)
     return library
 
 
-def program(library: Path, root: Path, *, log: Path | None = None, kill_at: int = 0) -> tuple[str, ...]:
-    """The program of this source tree, under the library."""
+def under_library(
+    library: Path, root: Path, program: tuple[str, ...], *, log: Path | None = None, kill_at: int = 0
+) -> tuple[str, ...]:
+    """The command that starts `program` with the library, for the changes below `root`."""
     settings = [f"LD_PRELOAD={library}", f"FILE_OPERATIONS_ROOT={root}"]
     if log is not None:
         settings.append(f"FILE_OPERATIONS_LOG={log}")
     if kill_at:
         settings.append(f"FILE_OPERATIONS_KILL={kill_at}")
-    return ("env", *settings, sys.executable, "-m", "imgproc_local")
+    return ("env", *settings, *program)
 
 
 class EventLog:

@@ -1,0 +1,116 @@
+"""Kills a server again and again under load: no job is lost, done twice or changed once it is final.
+
+`python -m tests.ordeals.kills [--kills 1000] [--seed N] [--program BINARY]`
+
+Half of the kills happen at a named point: just before or just after the n-th write, sync, rename or deletion in the
+data folder since the start. The others happen at a random time, a third of them while the server starts. After every
+`ROUND` kills, the work that is left is finished by a server that is not killed, and every invariant of the folder is
+checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+
+from imgproc_local.compose import DATABASE_FILE
+from imgproc_local.storage.commit_record import read_commits
+from imgproc_local.storage.verification import verify
+from tests.faults import disk
+from tests.faults.server_process import SOURCE, START_TIMEOUT_S, ServerProcess, make_key, serving
+from tests.faults.test_kill import Fleet, wait_all_final, wait_queue_empty
+from tests.ordeals.recorder import build, under_library
+from tests.support import pictures
+
+ROUND = 50
+CLIENTS, OPEN_JOBS = 3, 3
+CHANGES = (15, 50, 150)
+"""A named point is one of the first 15, 50 or 150 changes: a start makes about ten, a job about forty."""
+UPTIME_S, STARTING_S = 1.5, 1.5
+"""The longest time after the server is ready, and of its start, at which it is killed at a random time."""
+MAX_UPTIME_S = 8.0
+"""A server that has not reached its named point by then is killed anyway."""
+
+
+def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple[str, ...]) -> Counter[str]:
+    """Kill a server on the new `folder`, then check everything. Raises: AssertionError."""
+    counts = Counter[str]()
+    choose = random.Random(seed)
+    key = make_key(folder)
+    with Fleet(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=small_pictures()) as fleet:
+        for _ in range(kills):
+            named, while_starting = choose.random() < 0.5, choose.random() < 1 / 3
+            kill_at = choose.choice((-1, 1)) * choose.randint(1, choose.choice(CHANGES)) if named else 0
+            server = ServerProcess(folder, program=under_library(library, folder, program, kill_at=kill_at))
+            ends_at = time.monotonic() + (
+                choose.uniform(0, STARTING_S) if while_starting and not named else START_TIMEOUT_S
+            )
+            while time.monotonic() < ends_at and server.process.poll() is None:
+                if fleet.root is None and server.root is not None:
+                    fleet.root = server.root
+                    ends_at = time.monotonic() + (MAX_UPTIME_S if named else choose.uniform(0, UPTIME_S))
+                time.sleep(0.005)
+            reached = server.process.poll() is not None
+            assert server.process.poll() in (None, -9), server.output()
+            server.kill()
+            fleet.root = None
+            counts["at a named point" if reached else "at a time"] += 1
+        found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
+        damage = [problem for problem in found if problem.area != "foreign"]
+        assert not damage, damage
+    with serving(folder, program=program) as server, httpx.Client(headers={"X-API-Key": key}, timeout=20) as client:
+        root = server.wait_ready()
+        wait_all_final(fleet, client, root)
+        wait_queue_empty(folder)
+        for job_id in fleet.accepted:
+            fleet.poll(client, root, job_id)
+        assert server.terminate() == 0, server.output()
+    assert not fleet.surprises, fleet.surprises[:5]
+    for job_id in fleet.accepted:
+        for error in fleet.finals[job_id].get("errors", []):
+            assert error["message"].startswith("Interrupted"), (job_id, error)
+            counts["stages given up"] += 1
+    disk.check_folder(folder)
+    assert read_commits(folder / DATABASE_FILE).lost == 0
+    counts["jobs answered 202"] += len(fleet.accepted)
+    counts["jobs stored"] += disk.count_jobs(folder)
+    return counts
+
+
+def small_pictures() -> list[tuple[str, bytes]]:
+    return [("still.jpg", pictures.jpeg(64, 48, number)) for number in range(3)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
+    parser.add_argument("--program", help="a built program; default: this source tree")
+    options = parser.parse_args()
+    print(f"--kills {options.kills} --seed {options.seed}", flush=True)
+    program = (options.program,) if options.program else SOURCE
+    counts, killed, violations = Counter[str](), 0, 0
+    with tempfile.TemporaryDirectory(prefix="kills-") as work:
+        library = build(Path(work))
+        while killed < options.kills:
+            kills = min(ROUND, options.kills - killed)
+            try:
+                counts += run_round(Path(work) / str(killed), library, kills, options.seed + killed, program)
+            except AssertionError as error:
+                violations += 1
+                print(f"round at kill {killed}: {error}", flush=True)
+            killed += kills
+            print(f"{killed} kills, {violations} rounds with violations, {dict(counts)}", flush=True)
+    if violations:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
