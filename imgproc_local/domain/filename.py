@@ -1,10 +1,10 @@
 """File names that are received with uploads, and file names for downloads.
 
-Invariant: a name for a download can be created on every operating system, and stays in the folder that the user chose.
-It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible or reverses the order
-of letters, is not the name of a device (`CON.png`), and does not end in a dot or a space. This holds for its ASCII
-version too, which is cleaned after the characters have been replaced by their compatibility equivalents: `／` becomes
-`/` only there.
+Invariant: a name for a download can be created on every operating system, and can't lead out of the folder that the
+user chose. It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible or reverses
+the order of letters, is not the name of a device (`CON.png`), and does not end in a dot or a space. This holds for its
+ASCII version, too, which is cleaned after characters were replaced by their compatibility equivalents (`／` becomes
+`/`).
 
 Source: "Naming Files, Paths, and Namespaces" in Microsoft's documentation of Windows; RFC 6266, section 4.3.
 """
@@ -33,7 +33,8 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 def original_name(received: str, default: str) -> str:
     """The file name that is stored for an upload: the last path segment of `received`, without invisible characters.
 
-    `default` is used where nothing remains. At most `MAX_BYTES` bytes of UTF-8; the extension is not cut.
+    It is `default` if no other character remains. It has at most `MAX_BYTES` bytes in UTF-8; the stem is truncated, not
+    the extension.
     """
     name = _without_invisible(re.split(r"[/\\]", received)[-1]).strip()
     if not name.strip("."):
@@ -51,7 +52,7 @@ def download_name(stem: str, ending: str) -> str:
 
 
 def ascii_download_name(stem: str, ending: str) -> str:
-    """As `download_name`, in ASCII: letters without their marks; other scripts are left out."""
+    """As `download_name`, in ASCII: letters lose their marks, and letters of other scripts are omitted."""
     stem, ending = (_replace_reserved(_to_ascii(part)) for part in (stem, ending))
     return _join(stem, ending)
 
@@ -76,7 +77,8 @@ def _replace_reserved(text: str) -> str:
 
 
 def _join(stem: str, ending: str) -> str:
-    # spaces and dots at the end would be dropped by Windows, those at the start would hide the file elsewhere
+    """`stem` and `ending` as a file name that every system can create."""
+    # Windows drops spaces and dots at the end; on other systems, a dot at the beginning hides the file
     stem, ending = stem.strip().lstrip("."), re.sub(r"[\s.]+$", "", ending)
     if not stem.strip(" ._"):
         stem = EMPTY_STEM
@@ -86,7 +88,7 @@ def _join(stem: str, ending: str) -> str:
 
 
 def _cut(stem: str, ending: str) -> str:
-    """`stem` and `ending` in at most `MAX_BYTES` bytes of UTF-8; `stem` is cut first."""
+    """`stem` and `ending`, truncated to at most `MAX_BYTES` bytes of UTF-8; `stem` is truncated first."""
     room = max(0, MAX_BYTES - len(ending.encode()))
     name = stem.encode()[:room].decode("utf-8", "ignore") + ending
     return name.encode()[:MAX_BYTES].decode("utf-8", "ignore")

@@ -1,8 +1,8 @@
-"""What a published picture and its texts may not say, and how a text is cleaned of it.
+"""Removes private data from the texts of a picture.
 
-Descriptions in files hold words, but also data: a phone's JSON with its position, a program's settings, coordinates,
-e-mail addresses. `clean_text` is the one place that decides which is which, for metadata, alt texts and file names.
-Every pattern takes linear time: quantifiers are bounded or possessive.
+Descriptions in files contain words, but also data: the JSON of a phone with its position, the settings of a program,
+coordinates, e-mail addresses. `clean_text` distinguishes them, for metadata, alt texts and file names. Every pattern
+takes linear time: its quantifiers are bounded or possessive.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MAX_TEXT_CHARACTERS = 32 * 1024
 
 
 class CleanText(Struct, frozen=True):
-    """`text` is "" where nothing publishable is left, and the text unchanged where `removed` is empty."""
+    """A text without private data. `text` is "" if nothing else remains; it is unchanged if `removed` is empty."""
 
     text: str
     removed: frozenset[Removed] = frozenset()
 
 
 _LATIN = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
-"""Letters of alphabets that separate words by spaces, digits and the underscore."""
+"""Letters of scripts that separate words by spaces; digits; and the underscore."""
 _SYLLABIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _AT = r"(?:[@＠﹫]|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
 _DOT = r"(?:\.|\s{0,2}[\[({<]\s{0,2}(?:dot|\.|punkt|point|punto)\s{0,2}[\])}>]\s{0,2}|\sdot\s)"
@@ -53,7 +53,9 @@ _EMAIL = re.compile(
     rf"(?:{_AT}{_LABEL}|\s(?:at|@)\s{_LABEL}(?=\sdot\s))(?:{_DOT}{_LABEL}){{1,8}}",
     re.IGNORECASE,
 )
-"""RFC 5322 addresses of host names, also with the signs written out or escaped. Source: RFC 5321, 4.5.3.1."""
+"""E-mail addresses at a host name, also with "@" and "." written as words or escaped.
+
+Source: RFC 5322; RFC 5321, 4.5.3.1 (lengths)."""
 
 _DEGREE = r"(?:[°º˚]|\s?deg(?:rees?)?\b|&deg;)"
 _NUMBER = r"[+\-−]?\d{1,3}(?:[.,]\d{1,15})?"
@@ -97,7 +99,7 @@ _COORDINATES = re.compile(
             rf"{_START}[+\-−]?\d{{1,3}}\.\d{{3,15}}\s?[,;]\s?[+\-−]?\d{{1,3}}\.\d{{3,15}}(?![.\d])",
             # ISO 6709
             r"[+-]\d{2,6}(?:\.\d{1,10})?[+-]\d{3,7}(?:\.\d{1,10})?(?:[+-]\d{1,6}(?:\.\d{1,6})?)?/",
-            # three words of a grid
+            # what3words
             r"(?<![:/\w])///[^\s./]{1,40}\.[^\s./]{1,40}\.[^\s./]{1,40}",
         )
     ),
@@ -116,7 +118,7 @@ _GRID_REFERENCES = re.compile(
     )
 )
 _MAY_BE_PRIVATE = re.compile(r"[\d@＠﹫%&\[{(<=/]|\sat\s", re.IGNORECASE)
-"""What every text has in which there is anything to remove."""
+"""Matches every text in which there may be anything to remove, so that all other texts are returned quickly."""
 
 _URL = re.compile(r"(?:\b[a-z]{2,10}://|\bwww\.)[^\s<>\"']{1,4096}+", re.IGNORECASE)
 _MAP_LINK = re.compile(
@@ -171,10 +173,9 @@ _EDGES = " \t\r\n,;:|/–—-&"
 
 @lru_cache(maxsize=64)
 def clean_text(text: str) -> CleanText:
-    """The words of a text from a file without e-mail addresses, positions, serial numbers and data.
+    """`text` without e-mail addresses, positions, serial numbers and data; HTML elements are preserved.
 
-    Mark-up that browsers know is no data. A text that holds nothing but data, or that is longer than
-    `MAX_TEXT_CHARACTERS`, becomes empty.
+    A text that contains only data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         return CleanText("", frozenset((Removed.DATA_TEXT,)))
@@ -212,11 +213,12 @@ _PRIVATE = (
 
 
 def _kinds_in(data: str) -> set[Removed]:
+    """The kinds of private data in `data`."""
     return {kind for kind, pattern in _PRIVATE if pattern.search(data)}
 
 
 def _is_data(text: str) -> bool:
-    """Whether a text is JSON, XML, a list of settings or numbers, or a hash, but no words."""
+    """Whether `text` consists of data only: JSON, XML, a list of settings or of numbers, or a hash."""
     text = text.strip()
     if not text:
         return False
@@ -243,7 +245,7 @@ def _is_data(text: str) -> bool:
 
 
 def _without_objects(text: str) -> str:
-    """The text without what stands in braces or brackets and holds keys or numbers; an open end counts as closed."""
+    """`text` without parts in braces or brackets that contain keys or numbers. The last one may be unclosed."""
     if "{" not in text and "[" not in text:
         return text
     out: list[str] = []
@@ -268,7 +270,7 @@ def _without_objects(text: str) -> str:
 
 
 def _is_object(text: str) -> bool:
-    """Whether a text in brackets is an object or an array of JSON or of a programming language, whole or cut off."""
+    """Whether `text`, which begins with a bracket, is an object or array of JSON or code. It may be truncated."""
     inside = text[1:].lstrip()
     if text[0] == "{":
         return not inside[:1].strip("}") or bool(re.search(r"[:=,]", inside))
@@ -276,7 +278,7 @@ def _is_object(text: str) -> bool:
 
 
 def _without_elements(text: str) -> str:
-    """The text without elements that are no mark-up of browsers, such as those of GPX or KML."""
+    """`text` without XML elements that are not HTML, such as those of GPX or KML."""
     if "<" not in text:
         return text
     out, end = [], 0
@@ -299,7 +301,7 @@ def _without_elements(text: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    """The text without empty brackets, labels of what was removed, doubled spaces and marks."""
+    """`text` without what removals leave: empty brackets, labels, repeated spaces and punctuation marks."""
     text = _MARK_ALONE.sub(" ", _REST.sub(" ", _REST.sub(" ", text)))
     text = _REPEATED_MARKS.sub(r"\1", _SPACES.sub(" ", text))
     return _MARK_BEFORE_STOP.sub("", _SPACE_BEFORE_MARK.sub("", _SPACES.sub(" ", text))).strip(_EDGES)

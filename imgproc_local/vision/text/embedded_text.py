@@ -1,4 +1,4 @@
-"""Collects the texts that people gave one picture, from its metadata and its file name, for all languages at once."""
+"""Collects the texts that people wrote about a picture, from its metadata and its file name, in all languages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from imgproc_local.vision.text.human_words import filename_words, human_text
 from imgproc_local.vision.text.language import detect_language
 
 MAX_ENTRIES = 50
-"""Keywords or persons that are read; a description uses a few of them."""
+"""The number of keywords, and of persons, that are read. A description uses only a few of them."""
 
 _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
-"""Macrolanguage and deprecated codes of supported languages. Source: IANA Language Subtag Registry."""
+"""Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
+Registry."""
 
 
 class LocalizedText(Struct, frozen=True):
@@ -27,8 +28,9 @@ class LocalizedText(Struct, frozen=True):
 class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
-    `alt_texts` are the IPTC alt texts; `alt_text_candidates` are captions, headlines and titles that can serve as alt
-    text, the most suitable first. `position` is the GPS position as text, `filename` the words of the file name.
+    `alt_texts` are the IPTC alt texts. `alt_text_candidates` are descriptions, headlines and titles that can be used as
+    an alt text, the most suitable first. `position` is the GPS position as text, if it may be published. `filename` are
+    the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -44,7 +46,7 @@ class PictureTexts(Struct, frozen=True):
 
 
 def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[float, float] | None) -> PictureTexts:
-    """The texts of a picture. `position` is (latitude, longitude) in degrees, None if it must not be published."""
+    """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published."""
     captions = _localized(embedded.description)
     titles = _localized(embedded.title) + _localized(embedded.headline)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
@@ -63,18 +65,19 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[flo
         events=_localized(embedded.event),
         persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
         places=tuple(dict.fromkeys(place for place in places if place)),
-        # WGS 84; the same in every language. Four decimals are a precision of about ten metres
+        # the same in every language, in WGS 84; four decimals are a precision of about ten metres
         position=(f"GPS {position[0]:.4f}, {position[1]:.4f}",) if position else (),
         filename=filename_words(filename),
     )
 
 
 def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> str:
-    """The first text in `language` (None: of unknown language); "" if there is none."""
+    """The first text in `language`, or of unknown language if that is None; "" if there is none."""
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
 def _localized(embedded: Iterable[EmbeddedText]) -> tuple[LocalizedText, ...]:
+    """The cleaned texts with their languages, without those that no person wrote."""
     return tuple(
         LocalizedText(text, _primary_subtag(entry.language) or detect_language(text))
         for entry in embedded

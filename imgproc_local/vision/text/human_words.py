@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from imgproc_local.domain.privacy import clean_text
 
 PREFERRED_ALT_CHARS = 125
-"""An alt text is kept below this length where whole sentences or fragments can be left out."""
+"""An alt text is shortened to this length if whole sentences or fragments can be omitted."""
 MAX_ALT_CHARS = 250
-"""Length limit of every alt text."""
+"""The maximum length of every alt text."""
 
 _MACHINE_WORDS = re.compile(
     r"(?i)\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|fujifilm|gopro|dcim|dsc|kenox"
@@ -50,8 +50,8 @@ compressed cropped rotated copy kopie copie copia kopia kopi kopija másolat edi
 version final finale finished export exported download downloads unbenannt untitled unnamed noname titre sans
 tmp temp rev hd uhd fhd
 """
-"""Words in file names that come from cameras, phones, messengers, stock agencies, formats, sizes and versions. They
-never describe the content."""
+"""Words in file names that never describe the content: names that cameras, phones, messengers and stock agencies add,
+and words for formats, sizes and versions."""
 
 _STOP_WORDS = """
 image images photo photos foto fotos fotka picture pictures pic pics bild bilder imagen imagem immagine
@@ -61,11 +61,11 @@ small medium full original orig web page file datei fichier document doc default
 example portrait landscape front back left right top layer artboard frame figure fig slide banner header
 hero background bg icon logo avatar at am pm um à the a an of and und et de la le les el y in im on
 """
-"""Words that describe the content only together with other words."""
+"""Words that describe the content only together with other words. A file name that has no others has no words."""
 
 
 def human_text(text: str) -> str:
-    """`text` in NFC on one line without mark-up and private data; "" if a camera or a program wrote it."""
+    """`text` on one line in NFC, without mark-up and private data; "" if a camera or a program wrote it."""
     text = clean_text(text[:MAX_READ_CHARS]).text
     text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text))
     text = "".join(char for char in text if char.isspace() or not _unprintable(char))
@@ -77,7 +77,7 @@ def human_text(text: str) -> str:
 
 
 def _unprintable(char: str) -> bool:
-    """Whether it is a control, unassigned or private-use character, or a bidirectional formatting character."""
+    """Whether `char` is a control, private-use or unassigned character, or a bidirectional formatting character."""
     return (
         unicodedata.category(char) in ("Cc", "Co", "Cn", "Cs")
         or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -85,7 +85,7 @@ def _unprintable(char: str) -> bool:
 
 
 def shorten(text: str) -> str:
-    """`text` truncated after a sentence within 125 characters, else after a sentence or word within 250."""
+    """`text` truncated after a sentence to at most 125 characters, else after a sentence or word to at most 250."""
     if len(text) <= PREFERRED_ALT_CHARS:
         return text
     ends = [
@@ -108,7 +108,7 @@ def is_screenshot_name(filename: str) -> bool:
 
 
 def filename_words(filename: str) -> tuple[str, ...]:
-    """The words in a file name, as written; empty if the name holds only counters, dates, hashes or noise words."""
+    """The words in a file name, as written; empty if it consists only of counters, dates, hashes and noise words."""
     stem = unicodedata.normalize("NFC", unquote(filename)).strip()
     while (shorter := _EXTENSION.sub("", stem)) != stem:
         stem = shorter
@@ -120,7 +120,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
         stem = rest
     stem = clean_text(stem).text
     tokens = [token for token in re.split(r"[\s_\-+.,;()\[\]{}&@#~=–—!]+", stem) if token.lower() not in _noise_words()]
-    # CamelCase is split into words, except at the inner capital of a name (McDonald, iPhone)
+    # CamelCase is split into words, but names with an inner capital (McDonald, iPhone) are not
     tokens = re.sub(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})", " ", " ".join(tokens)).split()
     words = [word for token in tokens if (word := _word(token))]
     if not any(_is_meaningful(word) for word in words):
@@ -149,8 +149,8 @@ def _word(token: str) -> str:
 
 
 def _is_meaningful(word: str) -> bool:
-    """Whether the word is long enough to describe the content and is no stop word."""
-    # scripts without capitals write words in fewer letters, Chinese characters in one
+    """Whether `word` is long enough to describe the content and is not a stop word."""
+    # words have fewer letters in scripts without capitals; a Chinese character can be a word
     long_enough = (
         len(word) >= 3 if word[0].lower() != word[0].upper() else len(word) >= 2 or "\u3400" <= word <= "\u9fff"
     )
