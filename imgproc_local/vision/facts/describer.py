@@ -61,7 +61,7 @@ class FactsDescriber:
         return tuple(translations)
 
     def close(self) -> None:
-        """Does nothing: no memory is held."""
+        """Does nothing, because there is no memory to free."""
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:

@@ -21,8 +21,8 @@ MIN_OPAQUE_OPACITY = 0.98
 """Mean opacity below which a picture counts as having transparent areas."""
 
 GREY_TOLERANCE = 10
-"""Largest difference between the channels of a grey pixel, in 8-bit steps. Rounding of chroma in a JPEG stays below it;
-sepia exceeds it."""
+"""Largest difference between the channels of a grey pixel, in 8-bit steps. In a JPEG, rounding of chroma remains below
+it; sepia exceeds it."""
 MAX_COLOURED_SHARE = 0.001
 """Share of pixels that may be coloured in a black-and-white picture."""
 MIN_BLACK_AND_WHITE_DEVIATION = 12

@@ -57,7 +57,7 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if is_disk_full(error):
             raise StorageFailed(
-                f"The disk that holds {folder} is full. Make room there, or choose another folder with models_dir."
+                f"The disk that holds {folder} is full. Free space on it, or choose another folder with models_dir."
             ) from error
         raise StorageFailed(f"The folder {folder} can't be used ({error.strerror}).") from error
 
@@ -68,5 +68,5 @@ def require_free_space(folder: Path, needed_bytes: int) -> None:
     if free < needed_bytes:
         raise StorageFailed(
             f"The disk that holds {folder} has {free / 1e6:,.0f} MB free, and {needed_bytes / 1e6:,.0f} MB are needed."
-            " Make room there, or choose another folder with models_dir."
+            " Free space on it, or choose another folder with models_dir."
         )

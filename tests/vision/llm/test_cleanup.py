@@ -1,4 +1,4 @@
-"""Labels, quotation marks and openers around an alt text are removed where the rest stays correct."""
+"""Labels, quotation marks and openers around an alt text are removed if the rest is a correct text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_labels_quotation_marks_and_openers_are_removed(language: str, text: str
         ("fi", "Kuva punaisesta ladosta."),
         ("ar", "صورة لرجلين في الحقل."),
         ("fr", "Photo du port de nuit."),  # "du" contains the article
-        ("fr", "Photo d’un chien et d’un chat."),  # the second "of" would remain
+        ("fr", "Photo d’un chien et d’un chat."),  # the "of" before the second noun would remain
         ("fr", "Photo de famille."),
         ("en", "The picture shows how a boat is built."),
     ],

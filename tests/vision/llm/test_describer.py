@@ -142,19 +142,19 @@ def test_an_incomplete_answer_is_rejected(broken: str) -> None:
 
 def test_the_same_text_for_a_dissimilar_picture_is_rejected() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
-    first = one.describe(PICTURE, ["en"], hints(), lambda: None)
-    again = one.describe(PICTURE, ["en"], hints(), lambda: None)
-    other = one.describe(OTHER, ["en"], hints(), lambda: None)
+    llm_describer = describer(fake)
+    first = llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
+    again = llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
+    other = llm_describer.describe(OTHER, ["en"], hints(), lambda: None)
     assert first == again
     assert first[0].source == TextSource.VISION
     assert other[0].source == TextSource.FACTS
 
 
 def test_the_same_text_for_a_similar_picture_is_accepted() -> None:
-    one = describer(FakeModel(en=BARN))
+    llm_describer = describer(FakeModel(en=BARN))
     for view in (PICTURE, Pixels(6, 8, b"\xb0" * 144)):
-        assert one.describe(view, ["en"], hints(), lambda: None)[0].source == TextSource.VISION
+        assert llm_describer.describe(view, ["en"], hints(), lambda: None)[0].source == TextSource.VISION
 
 
 def test_an_embedded_alt_text_is_used_and_its_language_is_not_generated() -> None:
@@ -219,12 +219,12 @@ def test_after_two_file_names_in_kanji_the_file_name_is_made_from_facts() -> Non
 
 
 def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise ModelUnusable("it crashes")
 
-    one = describer(FakeModel(en=BARN), self_test=refuse)
+    llm_describer = describer(FakeModel(en=BARN), self_test=fail)
     for _ in range(3):
-        assert one.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
+        assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
     assert [record.getMessage() for record in caplog.records] == [
         "Pictures are described without the vision model: it crashes"
     ]
@@ -232,34 +232,34 @@ def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.L
 
 def test_a_model_that_failed_on_a_picture_is_loaded_again_for_the_next() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
+    llm_describer = describer(fake)
     fake.error = ModelUnusable("failed")
-    assert one.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
+    assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
     fake.error = None
-    assert one.describe(PICTURE, ["en"], hints(), lambda: None)[0].source == TextSource.VISION
+    assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)[0].source == TextSource.VISION
     assert (fake.loads, fake.closed) == (2, 1)
 
 
 def test_a_model_whose_files_were_replaced_is_loaded_again() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
-    one._find_model = lambda: VisionModel("given", Path("text.gguf"), Path("mmproj.gguf"), digest="another")
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer = describer(fake)
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer._find_model = lambda: VisionModel("given", Path("text.gguf"), Path("mmproj.gguf"), digest="another")
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
     assert (fake.loads, fake.closed) == (2, 1)
 
 
 def test_a_deselected_model_is_unloaded_with_the_next_picture() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
-    one._find_model = lambda: None
-    assert one.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
+    llm_describer = describer(fake)
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer._find_model = lambda: None
+    assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
     assert fake.closed == 1
 
 
 def test_waiting_for_another_picture_can_be_stopped() -> None:
-    one = describer(FakeModel(en=BARN))
+    llm_describer = describer(FakeModel(en=BARN))
     calls = 0
 
     def cancelled_at_third_call() -> None:
@@ -268,8 +268,8 @@ def test_waiting_for_another_picture_can_be_stopped() -> None:
         if calls >= 3:
             raise StageCancelled("Cancelled.")
 
-    with one._lock, pytest.raises(StageCancelled):
-        one.describe(PICTURE, ["en"], hints(), cancelled_at_third_call)
+    with llm_describer._lock, pytest.raises(StageCancelled):
+        llm_describer.describe(PICTURE, ["en"], hints(), cancelled_at_third_call)
 
 
 def test_after_a_failure_of_the_retry_the_accepted_answers_are_returned() -> None:
@@ -296,11 +296,11 @@ def test_notes_that_exceed_the_limit_are_omitted_from_the_prompt() -> None:
 
 def test_another_selected_model_is_loaded_with_the_next_picture() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer = describer(fake)
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
     fake.model = VisionModel("other", Path("a"), Path("b"))
-    one._find_model = lambda: VisionModel("third", Path("c"), Path("d"))
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer._find_model = lambda: VisionModel("third", Path("c"), Path("d"))
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
     assert (fake.loads, fake.closed, fake.model.name) == (2, 1, "third")
 
 
@@ -316,33 +316,33 @@ def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
     model = VisionModel("copy", tmp_path / "text.gguf", tmp_path / "mmproj.gguf")
     model.text_path.write_bytes(tiny.TEXT.read_bytes())
     model.mmproj_path.write_bytes(tiny.MMPROJ.read_bytes())
-    one = LlmDescriber(lambda: model, lambda *_: None, idle_s=0.05)
+    llm_describer = LlmDescriber(lambda: model, lambda *_: None, idle_s=0.05)
     for _ in range(2):
-        one.describe(PICTURE, ["en"], hints(), lambda: None)
+        llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
         deadline = time.monotonic() + 20
         while str(tmp_path) in Path("/proc/self/maps").read_text():
             assert time.monotonic() < deadline, "the model is still mapped"
             time.sleep(0.02)
-    one.close()
+    llm_describer.close()
 
 
 def test_close_unloads_the_model() -> None:
     fake = FakeModel(en=BARN)
-    one = describer(fake)
-    one.describe(PICTURE, ["en"], hints(), lambda: None)
-    one.close()
-    one.close()
+    llm_describer = describer(fake)
+    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
+    llm_describer.close()
+    llm_describer.close()
     assert fake.closed == 1
 
 
 def test_the_tiny_model_describes_its_pictures() -> None:
     scenes = tiny.scenes()
-    one = LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
+    llm_describer = LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
     try:
         for scene in scenes.training_scenes(3, seed=2):
             picture = tiny.pixels(scenes.draw(scene, seed=1))
-            for entry in one.describe(picture, tiny.LANGUAGES, hints(), lambda: None):
+            for entry in llm_describer.describe(picture, tiny.LANGUAGES, hints(), lambda: None):
                 assert entry.source == TextSource.VISION
                 assert entry.seo_alt_text == scenes.reference_answer(scene, entry.language_code).alt_text
     finally:
-        one.close()
+        llm_describer.close()

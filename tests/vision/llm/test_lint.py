@@ -73,26 +73,26 @@ def test_english_notes_do_not_excuse_an_english_answer() -> None:
     assert complaint_about(text, "de", prompt="Title: A red kite above a field of stubble") == "it was not in German"
 
 
-# --- language
+# --- language of the answer
 
 
 @pytest.mark.parametrize("language", [code for code in LANGUAGES if code != "en"])
-def test_english_is_detected_in_every_other_language(language: str) -> None:
+def test_an_english_answer_is_rejected_in_every_other_language(language: str) -> None:
     for text in [*GOOD["en"], "Red barn in snow.", "A red car."]:
         assert complaint_about(text, language) == f"it was not in {LANGUAGES[language].name}", text
 
 
-def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
+def test_answers_in_other_scripts_are_always_rejected_and_in_other_languages_mostly() -> None:
     checked = rejected = 0
     for language in LANGUAGES:
         for other, texts in GOOD.items():
             if other == language:
                 continue
-            refused = [text for text in texts if complaint_about(text, language)]
+            found = [text for text in texts if complaint_about(text, language)]
             if not set(scripts_of(other)) & set(scripts_of(language)):
-                assert refused == texts, (other, language)
+                assert found == texts, (other, language)
             checked += len(texts)
-            rejected += len(refused)
+            rejected += len(found)
     # short texts of related languages are ambiguous: 9 % are accepted
     assert rejected >= 0.88 * checked
 
@@ -109,7 +109,7 @@ def test_other_scripts_are_always_detected_and_other_languages_mostly() -> None:
         ("nb", "En kvinde går tur med sin hund ved vandet, og to piger sidder på en væg."),
     ],
 )
-def test_a_related_language_is_detected_by_its_own_words(language: str, text: str) -> None:
+def test_an_answer_in_a_related_language_is_rejected(language: str, text: str) -> None:
     assert complaint_about(text, language) == f"it was not in {LANGUAGES[language].name}"
 
 
@@ -270,7 +270,7 @@ FOREIGN = """
  eaux| и| не|ость|ский| город|ание| що|ться| και|ους|ματα|的|是|在|中国|图片|シ|ョン|です|の|画像|ます|한국|입니다|에서
  사진| في|ال|ات|من| של|ים|ות|ाएँ| है|ों| का|การ|ที่|ประ|เป็น|ไทย|ಕನ|தமி|ვან|հայ| ✿|→|█|𝔸|😀
 """
-"""Invented pieces like those in vocabularies of language models; a piece may begin with a space."""
+"""Invented tokens like those in vocabularies of language models, separated by "|"; a token may begin with a space."""
 
 
 def random_tokens(source: random.Random, pieces: str, tokens: int) -> str:
@@ -307,7 +307,7 @@ def test_repeated_random_tokens_are_rejected() -> None:
         ("de", "→ ★ ★ ✿ Ein Haus am See ✿ ★ ★ →"),
     ],
 )
-def test_words_of_no_language_are_rejected(language: str, text: str) -> None:
+def test_words_that_belong_to_no_language_are_rejected(language: str, text: str) -> None:
     assert complaint_about(text, language) == f"it was no sentence in {LANGUAGES[language].name}"
 
 

@@ -1,4 +1,4 @@
-"""The real llama.cpp with the project's tiny model: one picture processed once, all languages generated together."""
+"""`Llama` with the real llama.cpp and the tiny model: pictures are processed once, languages generated together."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def never_stop() -> None:
 
 
 def scene_pixels(number: int) -> tiny.Pixels:
+    """A drawing of the held-out scene with this number."""
     scene = tiny.scenes().held_out_scenes(number + 1, seed=20)[number]
     return tiny.pixels(tiny.scenes().draw(scene, seed=number))
 
@@ -47,16 +48,16 @@ def generate(llama: Llama, picture: tiny.Pixels, suffixes: list[str], seed: int 
     return llama.generate(suffixes, never_stop, seed)
 
 
-def test_it_describes_its_pictures(llama: Llama) -> None:
+def test_held_out_scenes_are_described_correctly(llama: Llama) -> None:
     scenes = tiny.scenes()
-    found = []
+    correct = []
     for scene in scenes.held_out_scenes(10, seed=21):
         answers = generate(llama, tiny.pixels(scenes.draw(scene, seed=5)), SUFFIXES)
-        found += [
+        correct += [
             answer == scenes.to_json(scenes.reference_answer(scene, language))
             for answer, language in zip(answers, tiny.LANGUAGES, strict=True)
         ]
-    assert sum(found) >= 0.9 * len(found)
+    assert sum(correct) >= 0.9 * len(correct)
 
 
 def test_languages_get_the_same_text_together_and_alone(llama: Llama) -> None:
@@ -80,10 +81,10 @@ def test_the_chat_handler_of_llama_cpp_python_generates_the_same() -> None:
         file = io.BytesIO()
         picture.save(file, "PNG")
         urls.append("data:image/png;base64," + base64.b64encode(file.getvalue()).decode())
-    asked = [(url, INSTRUCTIONS + suffix) for url in urls for suffix in SUFFIXES]
+    questions = [(url, INSTRUCTIONS + suffix) for url in urls for suffix in SUFFIXES]
     result = subprocess.run(
         [sys.executable, "-m", "tests.vision.stock_answers"],
-        input=json.dumps({"text": str(tiny.TEXT), "mmproj": str(tiny.MMPROJ), "questions": asked}),
+        input=json.dumps({"text": str(tiny.TEXT), "mmproj": str(tiny.MMPROJ), "questions": questions}),
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
@@ -148,8 +149,8 @@ def test_every_phase_can_be_stopped_and_the_next_picture_works(llama: Llama) -> 
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
-class NativeOnly(StopFlag):
-    """A flag that is set from the start and without an exception, so only llama.cpp can stop."""
+class SetFlag(StopFlag):
+    """A flag that is set from the start without an exception, so that only llama.cpp itself can stop."""
 
     def __enter__(self) -> StopFlag:
         self.flag[0] = b"\x01"
@@ -162,7 +163,7 @@ class NativeOnly(StopFlag):
 
 def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
-    monkeypatch.setattr("imgproc_local.vision.llm.stop.StopFlag", NativeOnly)
+    monkeypatch.setattr("imgproc_local.vision.llm.stop.StopFlag", SetFlag)
     start = llama.tokens_written
     # 2 is llama_decode's status for "aborted"
     with pytest.raises(ModelUnusable, match=r"\(2\)"):
@@ -195,8 +196,8 @@ def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.Mon
         counting.close()
 
 
-def test_weights_are_never_put_into_amx_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their kernels crash when GCC 12 compiled them, as a default build on a processor with AMX does."""
+def test_weights_are_never_loaded_into_amx_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels for these buffers crash if GCC 12 compiled them, as in a default build on a processor with AMX."""
     llama_cpp = bindings().llama
     load, used = llama_cpp.llama_model_load_from_file, []
 
@@ -222,7 +223,7 @@ def test_weights_that_compute_nan_are_reported_without_a_crash(tmp_path: Path) -
         broken.close()
 
 
-def test_a_prompt_beyond_the_trained_length_is_refused_and_the_next_picture_works(llama: Llama) -> None:
+def test_a_prompt_longer_than_trained_is_an_error_and_the_next_picture_works(llama: Llama) -> None:
     before = generate(llama, scene_pixels(4), SUFFIXES)
     with pytest.raises(ModelUnusable, match="was trained for 2048 tokens"):
         llama.prefill(scene_pixels(4), INSTRUCTIONS + "語 " * 3000, SUFFIXES, never_stop)
@@ -237,7 +238,7 @@ def test_more_languages_than_prefilled_are_generated_one_by_one(llama: Llama) ->
     assert llama.parallel
 
 
-def test_generating_without_a_picture_is_refused(llama: Llama) -> None:
+def test_generating_without_a_picture_is_an_error(llama: Llama) -> None:
     fresh = Llama(tiny.tiny_model())
     try:
         with pytest.raises(ModelUnusable, match="No picture was processed"):
@@ -246,18 +247,18 @@ def test_generating_without_a_picture_is_refused(llama: Llama) -> None:
         fresh.close()
 
 
-def test_a_model_that_refuses_several_sequences_generates_one_by_one(
+def test_a_model_that_fails_with_several_sequences_generates_one_by_one(
     llama: Llama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = generate(llama, scene_pixels(5), SUFFIXES)
     together = llama._generate_together
 
-    def refuses(suffixes: list[str], *asked: Any) -> list[str]:
+    def fail_for_several(suffixes: list[str], *arguments: Any) -> list[str]:
         if len(suffixes) > 1:
-            raise ModelUnusable("refused")
-        return together(suffixes, *asked)
+            raise ModelUnusable("several sequences are not supported")
+        return together(suffixes, *arguments)
 
-    monkeypatch.setattr(llama, "_generate_together", refuses)
+    monkeypatch.setattr(llama, "_generate_together", fail_for_several)
     try:
         assert llama.generate(SUFFIXES, never_stop) == before
         assert not llama.parallel
@@ -286,9 +287,7 @@ def test_a_closed_model_unmaps_both_files(tmp_path: Path) -> None:
         ("missing", "encoder", "missing.gguf can't be loaded: .*No such file"),
     ],
 )
-def test_a_refusal_of_llama_cpp_is_reported_without_a_path(
-    tmp_path: Path, text: str, mmproj: str, message: str
-) -> None:
+def test_an_error_of_llama_cpp_is_reported_without_a_path(tmp_path: Path, text: str, mmproj: str, message: str) -> None:
     (tmp_path / "text.gguf").write_bytes(tiny.TEXT.read_bytes())
     (tmp_path / "encoder.gguf").write_bytes(tiny.MMPROJ.read_bytes())
     (tmp_path / "cut.gguf").write_bytes(tiny.TEXT.read_bytes()[:900_000])
@@ -298,7 +297,7 @@ def test_a_refusal_of_llama_cpp_is_reported_without_a_path(
     assert str(tmp_path) not in caught.value.message
 
 
-def test_an_unknown_chat_template_is_refused() -> None:
+def test_an_unknown_chat_template_is_an_error() -> None:
     model = VisionModel("tiny", tiny.TEXT, tiny.MMPROJ, ChatFormat(template="unknown"))
     with pytest.raises(ModelUnusable, match="does not know the chat template"):
         Llama(model)

@@ -359,16 +359,16 @@ def test_a_pull_to_a_real_disk_that_gets_full_is_resumed(hub: Hub, tiny_disk: Pa
 def test_a_folder_for_another_machine_is_complete_and_is_imported_without_a_network(
     hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carried = tmp_path / "carried"
+    moved = tmp_path / "moved"
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     with pytest.raises(ModelUnusable):
-        pull_to(carried, "a", entry(), ignore_progress)
+        pull_to(moved, "a", entry(), ignore_progress)
     hub.cut_after = []
-    pull_to(carried, "a", entry(), ignore_progress)
-    assert {path.name for path in carried.iterdir()} == {"manifest.json", "text.gguf", "mmproj.gguf"}
+    pull_to(moved, "a", entry(), ignore_progress)
+    assert {path.name for path in moved.iterdir()} == {"manifest.json", "text.gguf", "mmproj.gguf"}
     assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    manifest = import_model(models, [carried], ImportOptions(), {}, skip_self_test, ignore_progress)
+    manifest = import_model(models, [moved], ImportOptions(), {}, skip_self_test, ignore_progress)
     assert manifest.name == "a"
     assert manifest.origin == f"{REPOSITORY}@{COMMIT}"
     assert models.model("a").chat.image_tokens == 33
