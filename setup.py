@@ -29,7 +29,7 @@ setup(
             optional=True,
             py_limited_api=not FREE_THREADED,
         )
-        for name in ("quality._ssimulacra2", "jpeg._splice")
+        for name in ("quality._ssimulacra2", "jpeg._splice", "_webp_chroma")
     ],
     cmdclass={"build_ext": BuildForCompiler},
     options={

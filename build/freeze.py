@@ -42,7 +42,7 @@ ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
 """The beginning of 1980, in seconds since 1970: zip files can't store earlier times."""
-EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice")
+EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice", "_webp_chroma")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")

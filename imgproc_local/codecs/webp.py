@@ -27,7 +27,6 @@ from imgproc_local.codecs.webp_still import (
     DRAFT_EFFORT,
     EFFORTS,
     LOSSLESS_EFFORT,
-    MAX_LOSSLESS_RATIO,
     SCALE,
     encode_graphic,
     encode_lossless,
@@ -45,6 +44,10 @@ MIN_LARGE_PIXELS = 24_000_000
 """Pictures of at least this many pixels, all frames of an animation together, are encoded at `DRAFT_EFFORT`: that takes
 a third of the time and a tenth more bytes.
 """
+
+
+MAX_ANIMATION_RATIO = 2.0
+"""Lossless and lossy are both written unless one takes this many times the bytes of the other in the sample."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
@@ -71,7 +74,7 @@ def candidates(source: Source) -> Iterator[bytes]:
         image = finish(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
-        encoder = lossy_encoder(sample, source.target, EFFORTS[source.effort], check_stop)
+        encoder = lossy_encoder(image, sample, source.target, EFFORTS[source.effort], check_stop)
         encoded = reencode_smaller(image, profile, encoder, size_bytes, source.target, sample)
     if encoded:
         # libvips does not apply the orientation of an animation
@@ -159,8 +162,8 @@ def _animated(
     sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
     frames = encode_by_sample(sample, fast_encoder(check_stop), target)
     ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(frames.encoded)
-    lossless = write(None) if ratio < MAX_LOSSLESS_RATIO or not frames.meets(target) else None
-    if lossless and ratio < 1 / MAX_LOSSLESS_RATIO:
+    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not frames.meets(target) else None
+    if lossless and ratio < 1 / MAX_ANIMATION_RATIO:
         return lossless
 
     def attempt(quality: int) -> SearchResult:

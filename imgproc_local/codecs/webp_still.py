@@ -15,13 +15,20 @@ from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
     Estimate,
+    Limits,
     QualityScale,
     SearchResult,
+    Tolerance,
     encode_by_sample,
     encode_to_score,
     estimate,
 )
 from imgproc_local.domain.quality import Effort
+
+try:
+    from imgproc_local.codecs import _webp_chroma
+except ImportError:  # no compiler was there when the package was installed
+    _webp_chroma = None  # type: ignore[assignment]
 
 SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
@@ -31,10 +38,25 @@ DRAFT_EFFORT, LOSSLESS_EFFORT, ALPHA_EFFORT = 2, 4, 4
 LOG_BYTES_PER_POINT = 0.07
 """Natural logarithm of the ratio of file sizes that one point of score is worth."""
 
-MAX_LOSSLESS_RATIO, MAX_PALETTE_RATIO = 2.0, 1.4
+MAX_SMALL_PIXELS = 1_000_000
+"""Up to this size photographs are encoded with effort 6 by default. It takes two to three times as long as 4 and saves
+1 to 4 % of the bytes.
+"""
+
+MAX_LOSSLESS_RATIO, MAX_PALETTE_RATIO = 1.3, 1.4
 """Lossless and palette files are tried while they take less than this many times the bytes of lossy on the sample.
 Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
 """
+
+MIN_LOSSLESS_SHARE, MIN_PALETTE_SHARE = 0.5, 0.3
+"""Lossless and palette files rarely take less than this part of the bytes of the PNG file that is converted. Where even
+that is too large, the sample is not tried.
+"""
+
+MIN_PALETTE_BYTES = 2_000
+"""Where a lossless file takes less than this, a palette is not tried."""
+
+PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=Limits(Tolerance(0.0, 2.0), max_trials=2))
 
 LOSSLESS_WINS_RATIO = 0.8
 """Lossy is not tried where a lossless file takes less than this part of the bytes estimated for lossy."""
@@ -51,31 +73,25 @@ MAX_NEAR_LOSSLESS_SHARE = 0.6
 
 
 class EncoderEffort(Struct, frozen=True):
-    """libwebp's effort with and without sharp chroma subsampling, and the presets to choose from.
+    """libwebp's effort for small photographs and for all other pictures, and the presets to choose from."""
 
-    Sharp subsampling takes as long again as the encoder, so that the higher effort pays where it is not used.
-    """
-
-    sharp: int
-    plain: int
+    small: int
+    other: int
     presets: tuple[str, ...] = ("default",)
-    draft_effort: int = DRAFT_EFFORT
+    draft: int = DRAFT_EFFORT
     draft_deficit: float = 0.75
     """Points that a draft scores below the final encoding at the same quality."""
 
     sample_share: float = 1.0
     """Largest share of a photograph's pixels that is drafted, if that leaves four tiles."""
 
-    sharp_handicap: float = 0.0
-    """Natural logarithm of the ratio of file sizes that the lower effort costs with sharp subsampling."""
-
     scores_whole: bool = True
 
 
 EFFORTS: dict[Effort, EncoderEffort] = {
-    "fast": EncoderEffort(sharp=4, plain=4, sample_share=0.25, scores_whole=False),
-    "balanced": EncoderEffort(sharp=5, plain=6, sharp_handicap=0.02, sample_share=0.4),
-    "best": EncoderEffort(sharp=6, plain=6, presets=("default", "photo"), draft_effort=4, draft_deficit=0.0),
+    "fast": EncoderEffort(small=4, other=4, sample_share=0.25, scores_whole=False),
+    "balanced": EncoderEffort(small=6, other=4, sample_share=0.4),
+    "best": EncoderEffort(small=6, other=6, presets=("default", "photo"), draft=4, draft_deficit=0.0),
 }
 
 
@@ -90,7 +106,7 @@ def encode_photograph(
     """A still picture in memory as lossy WebP, or near-lossless where lossy can't meet the target."""
     most_tiles = max(4, effort.sample_share * image.width * image.height / TILE_PX**2)
     sample = Sample(image, max(count for count in (4, 6, 9, TILES) if count <= most_tiles), profile)
-    encoder = lossy_encoder(sample, target, effort, check_stop)
+    encoder = lossy_encoder(image, sample, target, effort, check_stop)
     if not effort.scores_whole and not sample.is_whole:
         return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
     lossy = encode_to_score(image, profile, encoder, target, sample)
@@ -107,11 +123,10 @@ def encode_graphic(
 ) -> bytes:
     """A graphic in memory as the smallest of lossless, palette and lossy WebP that meets the target."""
     sample = Sample(image, profile=profile)
-    # the palette and lossless candidates take CPU time here, which the higher effort would add to
-    encoder = lossy_encoder(sample, target, structs.replace(effort, plain=effort.sharp), check_stop)
+    encoder = lossy_encoder(image, sample, target, structs.replace(effort, small=effort.other), check_stop)
     estimated = estimate(sample, encoder, target)
     lossy_bytes = _expected_bytes(estimated, sample, target)
-    candidates = list(_lossless_candidates(image, profile, sample, lossy_bytes, target, check_stop))
+    candidates = list(_lossless_candidates(image, profile, sample, size_bytes, lossy_bytes, target, check_stop))
     if candidates and len(min(candidates, key=len)) < LOSSLESS_WINS_RATIO * lossy_bytes:
         return min(candidates, key=len)
     lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
@@ -149,15 +164,24 @@ def _lossless_candidates(
     image: pyvips.Image,
     profile: bytes | None,
     sample: Sample,
+    size_bytes: int,
     lossy_bytes: float,
     target: float,
     check_stop: CheckStop,
 ) -> Iterator[bytes]:
     """A graphic stored lossless, and reduced to a palette; each where the sample shows that it may beat lossy."""
-    if len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < MAX_LOSSLESS_RATIO * sample.share * lossy_bytes:
-        yield encode_lossless(image, check_stop)
-    if _palette_may_win(sample, lossy_bytes, target, check_stop):
-        result = palette.smallest_palette(image, profile, target, check_stop, palette.QUICK)
+    max_bytes = MAX_LOSSLESS_RATIO * lossy_bytes
+    if MIN_LOSSLESS_SHARE * size_bytes < max_bytes and (
+        len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < sample.share * max_bytes
+    ):
+        encoded = encode_lossless(image, check_stop)
+        yield encoded
+        if len(encoded) < MIN_PALETTE_BYTES:
+            return
+    if MIN_PALETTE_SHARE * size_bytes < MAX_PALETTE_RATIO * lossy_bytes and _palette_may_win(
+        sample, lossy_bytes, target, check_stop
+    ):
+        result = palette.smallest_palette(image, profile, target, check_stop, PALETTE_SEARCH)
         if result:
             yield encode_lossless(result.picture.shown(), check_stop)
 
@@ -196,39 +220,64 @@ def fast_encoder(check_stop: CheckStop) -> EncoderProfile:
     return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, SCALE)
 
 
-def lossy_encoder(sample: Sample, target: float, effort: EncoderEffort, check_stop: CheckStop) -> EncoderProfile:
-    """Lossy WebP with the chroma subsampling and the preset that take the fewest bytes at equal score on the sample."""
+def lossy_encoder(
+    image: pyvips.Image,
+    sample: Sample,
+    target: float,
+    effort: EncoderEffort,
+    check_stop: CheckStop,
+) -> EncoderProfile:
+    """Lossy WebP of `image` and of its sample, with the preset that takes the fewest bytes at equal score."""
     quality = SCALE.initial_for(target)
     decode = pyvips.Image.webpload_buffer
 
-    def draft(part: pyvips.Image, quality: int, *, sharp: bool = False, preset: str = "default") -> bytes:
-        return save(part, check_stop, Q=quality, effort=effort.draft_effort, smart_subsample=sharp, preset=preset)
+    prepared, chroma_options = with_sharp_chroma(image)
+    tiles = sample.part_of(prepared)
 
-    def cost(variant: tuple[bool, str]) -> float:
-        handicap = effort.sharp_handicap if variant[0] else 0.0
-        return math.log(len(drafts[variant].encoded)) - LOG_BYTES_PER_POINT * drafts[variant].score + handicap
+    def encode(part: pyvips.Image, quality: int, **options: Any) -> bytes:
+        picture = prepared if part is image else tiles
+        return save(picture, check_stop, Q=quality, **chroma_options, **options)
 
-    drafts: dict[tuple[bool, str], SearchResult] = {}
+    def draft(part: pyvips.Image, quality: int, preset: str = "default") -> bytes:
+        return encode(part, quality, effort=effort.draft, preset=preset)
+
+    def cost(preset: str) -> float:
+        return math.log(len(drafts[preset].encoded)) - LOG_BYTES_PER_POINT * drafts[preset].score
+
+    drafts: dict[str, SearchResult] = {}
     for preset in effort.presets:
-        for sharp in (False, True):
-            encoded = draft(sample.image, quality, sharp=sharp, preset=preset)
-            drafts[sharp, preset] = SearchResult(quality, encoded, sample.score(decode(encoded)))
-    sharp, preset = min(drafts, key=cost)
-    plain = drafts[False, "default"]
-    slow = ALPHA_EFFORT if sample.image.hasalpha() else effort.sharp if sharp else effort.plain
-    options = {"effort": slow, "smart_subsample": sharp}
+        encoded = draft(sample.image, quality, preset)
+        drafts[preset] = SearchResult(quality, encoded, sample.score(decode(encoded)))
+    preset = min(drafts, key=cost)
+    final = effort.small if image.width * image.height <= MAX_SMALL_PIXELS else effort.other
+    if image.hasalpha():
+        final = ALPHA_EFFORT
     return EncoderProfile(
-        lambda part, quality: save(part, check_stop, Q=quality, preset=preset, **options),
-        draft,
+        lambda part, quality: encode(part, quality, effort=final, preset=preset),
+        lambda part, quality: draft(part, quality, preset),
         decode,
         SCALE,
-        draft_deficit=effort.draft_deficit + drafts[sharp, preset].score - plain.score,
+        draft_deficit=effort.draft_deficit,
         drafts_suffice=True,
-        known_drafts={quality: plain},
+        known_drafts={quality: drafts[preset]},
         # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
         # preset "text" does without
-        without_noise_shaping=lambda part, quality: save(part, check_stop, Q=quality, preset="text", **options),
+        without_noise_shaping=lambda part, quality: encode(part, quality, effort=final, preset="text"),
     )
+
+
+def with_sharp_chroma(image: pyvips.Image) -> tuple[pyvips.Image, dict[str, Any]]:
+    """The picture prepared for chroma of half the resolution, and libvips' options to encode it.
+
+    Without the C extension libwebp prepares it, which takes as long as the encoding.
+    """
+    if image.bands < 3:
+        return image, {}
+    if _webp_chroma is None:
+        return image, {"smart_subsample": True}
+    pixels = _webp_chroma.adjusted(image.write_to_memory(), image.width, image.height, image.bands)
+    adjusted = pyvips.Image.new_from_memory(pixels, image.width, image.height, image.bands, "uchar")
+    return adjusted.copy(interpretation="srgb"), {}
 
 
 def save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:

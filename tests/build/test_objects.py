@@ -30,7 +30,7 @@ def test_no_object_needs_a_newer_glibc() -> None:
 def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
     compiled = [path for path in objects.objects(one_folder()) if objects.COMPILED_WITH_PROGRAM.fullmatch(path.name)]
     assert {path.name.partition(".")[0] for path in compiled} == {
-        *("_ssimulacra2", "_splice", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
+        *("_ssimulacra2", "_splice", "_webp_chroma", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
     }
     assert not {path.name: dict(newer) for path in compiled if (newer := objects.newer_than_haswell(path))}
 
