@@ -1,7 +1,7 @@
 """The audit log: one line for each use of an API key and each act of an administrator.
 
-A line names the act and identifiers, never contents: no secret, file name, text or name of a key. Handlers decide where
-it is written; without one, as in tests, it is discarded.
+A line has the act and identifiers, and never contents: no secret, file name, text or name of a key. The handlers of the
+logger write it; without a handler, as in tests, it is discarded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log.setLevel(logging.INFO)
 
 
 def audit(act: str, **identifiers: str | int | None) -> None:
-    """Write `act name=value …`. Values that are None are left out; the request is added where there is one."""
+    """Log the line `act name=value …`, without values that are None and with the id of the current request, if any."""
     if not log.handlers:
         return
     fields = {**identifiers, "request": request_id.get() or None}

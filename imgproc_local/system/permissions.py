@@ -1,4 +1,4 @@
-"""File modes that give access to the owner only. Windows has no such modes; there the user's profile protects them."""
+"""File modes that give access to the owner only. On Windows, which has no such modes, the user's profile is private."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def make_private(path: Path) -> int | None:
-    """Take the access of the group and of other users from a file or folder.
+    """Remove the access of the group and of other users to a file or folder.
 
-    Returns the mode that it had; None where nothing had to be changed. Raises: OSError.
+    Returns the previous mode, or None if nothing was changed. Raises: OSError.
     """
     if os.name != "posix":
         return None
