@@ -1,4 +1,4 @@
-"""IP addresses: which are of this machine, and which belong to trusted networks."""
+"""IP addresses: recognises those of this machine and those in trusted networks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALL_INTERFACES = ("0.0.0.0", "::")  # noqa: S104
+"""Addresses by which a server listens on all interfaces."""
 
 
 def parse_address(text: str) -> Address | None:
-    """The address, with or without brackets and a zone; None for a name. `::ffff:192.0.2.1` is 192.0.2.1."""
+    """The address in `text`, which may have brackets and a zone; None for a name.
+
+    An IPv4 address that is mapped to IPv6 is returned as IPv4: 192.0.2.1 for `::ffff:192.0.2.1`.
+    """
     try:
         address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
     except ValueError:
@@ -39,12 +43,15 @@ def host_name(host: str) -> str:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Whether `name` is one under which browsers open a service of their own machine."""
+    """Whether `name` is in LOOPBACK_NAMES, the names by which a browser opens a service on its own machine."""
     return name in LOOPBACK_NAMES
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Addresses and networks (`192.0.2.7, 10.0.0.0/8`), separated by commas. Raises: ValueError; it names the item."""
+    """The networks in `text`, separated by commas: `192.0.2.7, 10.0.0.0/8`. An address is a network of its own.
+
+    Raises: ValueError, which names the invalid item.
+    """
     return tuple(ipaddress.ip_network(item.strip()) for item in text.split(",") if item.strip())
 
 
