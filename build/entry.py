@@ -12,6 +12,6 @@ if ORIGINAL is not None:
 else:
     os.environ.pop("LD_LIBRARY_PATH", None)
 
-from imgproc_local.cli import main  # noqa: E402 - imported only after the environment is restored
+from imgproc_local.__main__ import main  # noqa: E402 - imported only after the environment is restored
 
 main()

@@ -1,6 +1,24 @@
-"""`python -m imgproc_local`: the same program as the `imgproc-local` command."""
+"""`python -m imgproc_local`: the same program as the `imgproc-local` command, and its worker processes.
 
-from imgproc_local.cli import main
+A worker does not load the command line, which would take a quarter of the time that it needs to start.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["codec-worker"]:
+        from imgproc_local.engine import worker
+
+        folder, parent_pid = sys.argv[2:]
+        worker.run(folder, int(parent_pid))
+    else:
+        from imgproc_local import cli
+
+        cli.main()
+
 
 if __name__ == "__main__":
     main()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.config import Config, refuse_contradictions
+from imgproc_local.config import ENV_PREFIX, Config, refuse_contradictions
 from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
 from imgproc_local.engine import convert, optimize
@@ -22,6 +22,7 @@ from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.upkeep import run_upkeep
+from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
@@ -29,6 +30,7 @@ from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
+from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.vision.describer import Describer
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
 
 DATABASE_FILE = "imgproc.db"
+WORK_FOLDER = "work"
+"""In the data folder: the temporary files of worker processes."""
 BYTES_PER_PIXEL = 100
 """The most memory that a stage uses, per pixel: AVIF of a small picture, 48 bytes to score it and 58 to encode it."""
 UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
@@ -76,6 +80,11 @@ def _memory_budget_bytes(config: Config) -> int:
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
     return UNKNOWN_MEMORY_BUDGET_BYTES
+
+
+def _worker_environment() -> dict[str, str]:
+    """This process's environment without the settings, because worker processes need no secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
 
 
 def describer(config: Config) -> Describer:
@@ -192,11 +201,22 @@ async def open_services(
         async with _store(config, database) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            analyzer = Analyzer(make_describer or (lambda: describer(config)))
+            workers = Workers(
+                config.data_dir / WORK_FOLDER,
+                blobs.incoming_folder,
+                program("codec-worker"),
+                _worker_environment(),
+                config.stage_timeout_s,
+            )
+            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)))
             engine = Engine(
                 jobs,
                 blobs,
-                (analyzer.stage, optimize.stage(service, fallback=config.compression_fallback), convert.STAGE),
+                (
+                    analyzer.stage,
+                    optimize.stage(workers, service, fallback=config.compression_fallback),
+                    convert.stage(workers),
+                ),
                 Options(
                     target_score=target_score(config.quality_target),
                     may_use_gps=config.use_gps,
@@ -207,7 +227,7 @@ async def open_services(
                 Limits(
                     max_pixels=config.max_pixels,
                     pixels_in_progress=_memory_budget_bytes(config) // BYTES_PER_PIXEL,
-                    lane_threads={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
+                    stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                 ),
                 Timeouts(stage_s=config.stage_timeout_s),
             )
@@ -225,6 +245,7 @@ async def open_services(
             finally:
                 upkeep.cancel()
                 await engine.stop()
+                await asyncio.to_thread(workers.close)
                 await asyncio.gather(upkeep, return_exceptions=True)
                 await asyncio.to_thread(analyzer.close)
     finally:

@@ -86,7 +86,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_pixels: Annotated[int, Meta(ge=1, description="most pixels of one image, all frames counted")] = 200_000_000
     queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs accepted before 503")] = 1000
     codec_threads: Annotated[
-        int, Meta(ge=0, le=256, description="threads that optimize and convert; 0 is one per processor core")
+        int,
+        Meta(ge=0, le=256, description="pictures optimized or converted at once; 0 is one per processor core"),
     ] = 0
     stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that one stage of one job may take")] = (
         120

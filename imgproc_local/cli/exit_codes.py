@@ -22,9 +22,9 @@ class Refused(click.ClickException):
     exit_code = EXIT_REFUSED
 
 
-def exit_command(ctx: click.Context, exit_code: int, abandoned_threads: int) -> None:
+def exit_command(ctx: click.Context, exit_code: int, has_unstopped_threads: bool) -> None:
     """End the command with `exit_code`, without waiting for threads that did not stop when asked."""
-    if abandoned_threads:
+    if has_unstopped_threads:
         discard_unwritable_output()
         os._exit(exit_code)
     ctx.exit(exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
+from imgproc_local.engine.workers import Workers
 
 
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -23,4 +24,10 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=data, format=work.convert_to)
 
 
-STAGE = Stage(StageName.CONVERT, CODECS_LANE, run)
+def stage(workers: Workers) -> Stage:
+    """The stage, which converts in a worker process."""
+
+    def run_in_worker(work: WorkItem, check_stop: CheckStop) -> Output:
+        return workers.run(run, work, work.info, check_stop)
+
+    return Stage(StageName.CONVERT, CODECS_LANE, run_in_worker, workers.prepare)

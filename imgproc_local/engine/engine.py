@@ -43,7 +43,7 @@ class Engine:
         self._prices = prices
         self._max_pixels = limits.max_pixels
         self._updates = Updates()
-        self._wake = {lane: asyncio.Event() for lane in limits.lane_threads}
+        self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
         self._runner = Runner(jobs, blobs, stages, options, self._updates, self._wake, limits, timeouts)
 
     # ---- admission ----
@@ -195,9 +195,9 @@ class Engine:
         return self._runner.is_claiming
 
     @property
-    def abandoned_threads(self) -> int:
-        """Threads whose stage did not end at its deadline or at the stop; they may still be running."""
-        return self._runner.abandoned_threads
+    def has_unstopped_threads(self) -> bool:
+        """Whether a stage did not end when the engine stopped, such as a model that is being loaded."""
+        return self._runner.has_unstopped_threads
 
     def _wake_lanes(self) -> None:
         for event in self._wake.values():

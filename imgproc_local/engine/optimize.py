@@ -2,17 +2,22 @@
 
 Where an outside compression service is configured it is asked first, for the pictures that may be sent out. Its result
 is accepted only as the same picture; otherwise the local codecs do the work, unless the settings forbid that.
+Worker processes read and write the pictures; the request to the service is made in the process of the engine.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from imgproc_local.domain.errors import ExternalServiceFailed
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
+from imgproc_local.engine.workers import Workers
 
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
@@ -20,8 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class ServiceResult(Struct, frozen=True):
+    """A file that the outside service sent for the picture of `work`."""
+
+    work: WorkItem
+    data: bytes
+
+
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture optimized by the local codecs."""
+    """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.optimize import optimize_file
 
     options = work.options
@@ -31,32 +43,69 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     return _smaller(work, data)
 
 
-def run_with_service(service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop) -> Output:
+def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
+    """The file to send to the service; an output without a file if the picture may not be sent. Runs in a worker."""
+    from imgproc_local.codecs import external
+
+    check_stop()
+    return Output(data=external.file_to_send(work.original, work.info), format=work.info.format)
+
+
+def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
+    """The service's result with the metadata of the original. Runs in a worker. Raises: ExternalServiceFailed."""
+    from imgproc_local.codecs import external
+
+    work = received.work
+    data = external.checked_result(work.original, work.info, received.data, check_stop, work.options.keep_location)
+    return _smaller(work, data)
+
+
+def stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
+    """The stage that uses `service`, or the local codecs alone without one."""
+    if service is None:
+        return Stage(StageName.OPTIMIZE, CODECS_LANE, partial(_run_locally, workers), workers.prepare)
+    return Stage(
+        StageName.OPTIMIZE, CODECS_LANE, partial(_run_with_service, workers, service, fallback), workers.prepare
+    )
+
+
+def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output:
+    return workers.run(run, work, work.info, check_stop)
+
+
+def _run_with_service(
+    workers: Workers, service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop
+) -> Output:
     """The picture optimized by `service`; `fallback` lets the local codecs do it where the service fails.
 
     Raises: ExternalServiceFailed, without `fallback`.
     """
-    from imgproc_local.codecs import external
-
-    picture = external.file_to_send(work.original, work.info)
-    if picture is None:
-        return run(work, check_stop)
+    to_send = workers.run(file_to_send, work, work.info, check_stop)
+    if to_send.path is None:
+        return _run_locally(workers, work, check_stop)
     try:
-        data = _optimized_by(service, picture, work, check_stop)
+        output = _optimized_by(workers, service, Path(to_send.path), work, check_stop)
     except ExternalServiceFailed as failure:
         if not fallback:
             raise
         log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
-        data = None
-    if data is None and fallback:
-        return run(work, check_stop)
-    return _smaller(work, data)
+        output = Output(keeps_original=True)
+    finally:
+        Path(to_send.path).unlink(missing_ok=True)
+    if output.keeps_original and fallback:
+        return _run_locally(workers, work, check_stop)
+    return output
 
 
-def stage(service: Tinify | None = None, *, fallback: bool = True) -> Stage:
-    """The stage that uses `service`, or the local codecs alone without one."""
-    with_service = run if service is None else partial(run_with_service, service, fallback)
-    return Stage(StageName.OPTIMIZE, CODECS_LANE, with_service)
+def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem, check_stop: CheckStop) -> Output:
+    """The service's result for `file`; the original where it is not smaller. Raises: ExternalServiceFailed."""
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    picture = file.read_bytes()
+    result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
+    if result is None:
+        return Output(keeps_original=True)
+    return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
 
 
 def _smaller(work: WorkItem, data: bytes | None) -> Output:
@@ -64,16 +113,3 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
     if data is None or len(data) >= work.size_bytes:
         return Output(keeps_original=True)
     return Output(data=data, format=work.info.format)
-
-
-def _optimized_by(service: Tinify, picture: bytes, work: WorkItem, check_stop: CheckStop) -> bytes | None:
-    """The service's result with the metadata of `work`; None where it is not smaller. Raises: ExternalServiceFailed."""
-    from imgproc_local.codecs import external
-    from imgproc_local.codecs.picture.formats import FORMATS
-
-    result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
-    return (
-        None
-        if result is None
-        else external.checked_result(work.original, work.info, result, check_stop, work.options.keep_location)
-    )

@@ -1,6 +1,7 @@
-"""Claims stages, runs each on a worker thread, and records its outcome.
+"""Claims stages, runs each on a thread of its lane, and records its outcome.
 
-A lane is a pool of worker threads for one kind of stage.
+A lane is a number of tasks for one kind of stage, each with a thread of its own. The threads of the codecs lane only
+wait for worker processes; the thread of the vision lane runs the model.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -20,12 +24,14 @@ from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
 from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
 from imgproc_local.engine.updates import Updates
-from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.blobs import Blobs, WrittenFile
 from imgproc_local.storage.jobs import ClaimedStage, Jobs
 
 log = logging.getLogger(__name__)
 
-WORKER_NICENESS = 5
+T = TypeVar("T")
+
+THREAD_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
 
 UNEXPECTED_ERROR = "Server Error: this stage failed with an unexpected error; the service's log has the details."
@@ -35,30 +41,28 @@ class Limits(Struct, frozen=True):
     """Limits on the size of pictures and on concurrency.
 
     `max_pixels` is the maximum for one picture, counting all its frames. `pixels_in_progress` is the maximum for all
-    running stages together. `lane_threads` is the number of threads of each lane.
+    running stages together. `stages_at_once` is the number of stages that each lane runs at the same time.
     """
 
     max_pixels: int
     pixels_in_progress: int
-    lane_threads: Mapping[str, int]
+    stages_at_once: Mapping[str, int]
 
 
 class Timeouts(Struct, frozen=True):
     """Timeouts of the runner, in seconds.
 
-    A stage times out after `stage_s`. If its function has not returned after another `deadline_grace_s`, its thread
-    is abandoned. A graceful shutdown waits `stop_grace_s` for cancelled stages. `storage_retry_s` is the delay between
-    retries after a storage error.
+    A stage times out after `stage_s`. A graceful shutdown waits `stop_grace_s` for cancelled stages. `storage_retry_s`
+    is the delay between retries after a storage error.
     """
 
     stage_s: float
-    deadline_grace_s: float = 10.0
     stop_grace_s: float = 5.0
     storage_retry_s: float = 1.0
 
 
 class Runner:
-    """Runs one worker task per thread of each lane. `wake` has an event per lane, set when a stage is queued."""
+    """Runs the tasks of every lane. `wake` has an event per lane, set when a stage may be claimed."""
 
     def __init__(
         self,
@@ -77,18 +81,18 @@ class Runner:
         self._options = options
         self._updates = updates
         self._wake = wake
-        self._lane_threads = limits.lane_threads
+        self._stages_at_once = limits.stages_at_once
         self._budget = PixelBudget(limits.pixels_in_progress)
         self._timeouts = timeouts
-        self._workers: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, set[CancellationToken]] = {}
         self._stopping = False
-        self.abandoned_threads = 0
+        self.has_unstopped_threads = False
 
     def start(self) -> None:
-        for lane, threads in self._lane_threads.items():
-            for number in range(threads):
-                self._workers.append(asyncio.create_task(self._run_worker(lane), name=f"{lane}-{number}"))
+        for lane, count in self._stages_at_once.items():
+            for number in range(count):
+                self._tasks.append(asyncio.create_task(self._run_lane(lane), name=f"{lane}-{number}"))
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
@@ -102,22 +106,22 @@ class Runner:
             event.set()
         for job_id in self._running:
             self.cancel(job_id)
-        if self._workers:
-            _, pending = await asyncio.wait(self._workers, timeout=self._timeouts.stop_grace_s)
-            for worker in pending:
-                self.abandoned_threads += 1
-                worker.cancel()
-            await asyncio.gather(*self._workers, return_exceptions=True)
-        self._workers.clear()
+        if self._tasks:
+            _, pending = await asyncio.wait(self._tasks, timeout=self._timeouts.stop_grace_s)
+            for task in pending:
+                self.has_unstopped_threads = True
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
 
     @property
     def is_claiming(self) -> bool:
-        """Whether all worker tasks are running."""
-        return bool(self._workers) and not self._stopping and not any(worker.done() for worker in self._workers)
+        """Whether the tasks of all lanes are running."""
+        return bool(self._tasks) and not self._stopping and not any(task.done() for task in self._tasks)
 
-    async def _run_worker(self, lane: str) -> None:
-        """The loop of one worker task: claim a stage, run it on a thread, record its outcome."""
-        executor = _new_executor(lane)
+    async def _run_lane(self, lane: str) -> None:
+        """The loop of one task: claim a stage, run it on a thread, record its outcome."""
+        executor = ThreadPoolExecutor(1, thread_name_prefix=f"imgproc-{lane}", initializer=_lower_priority)
         wake = self._wake[lane]
         try:
             while not self._stopping:
@@ -136,43 +140,41 @@ class Runner:
                     token.cancel()
                 self._running.setdefault(claimed.job.id, set()).add(token)
                 self._updates.publish(claimed.job)
-                if not await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, executor))):
-                    self.abandoned_threads += 1
-                    executor.shutdown(wait=False)
-                    executor = _new_executor(lane)
+                await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, executor)))
+                if claimed.attempts > 1:
+                    wake.set()  # the lane ran this stage alone; now its other tasks may claim again
         finally:
             executor.shutdown(wait=False)
 
-    async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> bool:
-        """Run one stage and record its outcome. Returns False if its thread is still running and must be abandoned."""
+    async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
+        """Run one stage and record its outcome."""
         job_id = claimed.job.id
+        outcome: Output | Exception
         try:
-            outcome: Output | BaseException
             async with self._budget.acquired(claimed.info.pixels):
-                token.restart_timeout()
-                future = asyncio.get_running_loop().run_in_executor(executor, self._run_stage, claimed, token)
-                timeout_s = self._timeouts.stage_s + self._timeouts.deadline_grace_s
-                done, _ = await asyncio.wait({future}, timeout=timeout_s)
-            if done:
-                outcome = future.exception() or future.result()
-            else:
-                outcome = StageFailed("Not finished in time; the stage did not stop at its deadline.")
-            await self._record(claimed, outcome)
-            return bool(done)
+                loop = asyncio.get_running_loop()
+                outcome = await loop.run_in_executor(executor, self._run_stage, claimed, token)
         except Exception as error:
-            log.exception("Stage %s of job %s failed with an unexpected error", claimed.stage, job_id)
-            await self._record(claimed, error)
-            return True
+            outcome = error
         finally:
             self._running[job_id].discard(token)
             if not self._running[job_id]:
                 del self._running[job_id]
+        try:
+            await self._record(claimed, outcome)
+        finally:
+            if isinstance(outcome, Output) and outcome.path is not None:
+                await asyncio.to_thread(Path(outcome.path).unlink, missing_ok=True)
 
     def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> Output:
-        """Call the function of the stage. Runs on a worker thread."""
+        """Call the function of the stage. Runs on a thread of the lane."""
+        stage = self._stages[claimed.stage]
+        token.restart_timeout()
         token.check()
+        stage.prepare(token.check)
+        token.restart_timeout()
         work = WorkItem(
-            path=str(self._blobs.path(claimed.job.original.sha256)),
+            path=os.fsencode(self._blobs.path(claimed.job.original.sha256)),
             size_bytes=claimed.job.original.size_bytes,
             info=claimed.info,
             languages=claimed.languages,
@@ -181,61 +183,81 @@ class Runner:
             project_name=claimed.project_name,
             options=self._options,
         )
-        return self._stages[claimed.stage].run(work, token.check)
+        return stage.run(work, token.check)
 
     # ---- recording ----
 
-    async def _record(self, claimed: ClaimedStage, outcome: Output | BaseException) -> None:
+    async def _record(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
         """Record an outcome. After a storage error, retry until it is recorded or the service stops."""
-        stage, job_id = claimed.stage, claimed.job.id
-        while True:
-            try:
-                await self._record_once(claimed, outcome)
+        try:
+            await self._record_outcome(claimed, outcome)
+        except StorageFailed:
+            # the service stops; the stage is still `running` in the database: the next start requeues it
+            return
+        except Exception as error:
+            if isinstance(outcome, Exception):
+                log.exception("Failed to record the failure of stage %s of job %s", claimed.stage, claimed.job.id)
                 return
-            except Exception as error:
-                if not isinstance(error, StorageFailed):
-                    if isinstance(outcome, BaseException):
-                        log.exception("Failed to record the failure of stage %s of job %s", stage, job_id)
-                        return
-                    outcome = error
-                    continue
-                # the stage is still `running` in the database: the next start requeues it
-                log.error("Failed to record the outcome of stage %s of job %s: %s", stage, job_id, error.message)
-                if self._stopping:
-                    return
-                await asyncio.sleep(self._timeouts.storage_retry_s)
+            await self._record(claimed, error)
 
-    async def _record_once(self, claimed: ClaimedStage, outcome: Output | BaseException) -> None:
+    async def _record_outcome(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
         job, stage = claimed.job, claimed.stage
         if isinstance(outcome, StageCancelled) and self._stopping:
-            await self._jobs.requeue(job, stage)
+            await self._retried(claimed, lambda: self._jobs.requeue(job, stage))
+            return
+        if isinstance(outcome, StorageFailed):
+            # a worker found no room for the result; the stage runs again
+            log.error("Stage %s of job %s is tried again: %s", stage, job.id, outcome.message)
+            await asyncio.sleep(self._timeouts.storage_retry_s)
+            await self._retried(claimed, lambda: self._jobs.requeue(job, stage))
             return
         changed: Job | None
-        if isinstance(outcome, BaseException):
-            changed = await self._jobs.record_failed(job, stage, _user_message(claimed, outcome))
-        elif outcome.data is not None:
+        if isinstance(outcome, Exception):
+            message = _user_message(claimed, outcome)
+            changed = await self._retried(claimed, lambda: self._jobs.record_failed(job, stage, message))
+        elif outcome.path is not None:
             changed = await self._record_file(claimed, outcome)
         else:
             file = job.original if outcome.keeps_original else None
-            changed = await self._jobs.record_done(job, stage, file, outcome.texts)
+            changed = await self._retried(claimed, lambda: self._jobs.record_done(job, stage, file, outcome.texts))
         if changed is not None:
             self._updates.publish(changed)
 
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
-        assert output.data is not None
-        file_format = output.format or claimed.info.format
+        """Store the file of the output, and the result with it; None where the job has been deleted."""
+        assert output.path is not None
+        written = WrittenFile(Path(output.path))
         try:
-            async with self._blobs.put(output.data) as blob:
-                file = StoredFile(blob.sha256, blob.size_bytes, file_format)
-                changed = await self._jobs.record_done(claimed.job, claimed.stage, file, output.texts)
+            async with AsyncExitStack() as stack:
+                blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))
+                file = StoredFile(blob.sha256, blob.size_bytes, output.format or claimed.info.format)
+                changed = await self._retried(
+                    claimed, lambda: self._jobs.record_done(claimed.job, claimed.stage, file, output.texts)
+                )
                 if changed is None:
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed
         except NotFound:
             return None
 
+    async def _retried(self, claimed: ClaimedStage, write: Callable[[], Awaitable[T]]) -> T:
+        """The result of `write`, called again after each storage error. Raises: StorageFailed, if the service stops."""
+        while True:
+            try:
+                return await write()
+            except StorageFailed as error:
+                log.error(
+                    "Failed to record the outcome of stage %s of job %s: %s",
+                    claimed.stage,
+                    claimed.job.id,
+                    error.message,
+                )
+                if self._stopping:
+                    raise
+                await asyncio.sleep(self._timeouts.storage_retry_s)
 
-def _user_message(claimed: ClaimedStage, error: BaseException) -> str:
+
+def _user_message(claimed: ClaimedStage, error: Exception) -> str:
     """The error message that users see for a failed stage."""
     if isinstance(error, (StageFailed, BadImage)):
         return error.message
@@ -245,10 +267,6 @@ def _user_message(claimed: ClaimedStage, error: BaseException) -> str:
     return UNEXPECTED_ERROR
 
 
-def _new_executor(lane: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix=f"imgproc-{lane}", initializer=_lower_priority)
-
-
 def _lower_priority() -> None:
     if sys.platform == "linux":  # on other systems niceness belongs to the whole process, not to a thread
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WORKER_NICENESS)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THREAD_NICENESS)

@@ -1,12 +1,13 @@
 """What a stage is: a plain blocking function from frozen `WorkItem` to one `Output`.
 
-WorkItem and Output can be pickled and encoded by msgspec, so that a stage can run in another process: neither holds an
-open file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which is passed beside
-it.
+WorkItem and Output can be encoded by msgspec, so that the work on pictures runs in other processes (`workers.py`):
+neither holds an open file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which
+is passed beside it.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -41,9 +42,12 @@ class Options(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """One stage of one job. `path` is the uploaded file of `size_bytes`, which no stage changes."""
+    """One stage of one job. `path` is the uploaded file of `size_bytes`, which no stage changes.
 
-    path: str
+    The path is given as bytes, because the name of a folder need not be text.
+    """
+
+    path: bytes
     size_bytes: int
     info: ImageInfo
     languages: tuple[str, ...]
@@ -54,30 +58,38 @@ class WorkItem(Struct, frozen=True):
 
     @property
     def original(self) -> Path:
-        return Path(self.path)
+        return Path(os.fsdecode(self.path))
 
 
 class Output(Struct, frozen=True):
-    """What a stage made: texts, or a file as `data` in `format`.
+    """What a stage made: texts, or a file in `format`.
 
-    `keeps_original` says that the uploaded file itself is the result, because nothing smaller was found.
+    A function in a worker process returns the file as `data`; whoever called the worker receives it as a temporary file
+    at `path`. `keeps_original` says that the uploaded file itself is the result, because nothing smaller was found.
     """
 
     texts: tuple[Translation, ...] = ()
     data: bytes | None = None
+    path: str | None = None
     format: Format | None = None
     keeps_original: bool = False
+
+
+def _nothing(check_stop: CheckStop) -> None:
+    """There is nothing to prepare."""
 
 
 class Stage(Struct, frozen=True):
     """A row of the pipeline: the name, the lane that it runs in, and the function.
 
-    `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people.
+    `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people. `prepare`
+    is called before it and does not count towards the time limit.
     """
 
     name: StageName
     lane: str
     run: Callable[[WorkItem, CheckStop], Output]
+    prepare: Callable[[CheckStop], None] = _nothing
 
 
 class CancellationToken:

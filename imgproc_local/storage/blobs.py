@@ -78,6 +78,23 @@ class Incoming:
         self.path.unlink(missing_ok=True)
 
 
+class WrittenFile:
+    """A file that another process has written on the file system of the data folder. Its owner deletes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def close(self) -> Blob:
+        """Flush the content to the disk and return its address. Raises: StorageFailed, also for a link."""
+        with storage_errors():
+            # the process that wrote it is not trusted: a link could name any file of this user
+            descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+            with os.fdopen(descriptor, "r+b") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                os.fsync(file.fileno())
+                return Blob(digest, os.fstat(file.fileno()).st_size)
+
+
 class Blobs:
     """The files below `folder`. `is_referenced` says whether a row of the database references an address."""
 
@@ -100,7 +117,7 @@ class Blobs:
         return Incoming(self.incoming_folder)
 
     @asynccontextmanager
-    async def stored(self, incoming: Incoming) -> AsyncIterator[Blob]:
+    async def stored(self, incoming: Incoming | WrittenFile) -> AsyncIterator[Blob]:
         """Store the file, leased inside the block. It is removed again if the block raises and no row references it."""
         blob = await asyncio.to_thread(incoming.close)
         async with self._lock:

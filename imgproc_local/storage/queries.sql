@@ -159,10 +159,18 @@ ORDER BY id DESC LIMIT :limit;
 -- ---- stages: working on them ----
 
 -- name: claim_stage
+-- A stage with attempts ran when the process ended, so its picture may be the cause. It is claimed after all others, and
+-- while it runs nothing else in its lane is claimed: if the process ends again, no other stage is suspected.
 UPDATE stages
 SET state = 'running', attempts = attempts + 1, started_at = :at,
     started_seq = (SELECT coalesce(max(started_seq), 0) + 1 FROM stages)
-WHERE id = (SELECT id FROM stages WHERE lane = :lane AND state = 'pending' ORDER BY id LIMIT 1)
+WHERE id = (
+    SELECT id FROM stages
+    WHERE lane = :lane AND state = 'pending'
+        AND NOT EXISTS (
+            SELECT 1 FROM stages AS others
+            WHERE others.lane = :lane AND others.state = 'running' AND (others.attempts > 1 OR stages.attempts > 0))
+    ORDER BY attempts, id LIMIT 1)
 RETURNING job_id, name, attempts;
 
 -- name: work_of_job

@@ -11,10 +11,29 @@ from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, Pixels
 from imgproc_local.domain.result import Translation
 
 
+class PixelFacts(Struct, frozen=True):
+    """The measurements of one picture.
+
+    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown. `colours` are at
+    most two names of `facts/colours.py`. `shape` is "portrait", "landscape", "square", "panorama", or "" for a picture
+    that is almost square.
+    """
+
+    kind: str
+    black_and_white: bool = False
+    colours: tuple[str, ...] = ()
+    many_colours: bool = False
+    shape: str = ""
+    has_transparent_areas: bool = False
+    fully_transparent: bool = False
+    duration_ms: int = 0
+
+
 class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
+    `facts` is what was measured in the pixels; by default nothing was.
     """
 
     info: ImageInfo
@@ -22,6 +41,7 @@ class Hints(Struct, frozen=True):
     original_filename: str = ""
     project_name: str = ""
     may_use_gps: bool = False
+    facts: PixelFacts = PixelFacts("picture")
 
 
 class Describer(Protocol):

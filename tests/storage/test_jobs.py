@@ -306,6 +306,44 @@ async def test_a_stage_of_a_killed_process_is_requeued_twice_and_then_fails(stor
     assert await store.balance() == BALANCE
 
 
+async def test_stages_that_ran_when_the_process_ended_are_claimed_last_and_alone(store: Store) -> None:
+    interrupted = [await store.submit() for _ in range(2)]
+    for _ in interrupted:
+        await store.jobs.claim("codecs")
+    assert await store.jobs.recover() == (2, 0)
+    new = [await store.submit() for _ in range(2)]
+    order = []
+    for expected in (*new, *interrupted):
+        claimed = await store.jobs.claim("codecs")
+        assert claimed is not None
+        order.append(claimed.job.id)
+        if expected is new[0]:
+            continue
+        if expected is new[1]:
+            assert await store.jobs.claim("codecs") is None, "other stages of the lane are running"
+            for job in new:
+                await store.jobs.record_done(job, claimed.stage, job.original, ())
+            continue
+        later = await store.submit()
+        assert await store.jobs.claim("codecs") is None, "nothing is claimed beside such a stage"
+        await store.jobs.delete(later.id, later.account_id)
+        await store.jobs.record_done(claimed.job, claimed.stage, claimed.job.original, ())
+    assert order == [job.id for job in (*new, *interrupted)]
+
+
+async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) -> None:
+    fatal, innocent = await store.submit(), await store.submit()
+    for _ in range(10):
+        running = []
+        while (claimed := await store.jobs.claim("codecs")) is not None:
+            running.append(claimed)
+            if claimed.attempts > 1 and claimed.job.id != fatal.id:
+                await store.jobs.record_done(claimed.job, claimed.stage, claimed.job.original, ())
+        await store.jobs.recover()  # the process ended while the fatal stage was running
+    assert (await store.jobs.get(fatal.id)).status is Status.FAILED
+    assert (await store.jobs.get(innocent.id)).status is Status.COMPLETED
+
+
 async def test_an_orderly_stop_does_not_count_as_an_attempt(store: Store) -> None:
     await store.submit()
     for _ in range(MAX_ATTEMPTS + 1):

@@ -31,7 +31,6 @@ def data_folder(config: Config) -> Iterator[Check]:
     folder = config.data_dir
     yield _writable(folder)
     yield _disk(folder)
-    yield _temporary(folder)
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
         return
     owner = current_owner(folder)
@@ -69,17 +68,6 @@ def _disk(folder: Path) -> Check:
             "disk", "warning", f"only {size_text(free)} free", "Free some disk space before you process many pictures."
         )
     return Check("disk", "ok", f"{size_text(free)} free")
-
-
-def _temporary(folder: Path) -> Check:
-    from imgproc_local.cli.temporary_folder import temporary_folder
-
-    used = temporary_folder(folder)
-    named = os.environ.get("TMPDIR")
-    if named and used != Path(named).absolute():
-        detail = f"{named} (TMPDIR) can't be written; large pictures use {used} instead"
-        return Check("temporary", "warning", detail, "Free some space there, or set TMPDIR to another folder.")
-    return Check("temporary", "ok", f"{used}, writable")
 
 
 def _server(owner: Owner | None) -> Check:

@@ -112,9 +112,9 @@ def command(
         asyncio.run(run.process())
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
-        exit_command(ctx, EXIT_INTERRUPTED, abandoned_threads=0)
+        exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
     _report(run, as_json)
-    exit_command(ctx, run.exit_code, run.abandoned_threads)
+    exit_command(ctx, run.exit_code, run.has_unstopped_threads)
 
 
 class _Run:
@@ -136,11 +136,10 @@ class _Run:
         self.plan = _plan(languages, convert_to, project)
         self.outcomes: list[Outcome] = []
         self.stop_reason: str | None = None
-        self.abandoned_threads = 0
+        self.has_unstopped_threads = False
 
     async def process(self) -> None:
         """Process every picture. Raises: ServiceError or Refused before anything is done."""
-        from imgproc_local.cli.temporary_folder import use_temporary_folder
         from imgproc_local.compose import open_services
         from imgproc_local.domain.errors import DataFolderBusy
 
@@ -148,9 +147,8 @@ class _Run:
             return
         try:
             async with open_services(self.config, "process") as services:
-                use_temporary_folder(self.config.data_dir)
                 await self._process(services)
-            self.abandoned_threads = services.engine.abandoned_threads
+            self.has_unstopped_threads = services.engine.has_unstopped_threads
         except DataFolderBusy as error:
             raise Refused(error.message + _how_to_use_server(self.config)) from error
 

@@ -34,7 +34,6 @@ from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
 from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
 from imgproc_local.cli.serve.sign_in import link_text
-from imgproc_local.cli.temporary_folder import use_temporary_folder
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
@@ -93,7 +92,7 @@ def command(
             ctx, data_dir, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy
         ).config
         require_protection(config)
-        abandoned_threads = _serve_or_open_running(config, host, port, browser)
+        has_unstopped_threads = _serve_or_open_running(config, host, port, browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
         folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
@@ -102,11 +101,11 @@ def command(
             report_refused_start(folder, reason, in_browser=in_browser)
         raise
     discard_unwritable_output()
-    exit_command(ctx, 0, abandoned_threads)
+    exit_command(ctx, 0, has_unstopped_threads)
 
 
-def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> int:
-    """Serve, or show the server that already runs on the data folder. Returns how many threads did not stop."""
+def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> bool:
+    """Serve, or show the server that already runs on the data folder. Returns whether a stage did not stop."""
     # the air gap is inherited by child processes: a browser could not connect even to this server
     open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
     running = running_server(config.data_dir)
@@ -118,7 +117,7 @@ def _serve_or_open_running(config: Config, host: str | None, port: int | None, b
             if running is None:
                 raise
     _show_running(config, running, host, port, open_browser)
-    return 0
+    return False
 
 
 def _server_started_meanwhile(config: Config, refusal: PortInUse | DataFolderBusy) -> Owner | None:
@@ -181,8 +180,8 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _listen_and_serve(config: Config, open_browser: bool) -> int:
-    """Serve until a signal stops it. Returns how many threads did not stop."""
+def _listen_and_serve(config: Config, open_browser: bool) -> bool:
+    """Serve until a signal stops it. Returns whether a stage did not stop."""
     listener = _listen(config)
     try:
         enable_air_gap_if_set(config)
@@ -234,8 +233,8 @@ def _advice(config: Config, error: OSError) -> str:
     return "Choose an address of this machine with --host, such as 127.0.0.1."
 
 
-async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> int:
-    """Serve on `listener` until a signal stops it. Returns how many threads did not stop."""
+async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> bool:
+    """Serve on `listener` until a signal stops it. Returns whether a stage did not stop."""
     from imgproc_local.compose import open_services
 
     async with open_services(config, "serve") as services:
@@ -248,7 +247,6 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         log_to_file(config.data_dir)
         audit_to_file(config.data_dir)
         _make_private(config.data_dir)
-        use_temporary_folder(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
@@ -263,7 +261,7 @@ async def _serve(config: Config, listener: socket.socket, open_browser: bool) ->
         except Exception:
             lifecycle.exception("stopped by an unexpected error")
             raise
-    return services.engine.abandoned_threads
+    return services.engine.has_unstopped_threads
 
 
 def _make_private(folder: Path) -> None:

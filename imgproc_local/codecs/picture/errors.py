@@ -68,7 +68,7 @@ def translate(error: Exception, task: str) -> ServiceError | None:
         return StageFailed(f"{task}: there is not enough memory.")
     if _is_from("pyvips", "Error", error):
         if _VIPS_TEMPORARY_WORDS in str(error):
-            return StageFailed(f"{task}: its temporary file can't be written; the variable TMPDIR names the folder.")
+            return StageFailed(f"{task}: its temporary file can't be written to the disk.")
         if any(word in str(error).lower() for word in _VIPS_RESOURCE_WORDS):
             return StageFailed(f"{task}: memory or disk space ran out.")
         if _WEBP_ENCODER_WORDS in str(error):

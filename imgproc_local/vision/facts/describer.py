@@ -13,11 +13,10 @@ from itertools import groupby
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, PixelFacts
 from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_words
-from imgproc_local.vision.facts.pixels import PixelFacts, measure
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts, collect_texts, first_in_language
-from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, is_screenshot_name, shorten
+from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, shorten
 from imgproc_local.vision.text.language import function_words, is_readable
 
 MIN_SLUG_WORDS = 3
@@ -45,13 +44,7 @@ class FactsDescriber:
     ) -> tuple[Translation, ...]:
         embedded = hints.embedded
         check_stop()
-        facts = measure(
-            image,
-            hints.info,
-            # a date would not prove a camera: operating systems also write one into screenshots
-            from_camera=embedded.camera is not None,
-            is_screenshot=is_screenshot_name(hints.original_filename),
-        )
+        facts = hints.facts
         texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
         capture_month = _capture_month(embedded.created, self._today()) if facts.kind == "photograph" else None
         translations = []

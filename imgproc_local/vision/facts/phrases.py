@@ -19,7 +19,7 @@ from babel.numbers import format_decimal
 from babel.units import format_unit
 from msgspec import Struct
 
-from imgproc_local.vision.facts.pixels import PixelFacts
+from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.text.human_words import PREFERRED_ALT_CHARS
 
 MAX_LEAD_CHARS = 180

@@ -5,11 +5,12 @@ Content is never guessed. Pillow's C code processes the pixels; Python only sees
 
 from __future__ import annotations
 
-from msgspec import Struct
 from PIL import Image, ImageChops, ImageStat
 
-from imgproc_local.domain.image import Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.facts.colours import FAMILIES, Rgb, colour_shares
+from imgproc_local.vision.text.human_words import is_screenshot_name
 
 SAMPLE_SIDE_PX = 160
 """Colours are measured in a copy with sides of at most this length."""
@@ -56,22 +57,15 @@ MANY_HUES = 4
 """A picture without a main colour has "many colours" if at least `MANY_HUES` hues cover `MIN_HUE_SHARE` each."""
 
 
-class PixelFacts(Struct, frozen=True):
-    """The measurements of one picture.
-
-    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown. `colours` are at
-    most two names of `colours.NAMES`. `shape` is "portrait", "landscape", "square", "panorama", or "" for a picture
-    that is almost square.
-    """
-
-    kind: str
-    black_and_white: bool = False
-    colours: tuple[str, ...] = ()
-    many_colours: bool = False
-    shape: str = ""
-    has_transparent_areas: bool = False
-    fully_transparent: bool = False
-    duration_ms: int = 0
+def pixel_facts(image: Pixels, info: ImageInfo, embedded: EmbeddedMetadata, original_filename: str) -> PixelFacts:
+    """Measure `image`, with what its metadata and its file name say about its kind."""
+    return measure(
+        image,
+        info,
+        # a date would not prove a camera: operating systems also write one into screenshots
+        from_camera=embedded.camera is not None,
+        is_screenshot=is_screenshot_name(original_filename),
+    )
 
 
 def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:

@@ -11,12 +11,14 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.facts.pixels import pixel_facts
 
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
 
 
 def describe(languages: str, embedded: EmbeddedMetadata | None = None, name: str = "IMG_0001.JPG") -> list[Translation]:
-    hints = Hints(ImageInfo(Format.JPEG, 40, 50), embedded or EmbeddedMetadata(), name)
+    info, metadata = ImageInfo(Format.JPEG, 40, 50), embedded or EmbeddedMetadata()
+    hints = Hints(info, metadata, name, facts=pixel_facts(GREEN, info, metadata, name))
     translations = FactsDescriber(today=lambda: date(2024, 5, 1)).describe(
         GREEN, languages.split(), hints, lambda: None
     )

@@ -10,9 +10,9 @@ import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
+from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.facts.colours import NAMES
 from imgproc_local.vision.facts.phrases import Mentions, Phrases, phrases, sentence, slug_words
-from imgproc_local.vision.facts.pixels import PixelFacts
 
 KINDS = (
     "photograph",

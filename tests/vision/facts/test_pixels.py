@@ -8,7 +8,8 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.vision.facts.pixels import PixelFacts, measure
+from imgproc_local.vision.describer import PixelFacts
+from imgproc_local.vision.facts.pixels import measure
 
 SIZE = (320, 240)
 

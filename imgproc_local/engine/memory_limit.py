@@ -1,0 +1,24 @@
+"""How much memory a worker may use for one picture. A picture that needs more is refused by its stage."""
+
+from __future__ import annotations
+
+from imgproc_local.domain.image import ImageInfo
+
+MEGABYTE = 1024 * 1024
+BASE_BYTES = 256 * MEGABYTE
+"""The process itself, and buffers that do not depend on the size of the picture."""
+SMALL_PIXELS = 4_000_000
+BYTES_PER_SMALL_PIXEL = 260
+"""Up to `SMALL_PIXELS`, AVIF is encoded at several qualities and scored in memory."""
+BYTES_PER_PIXEL = 10
+"""Each further pixel: large pictures are decoded and encoded in strips."""
+NEAR_LIMIT = 0.6
+"""A failure of a worker that used at least this share of its limit is explained by the limit: libraries that get no
+memory often report damaged data instead. Pictures without defects need less than this share.
+"""
+
+
+def memory_limit_bytes(info: ImageInfo) -> int:
+    """The limit for the worker's own memory while it works on this picture."""
+    small = min(info.pixels, SMALL_PIXELS)
+    return BASE_BYTES + BYTES_PER_SMALL_PIXEL * small + BYTES_PER_PIXEL * info.pixels

@@ -1,0 +1,117 @@
+"""The worker process: calls stage functions on pictures from strangers, with as few rights as the system allows.
+
+It is started by `__main__.py` and ends with the service or when the service kills it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import logging
+import os
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from imgproc_local.domain.errors import ServiceError, StorageFailed
+from imgproc_local.engine.protocol import (
+    OUT_OF_MEMORY,
+    RESULT_FILE,
+    Answer,
+    LogEntry,
+    Ready,
+    Request,
+    argument_type,
+    function_at,
+)
+from imgproc_local.engine.stage import Output
+from imgproc_local.system import process_memory, sandbox
+from imgproc_local.system.piped_child import Requests
+
+NICENESS = 5
+"""Workers run at a lower priority than the process that answers requests."""
+PRELOADED = ("codecs.optimize", "codecs.convert", "codecs.embedded", "engine.analyze")
+"""Modules that are imported before the first request, because most requests need them."""
+MAX_LOG_ENTRIES, MAX_LOG_CHARACTERS = 20, 500
+"""Bounds of what one request may log."""
+
+
+def run(folder_name: str, parent_pid: int) -> None:
+    """Answer requests of the parent until it ends. Only the folder can be written."""
+    requests = Requests()
+    folder = Path(folder_name)
+    sandbox.depend_on_parent(parent_pid)
+    sandbox.write_no_core_dumps()
+    sandbox.lower_priority(NICENESS)
+    # libvips writes large temporary pictures into TMPDIR; on Windows, Python reads TEMP
+    os.environ.update(TMPDIR=str(folder), TEMP=str(folder), TMP=str(folder))
+    tempfile.tempdir = str(folder)
+    for module in PRELOADED:
+        importlib.import_module(f"imgproc_local.{module}")
+    missing = sandbox.restrict_to(folder)
+    collector = _Collector()
+    requests.start_reading()
+    requests.answer(msgspec.msgpack.encode(Ready(missing)))
+    while True:
+        request = msgspec.msgpack.decode(requests.next(), type=Request)
+        # by a thread in C, which also ends a process whose Python code holds the interpreter lock
+        faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
+        process_memory.reset_peak()
+        sandbox.limit_data(request.memory_limit_bytes)
+        answer = _answer(request, folder, collector)
+        sandbox.limit_data(0)
+        requests.answer(msgspec.msgpack.encode(answer))
+        faulthandler.cancel_dump_traceback_later()
+
+
+class _Collector(logging.Handler):
+    """Collects what this package logs, for the log of the service."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.entries: list[LogEntry] = []
+        logger = logging.getLogger("imgproc_local")
+        logger.handlers = [self]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self.entries) < MAX_LOG_ENTRIES:
+            self.entries.append(LogEntry(record.name, record.levelno, record.getMessage()[:MAX_LOG_CHARACTERS]))
+
+
+def _answer(request: Request, folder: Path, collector: _Collector) -> Answer:
+    collector.entries.clear()
+    try:
+        function = function_at(request.function)
+        argument = msgspec.msgpack.decode(request.argument, type=argument_type(function))
+        answer = _call(function, argument, folder)
+    except ServiceError as error:
+        answer = Answer(error_code=error.code, error_message=error.message)
+    except MemoryError:
+        answer = Answer(error_code=OUT_OF_MEMORY)
+    except Exception:
+        answer = Answer(error_code="", error_message=traceback.format_exc())
+    return msgspec.structs.replace(
+        answer, peak_bytes=process_memory.peak_resident_bytes(), logged=tuple(collector.entries)
+    )
+
+
+def _call(function: Callable[..., Any], argument: object, folder: Path) -> Answer:
+    result = function(argument, _continue)
+    has_file = isinstance(result, Output) and result.data is not None
+    if has_file:
+        try:
+            (folder / RESULT_FILE).write_bytes(result.data)
+        except OSError as error:
+            raise StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
+        result = msgspec.structs.replace(result, data=None)
+    return Answer(result=msgspec.Raw(msgspec.msgpack.encode(result)), has_file=has_file)
+
+
+def _continue() -> None:
+    """`check_stop` in a worker: work that is no longer wanted ends by killing the process."""

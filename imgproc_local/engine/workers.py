@@ -1,0 +1,370 @@
+"""Runs functions on pictures in worker processes, so that a picture can crash, stall or starve only its own stage.
+
+A worker is started when it is needed, used again for the next picture, and ended after a minute without one. A worker
+that passes the deadline, exceeds its memory limit or is no longer wanted is killed. A function whose worker ended early
+is called once more, on a fresh worker, if that worker had worked on another picture before: that one may be the cause.
+
+Invariant: `run` returns or raises soon after `check_stop` raises, whatever the function does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from imgproc_local.domain.errors import (
+    BadImage,
+    BrokenImage,
+    ExternalServiceFailed,
+    ServiceError,
+    StageCancelled,
+    StageFailed,
+    StorageFailed,
+    TooManyPixels,
+    UnsupportedImage,
+)
+from imgproc_local.domain.image import ImageInfo
+from imgproc_local.engine.memory_limit import MEGABYTE, NEAR_LIMIT, memory_limit_bytes
+from imgproc_local.engine.protocol import (
+    OUT_OF_MEMORY,
+    RESULT_FILE,
+    Answer,
+    Ready,
+    Request,
+    path_of,
+    return_type,
+)
+from imgproc_local.engine.stage import CheckStop, Output
+from imgproc_local.system.piped_child import ChildEnded, PipedChild
+from imgproc_local.system.process_memory import resident_bytes
+
+log = logging.getLogger(__name__)
+
+A = TypeVar("A", bound=msgspec.Struct)
+R = TypeVar("R")
+
+IDLE_S = 60.0
+"""A worker without a picture for this long is ended."""
+POLL_S = 0.05
+"""How often the deadline, the cancellation and the memory of a busy worker are checked."""
+ORPHAN_S = 10.0
+"""A worker ends this long after its deadline if the service was killed and the system does not end it."""
+START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
+"""How long starting a worker is tried again before the stage fails, and the pause between two attempts."""
+
+CANNOT_START = (
+    "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
+    " the installation."
+)
+UNREADABLE_ANSWER = "The process that worked on this picture sent an answer that can't be read."
+_BAD_IMAGE = (BadImage, UnsupportedImage, BrokenImage, TooManyPixels)
+_ERRORS: dict[str, Callable[[str], ServiceError]] = {
+    kind.code: kind for kind in (*_BAD_IMAGE, StageFailed, ExternalServiceFailed, StorageFailed)
+}
+
+
+class WorkerError(Exception):
+    """The function raised an exception that is no domain error; the message is its traceback."""
+
+
+class _Lost(Exception):
+    """The worker ended without an answer, or did not get the memory that it needed."""
+
+
+class _Worker:
+    """One process with a folder of its own. It is used by one thread at a time."""
+
+    def __init__(self, folder: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Raises: OSError."""
+        self.folder = folder
+        self.requests = 0
+        self.idle_since_s = 0.0
+        self._used_bytes = 0
+        try:
+            self._child = PipedChild([*command, str(folder), str(os.getpid())], environment)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        self.pid = self._child.pid
+
+    def wait_ready(self, check_stop: CheckStop) -> None:
+        """Wait for the first answer. Raises: ChildEnded, what `check_stop` raises. The process has ended then."""
+        try:
+            while (frame := self._child.receive(POLL_S)) is None:
+                check_stop()
+            _log_missing_protections(_decoded(frame, Ready))
+        except BaseException:
+            self.end()
+            raise
+
+    def ask(self, request: Request, check_stop: CheckStop) -> Answer:
+        """Raises: _Lost, and what `check_stop` raises. The process has ended then."""
+        try:
+            return self._ask(request, check_stop)
+        except ChildEnded as ended:
+            self.end()
+            if self._used_bytes >= NEAR_LIMIT * request.memory_limit_bytes:
+                raise _Lost(_memory_message(request)) from None
+            log.warning("A worker process ended with %s. %s", ended.cause, ended.last_error_line)
+            raise _Lost(f"This picture ended the process that worked on it ({ended.cause}).") from None
+        except BaseException:
+            self.end()
+            raise
+
+    def _ask(self, request: Request, check_stop: CheckStop) -> Answer:
+        self.requests += 1
+        self._used_bytes = 0
+        self._child.send(msgspec.msgpack.encode(request))
+        answer: Answer = _decoded(self._receive(request, check_stop), Answer)
+        self._used_bytes = max(self._used_bytes, answer.peak_bytes)
+        if self._failed_for_memory(request, answer):
+            raise _Lost(_memory_message(request))
+        return answer
+
+    def _receive(self, request: Request, check_stop: CheckStop) -> bytes:
+        while (frame := self._child.receive(POLL_S)) is None:
+            check_stop()
+            self._used_bytes = max(self._used_bytes, resident_bytes(self.pid))
+            if self._used_bytes > request.memory_limit_bytes:
+                raise _Lost(_memory_message(request))
+        return frame
+
+    def _failed_for_memory(self, request: Request, answer: Answer) -> bool:
+        if answer.error_code == OUT_OF_MEMORY:
+            return True
+        near = self._used_bytes >= NEAR_LIMIT * request.memory_limit_bytes
+        return near and answer.error_code in (BrokenImage.code, StageFailed.code, "")
+
+    @property
+    def has_ended(self) -> bool:
+        return self._child.has_ended
+
+    def end(self) -> None:
+        """Kill the process and delete its folder."""
+        self._child.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Workers:
+    """The worker processes of the service. `run` may be called from several threads; each call uses one worker.
+
+    `folder` holds a folder per worker and is emptied at the start; `results` receives the files of results and lies on
+    the same file system. `timeout_s` is the time that a stage may take, `command` starts a worker.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        results: Path,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float,
+        *,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self._folder = folder
+        self._results = results
+        self._command = command
+        self._environment = environment
+        self._timeout_s = timeout_s
+        self._idle_s = idle_s
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._closed = False
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that are running now."""
+        with self._lock:
+            return [worker.pid for worker in (*self._idle, *self._busy)]
+
+    def run(self, function: Callable[[A, CheckStop], R], argument: A, info: ImageInfo, check_stop: CheckStop) -> R:
+        """The result of `function(argument, check_stop)` in a worker, with the memory that a picture as `info` may use.
+
+        The file of an `Output` is moved to the folder of results; the caller deletes it.
+        Raises: the domain errors of the function; StageFailed, where the worker ended early or exceeded its memory;
+            WorkerError; what `check_stop` raises.
+        """
+        request = Request(
+            function=path_of(function),
+            argument=msgspec.Raw(msgspec.msgpack.encode(argument)),
+            memory_limit_bytes=memory_limit_bytes(info),
+            exit_after_s=self._timeout_s + ORPHAN_S,
+        )
+        worker, answer = self._ask(request, check_stop)
+        try:
+            result = _result(worker, answer, return_type(function), self._results)
+        finally:
+            self._release(worker)
+        return result  # type: ignore[no-any-return] # checked against the function's return type
+
+    def prepare(self, check_stop: CheckStop) -> None:
+        """Start a worker if none is idle, and wait until it is ready. Raises: StageFailed, what `check_stop` raises."""
+        with self._lock:
+            if self._idle:
+                return
+        self._release(self._ready_worker(check_stop))
+
+    def close(self) -> None:
+        """End every worker."""
+        with self._lock:
+            self._closed = True
+            workers = [*self._idle, *self._busy]
+            self._idle.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+        for worker in workers:
+            worker.end()
+
+    def _ask(self, request: Request, check_stop: CheckStop) -> tuple[_Worker, Answer]:
+        worker = self._take() or self._ready_worker(check_stop)
+        while True:
+            fresh = worker.requests == 0
+            try:
+                return worker, worker.ask(request, check_stop)
+            except _Lost as lost:
+                self._forget(worker)
+                if fresh:
+                    raise StageFailed(str(lost)) from None
+                log.warning("A stage is tried again on a fresh worker process: %s", lost)
+            except BaseException:
+                self._forget(worker)
+                raise
+            worker = self._ready_worker(check_stop)
+
+    def _ready_worker(self, check_stop: CheckStop) -> _Worker:
+        """A fresh worker. Raises: StageFailed, where none can be started; what `check_stop` raises."""
+        give_up_s = time.monotonic() + START_PATIENCE_S
+        while True:
+            if self._closed:
+                raise StageCancelled("The service is stopping.")
+            try:
+                return self._start(check_stop)
+            except (OSError, ChildEnded) as failure:
+                reason = f"{failure.cause}. {failure.last_error_line}" if isinstance(failure, ChildEnded) else failure
+                log.error("A worker process can't be started: %s", reason)
+                if time.monotonic() > give_up_s:
+                    raise StageFailed(CANNOT_START) from failure
+            until_s = time.monotonic() + START_RETRY_S
+            while time.monotonic() < until_s:
+                check_stop()
+                time.sleep(POLL_S)
+
+    def _start(self, check_stop: CheckStop) -> _Worker:
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(dir=self._folder))
+        except OSError as error:
+            raise StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
+        worker = _Worker(folder, self._command, self._environment)
+        with self._lock:
+            self._busy.add(worker)
+        try:
+            worker.wait_ready(check_stop)
+        except BaseException:
+            self._forget(worker)
+            raise
+        return worker
+
+    def _take(self) -> _Worker | None:
+        """The worker that was used last; None if none is idle."""
+        with self._lock:
+            while self._idle:
+                worker = self._idle.pop()
+                if not worker.has_ended:
+                    self._busy.add(worker)
+                    return worker
+                worker.end()
+        return None
+
+    def _forget(self, worker: _Worker) -> None:
+        with self._lock:
+            self._busy.discard(worker)
+
+    def _release(self, worker: _Worker) -> None:
+        worker.idle_since_s = time.monotonic()
+        with self._lock:
+            self._busy.discard(worker)
+            if not self._closed:
+                self._idle.append(worker)
+                self._start_timer(self._idle_s)
+                return
+        worker.end()
+
+    def _start_timer(self, delay_s: float) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(delay_s, self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            self._timer = None
+            until_s = time.monotonic() - self._idle_s
+            ended = [worker for worker in self._idle if worker.idle_since_s <= until_s]
+            self._idle = [worker for worker in self._idle if worker.idle_since_s > until_s]
+            if self._idle and not self._closed:
+                self._start_timer(min(worker.idle_since_s for worker in self._idle) - until_s)
+        for worker in ended:
+            worker.end()
+
+
+def _result(worker: _Worker, answer: Answer, kind: Any, results: Path) -> Any:
+    """The function's result, with its file in `results`. Raises: ServiceError, WorkerError."""
+    for entry in answer.logged:
+        logging.getLogger(entry.logger).log(entry.level, "%s", entry.message)
+    if answer.error_code is not None:
+        raise _ERRORS.get(answer.error_code, WorkerError)(answer.error_message)
+    result = _decoded(answer.result, kind)
+    if not answer.has_file:
+        return result
+    path = results / f"{secrets.token_hex(8)}.part"
+    try:
+        (worker.folder / RESULT_FILE).rename(path)
+    except OSError as error:
+        raise StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
+    if not isinstance(result, Output) or not stat.S_ISREG(path.lstat().st_mode):
+        path.unlink()
+        raise StageFailed(UNREADABLE_ANSWER)  # a link could name any file of this user
+    return replace(result, path=str(path))
+
+
+def _decoded(frame: bytes | msgspec.Raw, kind: Any) -> Any:
+    try:
+        return msgspec.msgpack.decode(frame, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StageFailed(UNREADABLE_ANSWER) from error
+
+
+def _memory_message(request: Request) -> str:
+    limit_mb = request.memory_limit_bytes // MEGABYTE
+    return f"This picture needs more memory than the {limit_mb} MB that a picture of its size may use."
+
+
+_missing_protections: set[str] = set()
+
+
+def _log_missing_protections(ready: Ready) -> None:
+    for missing in ready.missing_protections:
+        if missing not in _missing_protections:
+            _missing_protections.add(missing)
+            log.info("Worker processes have less protection on this system: %s", missing)

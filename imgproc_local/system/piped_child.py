@@ -1,0 +1,196 @@
+"""A child process of this program that receives requests and returns answers as frames over pipes.
+
+A frame is its length as a 32-bit number, least significant byte first, and that many bytes. The child runs in a process
+group of its own: Ctrl+C in a terminal does not reach it, and it is killed together with the processes it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import imgproc_local
+
+_LENGTH = struct.Struct("<I")
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""A longer answer means that the child no longer follows the protocol. A thumbnail has 3 MB."""
+EXIT_WAIT_S = 1.0
+"""How long a child that closed its pipe may take to end, before it is killed."""
+MAX_ERROR_BYTES = 4096
+"""How much of a child's standard error is stored: the last bytes."""
+
+
+class ChildEnded(Exception):
+    """The child ended or broke the protocol. `status` is its exit status, negative for the signal that ended it."""
+
+    def __init__(self, status: int, last_error_line: str) -> None:
+        super().__init__(status, last_error_line)
+        self.status = status
+        self.last_error_line = last_error_line
+
+    @property
+    def cause(self) -> str:
+        """The signal or the exit status, in words."""
+        if self.status >= 0:
+            return f"exit status {self.status}"
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-self.status).name
+        return f"signal {-self.status}"
+
+
+class PipedChild:
+    """The parent's side. One thread at a time may use it; `kill` may be called from any thread."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Raises: OSError, where the process can't be started."""
+        self._process = subprocess.Popen(  # noqa: S603 - the callers start this program itself
+            command,
+            # `python -m` puts the working directory first on sys.path, so it must be the one that holds this package
+            cwd=Path(imgproc_local.__file__).parents[1],
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            process_group=None if sys.platform == "win32" else 0,
+            creationflags=_creation_flags(),
+        )
+        self.pid = self._process.pid
+        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._errors = b""
+        self._lock = threading.Lock()
+        for work in (self._read_answers, self._read_errors):
+            threading.Thread(target=work, name=f"imgproc-child-{self.pid}", daemon=True).start()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        with self._lock:
+            return self._process.poll() is not None
+
+    def send(self, frame: bytes) -> None:
+        """Raises: ChildEnded."""
+        assert self._process.stdin is not None
+        try:
+            _write_frame(self._process.stdin.fileno(), frame)
+        except OSError:
+            raise self._ended() from None
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """The next frame, None if there is none within the timeout. Raises: ChildEnded."""
+        try:
+            frame = self._answers.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if frame is None:
+            raise self._ended()
+        return frame
+
+    def kill(self) -> None:
+        """End the process and all that it started, and wait for its end."""
+        with self._lock:
+            if os.name == "posix":
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdin is not None
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    def _ended(self) -> ChildEnded:
+        with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(EXIT_WAIT_S)  # its own status is wanted, not that of the kill
+        self.kill()
+        lines = self._errors.decode("utf-8", "replace").splitlines()
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return ChildEnded(self._process.returncode, last)
+
+    def _read_answers(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            while (frame := _read_frame(stream, MAX_ANSWER_BYTES)) is not None:
+                self._answers.put(frame)
+        self._answers.put(None)
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            while data := stream.read(MAX_ERROR_BYTES):
+                self._errors = (self._errors + data)[-MAX_ERROR_BYTES:]
+
+
+class Requests:
+    """The child's side: the requests of the parent. The process ends as soon as the parent closes its pipe or ends.
+
+    Create it before libraries are loaded: what they print to standard output goes to standard error from then on.
+    """
+
+    def __init__(self) -> None:
+        self._requests, self._answers = os.dup(0), os.dup(1)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        os.close(null)
+        if sys.platform == "win32":
+            import msvcrt
+
+            for descriptor in (self._requests, self._answers):
+                msvcrt.setmode(descriptor, os.O_BINARY)
+        self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def start_reading(self) -> None:
+        """Start the thread that reads. Call it after the rules that bind only threads started later."""
+        threading.Thread(target=self._read, name="imgproc-requests", daemon=True).start()
+
+    def next(self) -> bytes:
+        return self._received.get()
+
+    def answer(self, frame: bytes) -> None:
+        _write_frame(self._answers, frame)
+
+    def _read(self) -> None:
+        with os.fdopen(self._requests, "rb", buffering=0) as stream:
+            while (frame := _read_frame(stream, 2**32)) is not None:
+                self._received.put(frame)
+        os._exit(0)
+
+
+def _creation_flags() -> int:
+    if sys.platform == "win32":
+        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+        return flags | subprocess.BELOW_NORMAL_PRIORITY_CLASS
+    return 0
+
+
+def _write_frame(descriptor: int, frame: bytes) -> None:
+    data = memoryview(_LENGTH.pack(len(frame)) + frame)
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _read_frame(stream: IO[bytes], max_bytes: int) -> bytes | None:
+    """The next frame; None at the end of the stream, and for a frame over `max_bytes`."""
+    head = _read_exactly(stream, _LENGTH.size)
+    if head is None or (length := _LENGTH.unpack(head)[0]) > max_bytes:
+        return None
+    return _read_exactly(stream, length)
+
+
+def _read_exactly(stream: IO[bytes], length: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < length:
+        chunk = stream.read(min(length - len(data), 1024 * 1024))
+        if not chunk:
+            return None
+        data += chunk
+    return bytes(data)

@@ -1,0 +1,85 @@
+"""What a child process gives up before it handles untrusted files: network, writing, priority, a life of its own.
+
+Every system offers a part of this. What this one lacks is returned, so that it can be logged; nothing fails for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+from imgproc_local.system import air_gap
+from imgproc_local.system.landlock import LandlockUnavailable, allow_writes_only_in
+
+_PR_SET_PDEATHSIG = 1
+_MOST_EXPENDABLE = 1000
+"""The highest `oom_score_adj`. Source: proc_pid_oom_score_adj(5)."""
+
+
+def depend_on_parent(parent_pid: int) -> None:
+    """End with the thread of the parent that started this process (Linux), and not by Ctrl+C before the parent does.
+
+    On other systems a child that watches a pipe from its parent ends with it, see `piped_child.py`.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # it may have ended before the call above
+    if sys.platform != "win32" and os.getppid() != parent_pid:
+        os._exit(0)
+
+
+def lower_priority(niceness: int) -> None:
+    """Run at the parent's priority lowered by `niceness`; let the kernel end this process first if memory runs out."""
+    if sys.platform == "win32":
+        return  # started with a lower priority class
+    lowered = os.getpriority(os.PRIO_PROCESS, os.getppid()) + niceness
+    # the thread that started this process may have had a lower priority already
+    os.nice(max(0, lowered - os.getpriority(os.PRIO_PROCESS, 0)))
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # some containers have no /proc
+            Path("/proc/self/oom_score_adj").write_text(str(_MOST_EXPENDABLE), encoding="ascii")
+
+
+def write_no_core_dumps() -> None:
+    """A core dump would hold the picture."""
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def restrict_to(folder: Path) -> tuple[str, ...]:
+    """From now on: no network, no new privileges, and writing only in `folder`. Call it before threads are started.
+
+    Returns which of these protections this system lacks, and why.
+    """
+    missing = []
+    air_gap.enable()
+    if reason := air_gap.seccomp_error():
+        missing.append(f"the network is closed to Python code only: {reason}")
+    try:
+        allow_writes_only_in(folder)
+    except LandlockUnavailable as error:
+        missing.append(f"files outside of its folder can be written: {error}")
+    return tuple(missing)
+
+
+def limit_data(limit_bytes: int) -> None:
+    """Limit this process's own memory (heap, stacks and private mappings) on Linux; 0 is no limit.
+
+    The limit of the address space would count 280 MB of mapped libraries, and macOS ignores both limits.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        soft = limit_bytes or hard
+        if hard != resource.RLIM_INFINITY:
+            soft = min(soft, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

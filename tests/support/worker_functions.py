@@ -1,0 +1,145 @@
+"""Functions that tests run in worker processes in place of stages. What each does is in its name."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import logging
+import mmap
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.engine.memory_limit import memory_limit_bytes
+from imgproc_local.engine.stage import CheckStop, Output, WorkItem
+
+StageFunction = Callable[[WorkItem, CheckStop], Output]
+
+
+def make_small_file(work: WorkItem, check_stop: CheckStop) -> Output:
+    return Output(data=b"small", format=work.info.format)
+
+
+def keep_original(work: WorkItem, check_stop: CheckStop) -> Output:
+    return Output(keeps_original=True)
+
+
+def crash(work: WorkItem, check_stop: CheckStop) -> Output:
+    ctypes.string_at(0)
+    return Output()
+
+
+calls_in_this_process = itertools.count(1)
+
+
+def crash_in_a_used_worker(work: WorkItem, check_stop: CheckStop) -> Output:
+    return crash(work, check_stop) if next(calls_in_this_process) > 1 else Output(keeps_original=True)
+
+
+def start_a_process_and_hang(work: WorkItem, check_stop: CheckStop) -> Output:
+    """Writes the process's id beside the result."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    Path(os.environ["TMPDIR"], "child").write_text(str(child.pid))
+    return hang_with_the_interpreter_lock(work, check_stop)
+
+
+def log_a_warning(work: WorkItem, check_stop: CheckStop) -> Output:
+    logging.getLogger("imgproc_local.codecs.test").warning("%s instead of %s", "this", "that")
+    return Output(keeps_original=True)
+
+
+def hang_with_the_interpreter_lock(work: WorkItem, check_stop: CheckStop) -> Output:
+    ctypes.PyDLL(None).sleep(1000)
+    return Output()
+
+
+def sleep_for_long(work: WorkItem, check_stop: CheckStop) -> Output:
+    time.sleep(1000)
+    return Output()
+
+
+def allocate_without_end(work: WorkItem, check_stop: CheckStop) -> Output:
+    blocks = []
+    while True:
+        blocks.append(b"\1" * (16 << 20))
+
+
+def map_memory_without_end(work: WorkItem, check_stop: CheckStop) -> Output:
+    """Shared mappings, which the limit of the process's own memory does not count."""
+    blocks = []
+    while True:
+        block = mmap.mmap(-1, 16 << 20)
+        for page in range(0, len(block), 4096):
+            block[page] = 1
+        blocks.append(block)
+
+
+def fail_after_using_most_of_its_memory(work: WorkItem, check_stop: CheckStop) -> Output:
+    held = b"\1" * (memory_limit_bytes(work.info) * 7 // 10)
+    raise BrokenImage(f"The picture is damaged ({len(held)}).")
+
+
+def write_noise_to_standard_output(work: WorkItem, check_stop: CheckStop) -> Output:
+    print("noise on standard output" * 1000, flush=True)
+    os.write(1, b"\xff" * 10_000)
+    subprocess.run(["echo", "noise of a program"], check=True)
+    return Output(keeps_original=True)
+
+
+def raise_domain_error(work: WorkItem, check_stop: CheckStop) -> Output:
+    raise StageFailed("Expected more.")
+
+
+def raise_value_error(work: WorkItem, check_stop: CheckStop) -> Output:
+    raise ValueError("an error in the program")
+
+
+def try_what_is_forbidden(work: WorkItem, check_stop: CheckStop) -> Output:
+    """Fails with the names of the attempts that succeeded."""
+    succeeded = []
+    outside = work.original.with_name("written-by-a-worker")
+    try:
+        outside.write_text("x")
+        succeeded.append("writing beside the original")
+    except OSError:
+        pass
+    try:
+        socket.create_connection(("127.0.0.1", int(work.project_name)), timeout=1).close()
+        succeeded.append("connecting")
+    except OSError:
+        pass
+    libc = ctypes.CDLL(None)
+    if libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0) >= 0:
+        succeeded.append("a socket from C")
+    succeeded += [name for name in os.environ if name.startswith("IMGPROC_") and name != "IMGPROC_AIR_GAPPED"]
+    if succeeded:
+        raise StageFailed(", ".join(succeeded))
+    return Output(keeps_original=True)
+
+
+def answer_with_a_link(work: WorkItem, check_stop: CheckStop) -> Output:
+    """What a compromised worker may do: its result is a link to another file of the user."""
+
+    def link(path: Path, data: bytes) -> None:
+        path.symlink_to(work.original)
+
+    Path.write_bytes = link  # type: ignore[method-assign,assignment]
+    return Output(data=b"", format=work.info.format)
+
+
+def fail_as_damaged(work: WorkItem, check_stop: CheckStop) -> Output:
+    raise BrokenImage("The picture is damaged.")
+
+
+def find_the_disk_full(work: WorkItem, check_stop: CheckStop) -> Output:
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    Path.write_bytes = refuse  # type: ignore[method-assign,assignment]
+    return Output(data=b"", format=work.info.format)

@@ -1,0 +1,77 @@
+"""Worker processes on a folder of a test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.domain.image import Format
+from imgproc_local.engine.stage import CancellationToken, CheckStop, Options, Output, WorkItem
+from imgproc_local.engine.workers import IDLE_S, Workers
+from imgproc_local.system.child import program
+from tests.support import pictures
+
+StageFunction = Callable[[WorkItem, CheckStop], Output]
+TIMEOUT_S = 60.0
+
+
+@contextlib.contextmanager
+def worker_pool(folder: Path, idle_s: float = IDLE_S) -> Iterator[Workers]:
+    """Workers whose results go to `folder/results`."""
+    results = folder / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    workers = Workers(folder / "work", results, program("codec-worker"), os.environ, TIMEOUT_S, idle_s=idle_s)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
+def work_item(folder: Path, project_name: str = "") -> WorkItem:
+    """Work on a small picture in `folder`."""
+    path = folder / "picture.jpg"
+    path.write_bytes(pictures.jpeg(320, 240))
+    info = probe(path, 10**9)
+    size_bytes = path.stat().st_size
+    return WorkItem(
+        os.fsencode(path),
+        size_bytes,
+        info,
+        ("en",),
+        Format.WEBP,
+        "picture.jpg",
+        project_name,
+        Options(target_score=85.0),
+    )
+
+
+def run(workers: Workers, function: StageFunction, work: WorkItem, timeout_s: float = TIMEOUT_S) -> Output:
+    """The result of the function in a worker. Raises: StageTimedOut after `timeout_s`."""
+    return workers.run(function, work, work.info, CancellationToken(timeout_s).check)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and has not ended; a child that nobody waited for counts as ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def ends(pid: int, timeout_s: float) -> bool:
+    """Whether the process ended in time."""
+    return wait_until(lambda: not is_running(pid), timeout_s)
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Whether the condition became true in time."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.01)
+    return True
