@@ -1,4 +1,7 @@
-"""The one thing that pyproject.toml can't say: the C extensions, which an install without a compiler does without."""
+"""The C extensions, which pyproject.toml can't describe.
+
+They are optional: an installation works without a compiler.
+"""
 
 import sysconfig
 
@@ -14,7 +17,7 @@ FLAGS = {
 
 
 class BuildForCompiler(build_ext):
-    """Compiles with the flags that the compiler found understands."""
+    """Compiles with the flags of the compiler that setuptools uses."""
 
     def build_extension(self, ext: Extension) -> None:
         ext.extra_compile_args = FLAGS.get(self.compiler.compiler_type, [])
@@ -33,7 +36,7 @@ setup(
     ],
     cmdclass={"build_ext": BuildForCompiler},
     options={
-        "build": {"build_base": ".build"},  # build/ is the project's own
+        "build": {"build_base": ".build"},  # the folder build/ is part of the repository
         "bdist_wheel": {} if FREE_THREADED else {"py_limited_api": "cp311"},
     },
 )

@@ -1,12 +1,12 @@
-/* Puts the brightness of one JPEG and the colour of another, turned upright, into one file, coefficient by coefficient.
+/* Combines the luma coefficients of one JPEG with the chroma coefficients of another, which is turned upright.
  *
- * Both are pictures of the same size in YCbCr with 8 bits and Huffman codes, sequential or progressive; the first was
- * written here, the second may come from anyone. The result is sequential, with the codes of annex K; who wants it
- * small has its scans packed by another program. Coefficients outside of what 8 bits can have are refused, so that no
- * program that takes the result for granted meets them.
+ * Both are YCbCr pictures of the same size with 8 bits and Huffman coding, sequential or progressive. The first was
+ * written by this program; the second is untrusted. The result is sequential and uses the Huffman codes of annex K, so
+ * it is larger than necessary: callers optimize its scans afterwards. Coefficients that no 8-bit picture has are
+ * refused, because the program that optimizes the scans does not check them.
  *
- * The second file is hostile until read: every table index, run and length is checked, scans are counted, and memory
- * grows with the size of the first picture only.
+ * The second file is read as hostile input: every table index, run and length is checked, the number of scans is
+ * limited, and memory depends only on the size of the first picture.
  *
  * Source: ITU-T T.81 (JPEG), annexes B (syntax), F (sequential), G (progressive), K.3 (codes).
  */
@@ -22,10 +22,10 @@
 
 enum { BLOCK = 64, MAX_SCANS = 100, COMPONENTS = 3, LOOKUP_BITS = 9 };
 
-/* a DC of 8-bit samples; so no difference takes more than 11 bits, and no AC more than 10 */
+/* the ranges of coefficients of 8-bit samples: DC differences take at most 11 bits, AC coefficients at most 10 */
 enum { DC_LOWEST = -1024, DC_HIGHEST = 1023, AC_HIGHEST = 1023 };
 
-/* from as many symbols as this on, a Huffman code can be longer than other programs allow for */
+/* with more symbols, optimized Huffman codes can become longer than other programs support */
 enum { MAX_SYMBOLS = 3000000 };
 
 static const uint8_t ZIGZAG[BLOCK] = {
@@ -35,35 +35,37 @@ static const uint8_t ZIGZAG[BLOCK] = {
 };
 
 typedef struct {
-    int set;
-    int16_t lookup[1 << LOOKUP_BITS]; /* length << 8 | symbol, 0 where the code is longer */
-    int32_t first[18], last[18], offset[18];
+    int defined;
+    int16_t lookup[1 << LOOKUP_BITS];            /* by the next bits: length << 8 | symbol; 0 if the code is longer */
+    int32_t first[18], last[18], offset[18]; /* by length: the first and the last code, the index of the first symbol */
     uint8_t symbols[256];
-} Code;
+} HuffmanTable;
 
 typedef struct {
-    int id, h, v, table;
-    int width, height;           /* in blocks that hold pixels */
-    int stored_width, stored_height; /* in blocks, whole MCUs */
-    int dc, ac, previous;        /* of the scan at hand */
-    int wanted, foreign;
+    int id, h, v, quantization_table; /* h, v: sampling factors */
+    int width, height;                /* in blocks that have pixels */
+    int stored_width, stored_height;  /* in blocks, rounded up to whole MCUs */
+    int dc, ac, previous;             /* of the current scan: Huffman tables, DC of the previous block */
+    int needed, untrusted;            /* needed: used for the result; untrusted: from the second file */
     int64_t symbols;
-    int16_t *blocks; /* coefficients in zigzag order; NULL where not wanted */
+    int16_t *blocks; /* coefficients in zigzag order; NULL if not needed */
 } Component;
 
 typedef struct {
     const uint8_t *data;
-    size_t size, at;
-    uint64_t bits;
-    int count, ended;
+    size_t size, position;
+    uint64_t bit_buffer;
+    int buffered_bits;
+    int data_ended; /* the buffer was filled with zeros, because a marker or the end of the file was reached */
+    int data_bits;  /* bits in the buffer that are data; negative if zeros after the data were used */
     const char *error;
 
-    int width, height, progressive, max_h, max_v, across, down, restart;
-    int orientation, frame_seen, scans, coded;
+    int width, height, progressive, max_h, max_v, mcus_across, mcus_down, restart_interval;
+    int orientation, frame_seen, scans;
     Component component[COMPONENTS];
     uint8_t quantization[4][BLOCK];
     int quantization_set[4];
-    Code dc[4], ac[4];
+    HuffmanTable dc[4], ac[4];
 } File;
 
 static int fail(File *file, const char *why)
@@ -80,94 +82,94 @@ static int be16(const uint8_t *p)
 
 /* ---- bits ---- */
 
-static void fill(File *file)
+static void fill_bits(File *file)
 {
-    while (file->count <= 48) {
+    while (file->buffered_bits <= 48) {
         int byte = 0;
-        if (!file->ended && file->at < file->size) {
-            byte = file->data[file->at];
+        if (!file->data_ended && file->position < file->size) {
+            byte = file->data[file->position];
             if (byte != 0xff)
-                file->at++;
-            else if (file->at + 1 < file->size && file->data[file->at + 1] == 0)
-                file->at += 2;
+                file->position++;
+            else if (file->position + 1 < file->size && file->data[file->position + 1] == 0)
+                file->position += 2;
             else
-                file->ended = 1, byte = 0;
+                file->data_ended = 1, byte = 0;
         } else
-            file->ended = 1;
-        /* behind the end zeros are read; `coded` tells how many bits of them may be */
-        file->coded += file->ended ? 0 : 8;
-        file->bits = file->bits << 8 | (uint64_t)byte;
-        file->count += 8;
+            file->data_ended = 1;
+        /* after the data zeros are read; `data_bits` shows whether any of them was used */
+        file->data_bits += file->data_ended ? 0 : 8;
+        file->bit_buffer = file->bit_buffer << 8 | (uint64_t)byte;
+        file->buffered_bits += 8;
     }
 }
 
-static int peek(File *file, int bits)
+static int peek_bits(File *file, int bits)
 {
-    if (file->count < bits)
-        fill(file);
-    return (int)(file->bits >> (file->count - bits) & ((1u << bits) - 1));
+    if (file->buffered_bits < bits)
+        fill_bits(file);
+    return (int)(file->bit_buffer >> (file->buffered_bits - bits) & ((1u << bits) - 1));
 }
 
-static void drop(File *file, int bits)
+static void drop_bits(File *file, int bits)
 {
-    file->count -= bits;
-    file->coded -= bits;
+    file->buffered_bits -= bits;
+    file->data_bits -= bits;
 }
 
-static int take(File *file, int bits)
+static int take_bits(File *file, int bits)
 {
     if (bits == 0)
         return 0;
-    int value = peek(file, bits);
-    drop(file, bits);
+    int value = peek_bits(file, bits);
+    drop_bits(file, bits);
     return value;
 }
 
-static int overrun(const File *file)
+static int is_overrun(const File *file)
 {
-    return file->coded < 0;
+    return file->data_bits < 0;
 }
 
-static void forget_bits(File *file)
+static void reset_bits(File *file)
 {
-    file->bits = 0;
-    file->count = file->ended = file->coded = 0;
+    file->bit_buffer = 0;
+    file->buffered_bits = file->data_ended = file->data_bits = 0;
 }
 
-static int symbol(File *file, const Code *code)
+static int read_symbol(File *file, const HuffmanTable *code)
 {
-    int found = code->lookup[peek(file, LOOKUP_BITS)];
-    if (found) {
-        drop(file, found >> 8);
-        return found & 255;
+    int entry = code->lookup[peek_bits(file, LOOKUP_BITS)];
+    if (entry) {
+        drop_bits(file, entry >> 8);
+        return entry & 255;
     }
-    int bits = peek(file, 16);
+    int bits = peek_bits(file, 16);
     for (int length = LOOKUP_BITS + 1; length <= 16; length++) {
         int value = bits >> (16 - length);
         if (value <= code->last[length] && value >= code->first[length]) {
-            drop(file, length);
+            drop_bits(file, length);
             return code->symbols[code->offset[length] + value - code->first[length]];
         }
     }
-    fail(file, "a code that no table has");
-    drop(file, 16);
+    fail(file, "a Huffman code that is not in its table");
+    drop_bits(file, 16);
     return 0;
 }
 
-static int extended(int value, int bits)
+static int extend(int value, int bits)
 {
     return bits && value < 1 << (bits - 1) ? value - (1 << bits) + 1 : value;
 }
 
 /* ---- segments ---- */
 
-static int read_codes(File *file, const uint8_t *p, size_t size)
+static int read_huffman_tables(File *file, const uint8_t *p, size_t size)
 {
     while (size >= 17) {
         int kind = p[0] >> 4, number = p[0] & 15, total = 0;
         if (kind > 1 || number > 3)
-            return fail(file, "a Huffman table with a wrong number");
-        Code *code = kind ? &file->ac[number] : &file->dc[number];
+            return fail(file, "a Huffman table with an invalid number");
+        HuffmanTable *code = kind ? &file->ac[number] : &file->dc[number];
         memset(code, 0, sizeof *code);
         for (int length = 1; length <= 16; length++)
             total += p[length];
@@ -176,46 +178,46 @@ static int read_codes(File *file, const uint8_t *p, size_t size)
         memcpy(code->symbols, p + 17, (size_t)total);
         int32_t value = 0, offset = 0;
         for (int length = 1; length <= 16; length++) {
-            int many = p[length];
+            int count = p[length];
             code->first[length] = value;
-            code->last[length] = many ? value + many - 1 : -1;
+            code->last[length] = count ? value + count - 1 : -1;
             code->offset[length] = offset;
-            if (value + many > 1 << length)
-                return fail(file, "a Huffman table with too many codes");
-            for (int i = 0; length <= LOOKUP_BITS && i < many; i++) {
+            if (value + count > 1 << length)
+                return fail(file, "a Huffman table with too count codes");
+            for (int i = 0; length <= LOOKUP_BITS && i < count; i++) {
                 int shift = LOOKUP_BITS - length;
                 for (int j = 0; j < 1 << shift; j++)
                     code->lookup[((value + i) << shift) + j] = (int16_t)(length << 8 | code->symbols[offset + i]);
             }
-            value = (value + many) << 1;
-            offset += many;
+            value = (value + count) << 1;
+            offset += count;
         }
-        code->set = 1;
+        code->defined = 1;
         p += 17 + total;
         size -= 17 + (size_t)total;
     }
-    return size == 0 || fail(file, "a Huffman table that is cut off");
+    return size == 0 || fail(file, "a truncated Huffman table");
 }
 
-static int read_quantization(File *file, const uint8_t *p, size_t size)
+static int read_quantization_tables(File *file, const uint8_t *p, size_t size)
 {
     while (size >= 1 + BLOCK) {
         if (p[0] >> 4 || (p[0] & 15) > 3)
-            return fail(file, "a quantization table of more than 8 bits");
+            return fail(file, "a quantization table with more than 8 bits");
         memcpy(file->quantization[p[0] & 15], p + 1, BLOCK);
         file->quantization_set[p[0] & 15] = 1;
         p += 1 + BLOCK;
         size -= 1 + BLOCK;
     }
-    return size == 0 || fail(file, "a quantization table that is cut off");
+    return size == 0 || fail(file, "a truncated quantization table");
 }
 
-static int read_frame(File *file, int marker, const uint8_t *p, size_t size, const File *like)
+static int read_frame(File *file, int marker, const uint8_t *p, size_t size, const File *reference)
 {
     if (marker != 0xc0 && marker != 0xc1 && marker != 0xc2)
-        return fail(file, "another kind of JPEG");
+        return fail(file, "an unsupported coding process");
     if (file->frame_seen || size < 6 + 3 * COMPONENTS || p[0] != 8 || p[5] != COMPONENTS)
-        return fail(file, "not one picture of three components with 8 bits");
+        return fail(file, "not a single picture of three components with 8 bits");
     file->frame_seen = 1;
     file->progressive = marker == 0xc2;
     file->height = be16(p + 1);
@@ -225,37 +227,38 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
         width = file->height;
         height = file->width;
     }
-    if (!width || !height || (like && (like->width != width || like->height != height)))
-        return fail(file, "another size");
+    if (!width || !height || (reference && (reference->width != width || reference->height != height)))
+        return fail(file, "pictures of different sizes");
     for (int i = 0; i < COMPONENTS; i++) {
         Component *one = &file->component[i];
         one->id = p[6 + 3 * i];
         one->h = p[7 + 3 * i] >> 4;
         one->v = p[7 + 3 * i] & 15;
-        one->table = p[8 + 3 * i];
-        if (one->table > 3 || one->h < 1 || one->v < 1 || one->h > 2 || one->v > 2 || (i && (one->h > 1 || one->v > 1)))
-            return fail(file, "another sampling");
+        one->quantization_table = p[8 + 3 * i];
+        int max_factor = i ? 1 : 2;
+        if (one->quantization_table > 3 || one->h < 1 || one->v < 1 || one->h > max_factor || one->v > max_factor)
+            return fail(file, "unsupported sampling factors");
         if (i && one->id == file->component[i - 1].id)
-            return fail(file, "components that can't be told apart");
+            return fail(file, "components with the same identifier");
     }
     if (file->component[0].id == 'R' || file->component[0].id == file->component[2].id)
         return fail(file, "not YCbCr");
     file->max_h = file->component[0].h;
     file->max_v = file->component[0].v;
-    file->across = (file->width + 8 * file->max_h - 1) / (8 * file->max_h);
-    file->down = (file->height + 8 * file->max_v - 1) / (8 * file->max_v);
+    file->mcus_across = (file->width + 8 * file->max_h - 1) / (8 * file->max_h);
+    file->mcus_down = (file->height + 8 * file->max_v - 1) / (8 * file->max_v);
     for (int i = 0; i < COMPONENTS; i++) {
         Component *one = &file->component[i];
         one->width = ((file->width * one->h + file->max_h - 1) / file->max_h + 7) / 8;
         one->height = ((file->height * one->v + file->max_v - 1) / file->max_v + 7) / 8;
-        one->stored_width = file->across * one->h;
-        one->stored_height = file->down * one->v;
-        one->wanted = (i > 0) == (like != NULL);
-        one->foreign = like != NULL;
-        if (one->wanted) {
+        one->stored_width = file->mcus_across * one->h;
+        one->stored_height = file->mcus_down * one->v;
+        one->needed = (i > 0) == (reference != NULL);
+        one->untrusted = reference != NULL;
+        if (one->needed) {
             one->blocks = calloc((size_t)one->stored_width * one->stored_height, BLOCK * sizeof(int16_t));
             if (one->blocks == NULL)
-                return fail(file, "no memory");
+                return fail(file, "not enough memory");
         }
     }
     return 1;
@@ -266,25 +269,25 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
 typedef struct {
     int count, first, last, high, low;
     Component *component[COMPONENTS];
-    int run; /* of blocks that end early */
+    int run; /* number of following blocks without new coefficients (EOBRUN) */
 } Scan;
 
-static int put(File *file, Component *one, int16_t *block, int k, int value)
+static int store_coefficient(File *file, Component *one, int16_t *block, int k, int value)
 {
     if (k ? value > AC_HIGHEST || value < -AC_HIGHEST : value > DC_HIGHEST || value < DC_LOWEST)
-        return fail(file, "a coefficient that no picture has");
+        return fail(file, "a coefficient out of range");
     block[k] = (int16_t)value;
-    return ++one->symbols <= MAX_SYMBOLS || !one->foreign || fail(file, "too many coefficients");
+    return ++one->symbols <= MAX_SYMBOLS || !one->untrusted || fail(file, "too many coefficients");
 }
 
 static int dc_difference(File *file, Component *one)
 {
-    int bits = symbol(file, &file->dc[one->dc]);
+    int bits = read_symbol(file, &file->dc[one->dc]);
     if (bits > 12)
-        return fail(file, "a coefficient that no picture has");
-    one->previous += extended(take(file, bits), bits);
+        return fail(file, "a coefficient out of range");
+    one->previous += extend(take_bits(file, bits), bits);
     if (one->previous > 1 << 14 || one->previous < -(1 << 14))
-        return fail(file, "a coefficient that no picture has");
+        return fail(file, "a coefficient out of range");
     return 1;
 }
 
@@ -292,10 +295,10 @@ static int sequential_block(File *file, Component *one, int16_t *block)
 {
     if (!dc_difference(file, one))
         return 0;
-    if (block && !put(file, one, block, 0, one->previous))
+    if (block && !store_coefficient(file, one, block, 0, one->previous))
         return 0;
     for (int k = 1; k < BLOCK; k++) {
-        int found = symbol(file, &file->ac[one->ac]), run = found >> 4, bits = found & 15;
+        int symbol = read_symbol(file, &file->ac[one->ac]), run = symbol >> 4, bits = symbol & 15;
         if (bits == 0) {
             if (run != 15)
                 break;
@@ -304,9 +307,9 @@ static int sequential_block(File *file, Component *one, int16_t *block)
         }
         k += run;
         if (k >= BLOCK || bits > 10)
-            return fail(file, "a coefficient that no picture has");
-        int value = extended(take(file, bits), bits);
-        if (block && !put(file, one, block, k, value))
+            return fail(file, "a coefficient out of range");
+        int value = extend(take_bits(file, bits), bits);
+        if (block && !store_coefficient(file, one, block, k, value))
             return 0;
     }
     return 1;
@@ -315,11 +318,12 @@ static int sequential_block(File *file, Component *one, int16_t *block)
 static int dc_block(File *file, Component *one, const Scan *scan, int16_t *block)
 {
     if (scan->high) {
-        return !take(file, 1) || block == NULL || put(file, one, block, 0, block[0] | 1 << scan->low);
+        return !take_bits(file, 1) || block == NULL ||
+               store_coefficient(file, one, block, 0, block[0] | 1 << scan->low);
     }
     if (!dc_difference(file, one))
         return 0;
-    return block == NULL || put(file, one, block, 0, one->previous * (1 << scan->low));
+    return block == NULL || store_coefficient(file, one, block, 0, one->previous * (1 << scan->low));
 }
 
 static int ac_first_block(File *file, Component *one, Scan *scan, int16_t *block)
@@ -329,10 +333,10 @@ static int ac_first_block(File *file, Component *one, Scan *scan, int16_t *block
         return 1;
     }
     for (int k = scan->first; k <= scan->last; k++) {
-        int found = symbol(file, &file->ac[one->ac]), run = found >> 4, bits = found & 15;
+        int symbol = read_symbol(file, &file->ac[one->ac]), run = symbol >> 4, bits = symbol & 15;
         if (bits == 0) {
             if (run < 15) {
-                scan->run = (1 << run) - 1 + take(file, run);
+                scan->run = (1 << run) - 1 + take_bits(file, run);
                 break;
             }
             k += 15;
@@ -340,8 +344,8 @@ static int ac_first_block(File *file, Component *one, Scan *scan, int16_t *block
         }
         k += run;
         if (k > scan->last || bits > 10)
-            return fail(file, "a coefficient that no picture has");
-        if (!put(file, one, block, k, extended(take(file, bits), bits) * (1 << scan->low)))
+            return fail(file, "a coefficient out of range");
+        if (!store_coefficient(file, one, block, k, extend(take_bits(file, bits), bits) * (1 << scan->low)))
             return 0;
     }
     return 1;
@@ -349,10 +353,10 @@ static int ac_first_block(File *file, Component *one, Scan *scan, int16_t *block
 
 static int refine(File *file, int16_t *coefficient, int low)
 {
-    if (take(file, 1) && !(abs(*coefficient) & 1 << low)) {
+    if (take_bits(file, 1) && !(abs(*coefficient) & 1 << low)) {
         int value = *coefficient + (*coefficient > 0 ? 1 << low : -(1 << low));
         if (value > AC_HIGHEST || value < -AC_HIGHEST)
-            return fail(file, "a coefficient that no picture has");
+            return fail(file, "a coefficient out of range");
         *coefficient = (int16_t)value;
     }
     return 1;
@@ -363,13 +367,13 @@ static int ac_refine_block(File *file, Component *one, Scan *scan, int16_t *bloc
     int k = scan->first;
     if (scan->run == 0) {
         for (; k <= scan->last; k++) {
-            int found = symbol(file, &file->ac[one->ac]), run = found >> 4, bits = found & 15, value = 0;
+            int symbol = read_symbol(file, &file->ac[one->ac]), run = symbol >> 4, bits = symbol & 15, value = 0;
             if (bits > 1)
-                return fail(file, "a coefficient that no picture has");
+                return fail(file, "a coefficient out of range");
             if (bits)
-                value = take(file, 1) ? 1 << scan->low : -(1 << scan->low);
+                value = take_bits(file, 1) ? 1 << scan->low : -(1 << scan->low);
             else if (run < 15) {
-                scan->run = (1 << run) + take(file, run);
+                scan->run = (1 << run) + take_bits(file, run);
                 break;
             }
             for (; k <= scan->last; k++) {
@@ -381,8 +385,8 @@ static int ac_refine_block(File *file, Component *one, Scan *scan, int16_t *bloc
             }
             if (value) {
                 if (k > scan->last)
-                    return fail(file, "a run that leaves its block");
-                if (!put(file, one, block, k, value))
+                    return fail(file, "a run beyond the end of its block");
+                if (!store_coefficient(file, one, block, k, value))
                     return 0;
             }
         }
@@ -406,17 +410,19 @@ static int decode_block(File *file, Component *one, Scan *scan, int column, int 
         done = dc_block(file, one, scan, block);
     else
         done = scan->high ? ac_refine_block(file, one, scan, block) : ac_first_block(file, one, scan, block);
-    return done && file->error == NULL && (!overrun(file) || fail(file, "a scan that breaks off"));
+    return done && file->error == NULL && (!is_overrun(file) || fail(file, "a truncated scan"));
 }
 
-static int restarted(File *file, Scan *scan)
+static int read_restart_marker(File *file, Scan *scan)
 {
-    forget_bits(file);
-    while (file->at + 1 < file->size && file->data[file->at] == 0xff && file->data[file->at + 1] == 0xff)
-        file->at++;
-    if (file->at + 1 >= file->size || file->data[file->at] != 0xff || (file->data[file->at + 1] & 0xf8) != 0xd0)
+    reset_bits(file);
+    while (file->position + 1 < file->size && file->data[file->position] == 0xff &&
+           file->data[file->position + 1] == 0xff)
+        file->position++;
+    if (file->position + 1 >= file->size || file->data[file->position] != 0xff ||
+        (file->data[file->position + 1] & 0xf8) != 0xd0)
         return fail(file, "a missing restart marker");
-    file->at += 2;
+    file->position += 2;
     scan->run = 0;
     for (int i = 0; i < scan->count; i++)
         scan->component[i]->previous = 0;
@@ -426,13 +432,14 @@ static int restarted(File *file, Scan *scan)
 static int decode_scan(File *file, Scan *scan)
 {
     Component *only = scan->count == 1 ? scan->component[0] : NULL;
-    int across = only ? only->width : file->across, down = only ? only->height : file->down, left = file->restart;
+    int across = only ? only->width : file->mcus_across, down = only ? only->height : file->mcus_down;
+    int left = file->restart_interval;
     for (int row = 0; row < down; row++)
         for (int column = 0; column < across; column++) {
-            if (file->restart && left-- == 0) {
-                if (!restarted(file, scan))
+            if (file->restart_interval && left-- == 0) {
+                if (!read_restart_marker(file, scan))
                     return 0;
-                left = file->restart - 1;
+                left = file->restart_interval - 1;
             }
             if (only) {
                 if (!decode_block(file, only, scan, column, row))
@@ -455,7 +462,7 @@ static int read_scan(File *file, const uint8_t *p, size_t size)
     Scan scan = {0};
     if (!file->frame_seen || size < 1 || (scan.count = p[0]) < 1 || scan.count > COMPONENTS ||
         size < (size_t)(4 + 2 * scan.count))
-        return fail(file, "a scan that makes no sense");
+        return fail(file, "a scan with invalid parameters");
     if (++file->scans > MAX_SCANS)
         return fail(file, "too many scans");
     scan.first = p[1 + 2 * scan.count];
@@ -466,91 +473,94 @@ static int read_scan(File *file, const uint8_t *p, size_t size)
                                 (scan.first && scan.count > 1) || scan.low > 10 ||
                                 (scan.high && scan.high != scan.low + 1)
                           : scan.first || scan.last != BLOCK - 1 || scan.high || scan.low)
-        return fail(file, "a scan that makes no sense");
-    int next = 0, wanted = 0;
+        return fail(file, "a scan with invalid parameters");
+    int next = 0, needed = 0;
     for (int i = 0; i < scan.count; i++) {
         while (next < COMPONENTS && file->component[next].id != p[1 + 2 * i])
             next++;
         if (next == COMPONENTS)
-            return fail(file, "a scan of a component that is not there");
+            return fail(file, "a scan of an unknown component");
         Component *one = scan.component[i] = &file->component[next++];
         one->dc = p[2 + 2 * i] >> 4;
         one->ac = p[2 + 2 * i] & 15;
         one->previous = 0;
-        wanted |= one->wanted;
+        needed |= one->needed;
         int needs_dc = scan.first == 0 && !scan.high, needs_ac = !file->progressive || scan.first;
-        if (one->dc > 3 || one->ac > 3 || (needs_dc && !file->dc[one->dc].set) || (needs_ac && !file->ac[one->ac].set))
-            return fail(file, "a scan without its codes");
+        if (one->dc > 3 || one->ac > 3 || (needs_dc && !file->dc[one->dc].defined) ||
+            (needs_ac && !file->ac[one->ac].defined))
+            return fail(file, "a scan without its Huffman tables");
     }
-    forget_bits(file);
-    if (wanted && !decode_scan(file, &scan))
+    reset_bits(file);
+    if (needed && !decode_scan(file, &scan))
         return 0;
     return 1;
 }
 
-static int read_file(File *file, const File *like)
+static int read_file(File *file, const File *reference)
 {
     const uint8_t *data = file->data;
     if (file->size < 4 || data[0] != 0xff || data[1] != 0xd8)
-        return fail(file, "no JPEG");
-    for (file->at = 2;;) {
-        /* what is left of a scan, and stray bytes, are passed over */
-        const uint8_t *found = file->at < file->size ? memchr(data + file->at, 0xff, file->size - file->at) : NULL;
+        return fail(file, "not a JPEG");
+    for (file->position = 2;;) {
+        /* skip to the next marker: over the data of scans that are not needed, and over stray bytes */
+        size_t remaining = file->position < file->size ? file->size - file->position : 0;
+        const uint8_t *found = remaining ? memchr(data + file->position, 0xff, remaining) : NULL;
         if (found == NULL || (size_t)(found - data) + 1 >= file->size)
             return fail(file, "no end marker");
-        file->at = (size_t)(found - data) + 1;
-        int marker = data[file->at];
+        file->position = (size_t)(found - data) + 1;
+        int marker = data[file->position];
         if (marker == 0xff)
             continue;
-        file->at++;
+        file->position++;
         if (marker == 0xd9)
             return file->scans > 0 || fail(file, "no scan");
         if (marker <= 1 || (marker >= 0xd0 && marker <= 0xd8))
             continue;
-        if (file->at + 2 > file->size)
-            return fail(file, "a segment that is cut off");
-        size_t length = (size_t)be16(data + file->at);
-        if (length < 2 || file->at + length > file->size)
-            return fail(file, "a segment that is cut off");
-        const uint8_t *p = data + file->at + 2;
+        if (file->position + 2 > file->size)
+            return fail(file, "a truncated segment");
+        size_t length = (size_t)be16(data + file->position);
+        if (length < 2 || file->position + length > file->size)
+            return fail(file, "a truncated segment");
+        const uint8_t *p = data + file->position + 2;
         size_t size = length - 2;
-        file->at += length;
-        int good = 1;
+        file->position += length;
+        int valid = 1;
         if (marker == 0xc4)
-            good = read_codes(file, p, size);
+            valid = read_huffman_tables(file, p, size);
         else if (marker == 0xdb)
-            /* a table that changes between scans would hold for some of them only */
-            good = file->scans ? fail(file, "a quantization table between scans") : read_quantization(file, p, size);
+            /* a table that is redefined between scans would apply to only some of them */
+            valid = file->scans ? fail(file, "a quantization table between scans")
+                                : read_quantization_tables(file, p, size);
         else if (marker == 0xdd)
-            good = size == 2 ? (file->restart = be16(p), 1) : fail(file, "a restart interval that makes no sense");
+            valid = size == 2 ? (file->restart_interval = be16(p), 1) : fail(file, "an invalid restart interval");
         else if (marker == 0xda)
-            good = read_scan(file, p, size);
+            valid = read_scan(file, p, size);
         else if (marker == 0xee && size >= 12 && memcmp(p, "Adobe", 5) == 0)
-            good = p[11] == 1 || fail(file, "not YCbCr");
+            valid = p[11] == 1 || fail(file, "not YCbCr");
         else if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc8)
-            good = read_frame(file, marker, p, size, like);
-        if (!good)
+            valid = read_frame(file, marker, p, size, reference);
+        if (!valid)
             return 0;
     }
 }
 
-/* ---- turning ---- */
+/* ---- orientation ---- */
 
 static void swap(int *one, int *other)
 {
-    int kept = *one;
+    int saved = *one;
     *one = *other;
-    *other = kept;
+    *other = saved;
 }
 
-/* Turns colours as EXIF's orientation says. Edges that come from the right or the bottom must be those of whole MCUs. */
-static int turn(File *file)
+/* Turns chroma upright by the EXIF orientation. An edge that was at the right or at the bottom must end a whole MCU. */
+static int make_upright(File *file)
 {
     int transposed = file->orientation >= 5;
     int mirrored = file->orientation == 2 || file->orientation == 3 || file->orientation >= 7;
     int flipped = file->orientation == 3 || file->orientation == 4 || file->orientation == 6 || file->orientation == 7;
     if ((mirrored && file->width % (8 * file->max_h)) || (flipped && file->height % (8 * file->max_v)))
-        return fail(file, "an edge within a block that would not be an edge any more");
+        return fail(file, "a partial block that would be inside the upright picture");
     int position[BLOCK], place[BLOCK], sign[BLOCK];
     for (int k = 0; k < BLOCK; k++)
         position[ZIGZAG[k]] = k;
@@ -564,7 +574,7 @@ static int turn(File *file)
         int width = one->stored_width, height = one->stored_height, line = transposed ? height : width;
         int16_t *blocks = malloc((size_t)width * height * BLOCK * sizeof(int16_t));
         if (blocks == NULL)
-            return fail(file, "no memory");
+            return fail(file, "not enough memory");
         for (int row = 0; row < height; row++)
             for (int column = 0; column < width; column++) {
                 int x = mirrored ? width - 1 - column : column, y = flipped ? height - 1 - row : row;
@@ -590,7 +600,7 @@ static int turn(File *file)
     }
     if (transposed) {
         swap(&file->max_h, &file->max_v);
-        swap(&file->across, &file->down);
+        swap(&file->mcus_across, &file->mcus_down);
     }
     return 1;
 }
@@ -607,9 +617,9 @@ typedef struct {
 typedef struct {
     uint16_t code[256];
     uint8_t length[256];
-} Writer;
+} HuffmanCodes;
 
-static void byte_out(Out *out, int byte)
+static void write_byte(Out *out, int byte)
 {
     if (out->size == out->room) {
         size_t room = out->room + out->room / 2 + 65536;
@@ -624,26 +634,26 @@ static void byte_out(Out *out, int byte)
     out->data[out->size++] = (uint8_t)byte;
 }
 
-static void bytes_out(Out *out, const uint8_t *bytes, size_t size)
+static void write_bytes(Out *out, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        byte_out(out, bytes[i]);
+        write_byte(out, bytes[i]);
 }
 
-static void bits_out(Out *out, unsigned value, int bits)
+static void write_bits(Out *out, unsigned value, int bits)
 {
     out->bits = out->bits << bits | (value & ((1u << bits) - 1));
     out->count += bits;
     while (out->count >= 8) {
         out->count -= 8;
         int byte = (int)(out->bits >> out->count & 255);
-        byte_out(out, byte);
+        write_byte(out, byte);
         if (byte == 255)
-            byte_out(out, 0);
+            write_byte(out, 0);
     }
 }
 
-/* annex K.3, as a DHT segment holds them: brightness and colour, DC and AC */
+/* the Huffman tables of annex K.3 as the content of a DHT segment: luma DC and AC, then chroma DC and AC */
 static const uint8_t CODES[] = {
     0x00, 0x00, 0x01, 0x05, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b,
@@ -671,20 +681,20 @@ static const uint8_t CODES[] = {
     0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa,
 };
 
-static void read_writer(Writer *writer, const uint8_t *p)
+static void build_codes(HuffmanCodes *codes, const uint8_t *p)
 {
     const uint8_t *symbols = p + 17;
     unsigned code = 0;
     for (int length = 1; length <= 16; length++) {
         for (int i = 0; i < p[length]; i++, symbols++) {
-            writer->code[*symbols] = (uint16_t)code++;
-            writer->length[*symbols] = (uint8_t)length;
+            codes->code[*symbols] = (uint16_t)code++;
+            codes->length[*symbols] = (uint8_t)length;
         }
         code <<= 1;
     }
 }
 
-static int magnitude(int value)
+static int bit_length(int value)
 {
     unsigned rest = (unsigned)abs(value);
     int bits = 0;
@@ -693,79 +703,79 @@ static int magnitude(int value)
     return bits;
 }
 
-static void value_out(Out *out, const Writer *writer, int found, int value, int bits)
+static void write_symbol(Out *out, const HuffmanCodes *codes, int symbol, int value, int bits)
 {
-    bits_out(out, writer->code[found], writer->length[found]);
+    write_bits(out, codes->code[symbol], codes->length[symbol]);
     if (bits)
-        bits_out(out, (unsigned)(value < 0 ? value - 1 : value), bits);
+        write_bits(out, (unsigned)(value < 0 ? value - 1 : value), bits);
 }
 
-static void block_out(Out *out, const int16_t *block, int *previous, const Writer *dc, const Writer *ac)
+static void write_block(Out *out, const int16_t *block, int *previous, const HuffmanCodes *dc, const HuffmanCodes *ac)
 {
-    int difference = block[0] - *previous, bits = magnitude(difference), run = 0;
+    int difference = block[0] - *previous, bits = bit_length(difference), run = 0;
     *previous = block[0];
-    value_out(out, dc, bits, difference, bits);
+    write_symbol(out, dc, bits, difference, bits);
     for (int k = 1; k < BLOCK; k++) {
         if (block[k] == 0) {
             run++;
             continue;
         }
         for (; run > 15; run -= 16)
-            value_out(out, ac, 0xf0, 0, 0);
-        bits = magnitude(block[k]);
-        value_out(out, ac, run << 4 | bits, block[k], bits);
+            write_symbol(out, ac, 0xf0, 0, 0);
+        bits = bit_length(block[k]);
+        write_symbol(out, ac, run << 4 | bits, block[k], bits);
         run = 0;
     }
     if (run)
-        value_out(out, ac, 0, 0, 0);
+        write_symbol(out, ac, 0, 0, 0);
 }
 
-static void segment_out(Out *out, int marker, size_t size)
+static void write_segment_header(Out *out, int marker, size_t size)
 {
     uint8_t head[4] = {0xff, (uint8_t)marker, (uint8_t)((size + 2) >> 8), (uint8_t)(size + 2)};
-    bytes_out(out, head, 4);
+    write_bytes(out, head, 4);
 }
 
 static int write_file(Out *out, const File *luma, const File *chroma)
 {
     static const uint8_t start[] = {0xff, 0xd8}, end[] = {0xff, 0xd9};
     static const uint8_t jfif[] = {'J', 'F', 'I', 'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0};
-    Writer codes[4];
+    HuffmanCodes codes[4];
     memset(codes, 0, sizeof codes);
     const uint8_t *p = CODES;
     for (int i = 0; i < 4; i++) {
-        read_writer(&codes[i], p);
+        build_codes(&codes[i], p);
         int total = 17;
         for (int length = 1; length <= 16; length++)
             total += p[length];
         p += total;
     }
-    bytes_out(out, start, sizeof start);
-    segment_out(out, 0xe0, sizeof jfif);
-    bytes_out(out, jfif, sizeof jfif);
+    write_bytes(out, start, sizeof start);
+    write_segment_header(out, 0xe0, sizeof jfif);
+    write_bytes(out, jfif, sizeof jfif);
     const Component *parts[COMPONENTS] = {&luma->component[0], &chroma->component[1], &chroma->component[2]};
-    int one_table = parts[1]->table == parts[2]->table;
+    int one_table = parts[1]->quantization_table == parts[2]->quantization_table;
     for (int i = 0; i < (one_table ? 2 : 3); i++) {
         const File *file = i ? chroma : luma;
-        segment_out(out, 0xdb, 1 + BLOCK);
-        byte_out(out, i);
-        bytes_out(out, file->quantization[parts[i]->table], BLOCK);
+        write_segment_header(out, 0xdb, 1 + BLOCK);
+        write_byte(out, i);
+        write_bytes(out, file->quantization[parts[i]->quantization_table], BLOCK);
     }
     uint8_t frame[15] = {8, (uint8_t)(luma->height >> 8), (uint8_t)luma->height, (uint8_t)(luma->width >> 8),
                          (uint8_t)luma->width, 3, 1, (uint8_t)(chroma->max_h << 4 | chroma->max_v), 0,
                          2, 0x11, 1, 3, 0x11, (uint8_t)(one_table ? 1 : 2)};
-    segment_out(out, 0xc0, sizeof frame);
-    bytes_out(out, frame, sizeof frame);
-    segment_out(out, 0xc4, sizeof CODES);
-    bytes_out(out, CODES, sizeof CODES);
+    write_segment_header(out, 0xc0, sizeof frame);
+    write_bytes(out, frame, sizeof frame);
+    write_segment_header(out, 0xc4, sizeof CODES);
+    write_bytes(out, CODES, sizeof CODES);
     static const uint8_t scan[] = {3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0};
-    segment_out(out, 0xda, sizeof scan);
-    bytes_out(out, scan, sizeof scan);
+    write_segment_header(out, 0xda, sizeof scan);
+    write_bytes(out, scan, sizeof scan);
 
     static const int16_t empty[BLOCK] = {0};
     int previous[COMPONENTS] = {0};
-    for (int row = 0; row < chroma->down; row++)
-        for (int column = 0; column < chroma->across; column++)
+    for (int row = 0; row < chroma->mcus_down; row++)
+        for (int column = 0; column < chroma->mcus_across; column++)
             for (int i = 0; i < COMPONENTS; i++) {
                 const Component *one = parts[i];
                 int h = i ? 1 : chroma->max_h, v = i ? 1 : chroma->max_v;
@@ -776,19 +786,19 @@ static int write_file(Out *out, const File *luma, const File *chroma)
                         if (x < one->stored_width && y < one->stored_height)
                             block = one->blocks + ((size_t)y * one->stored_width + x) * BLOCK;
                         if (!i && (x >= one->width || y >= one->height)) {
-                            /* no pixel is here: the same brightness as before takes the fewest bits */
+                            /* a block without pixels: repeating the previous DC takes the fewest bits */
                             memset(flat, 0, sizeof flat);
                             flat[0] = (int16_t)previous[i];
                             block = flat;
                         }
-                        block_out(out, block, &previous[i], &codes[i ? 2 : 0], &codes[i ? 3 : 1]);
+                        write_block(out, block, &previous[i], &codes[i ? 2 : 0], &codes[i ? 3 : 1]);
                         if (out->failed)
                             return 0;
                     }
             }
     if (out->count)
-        bits_out(out, 0x7f, 8 - out->count);
-    bytes_out(out, end, sizeof end);
+        write_bits(out, 0x7f, 8 - out->count);
+    write_bytes(out, end, sizeof end);
     return !out->failed;
 }
 
@@ -804,7 +814,7 @@ static PyObject *spliced(PyObject *module, PyObject *args)
     File *files = calloc(2, sizeof *files);
     Out out = {0};
     int done = 0;
-    const char *why = "no memory";
+    const char *reason = "not enough memory";
     if (files != NULL) {
         Py_BEGIN_ALLOW_THREADS
         files[0].data = luma.buf;
@@ -814,12 +824,12 @@ static PyObject *spliced(PyObject *module, PyObject *args)
         files[1].orientation = orientation;
         done = read_file(&files[0], NULL) && read_file(&files[1], &files[0]);
         for (int i = 0; done && i < COMPONENTS; i++)
-            done = files[i > 0].quantization_set[files[i > 0].component[i].table] ||
+            done = files[i > 0].quantization_set[files[i > 0].component[i].quantization_table] ||
                    fail(&files[i > 0], "no quantization table");
-        done = done && (orientation <= 1 || turn(&files[1])) && write_file(&out, &files[0], &files[1]);
+        done = done && (orientation <= 1 || make_upright(&files[1])) && write_file(&out, &files[0], &files[1]);
         Py_END_ALLOW_THREADS
         if (files[0].error || files[1].error)
-            why = files[0].error ? files[0].error : files[1].error;
+            reason = files[0].error ? files[0].error : files[1].error;
         for (int i = 0; i < COMPONENTS; i++) {
             free(files[0].component[i].blocks);
             free(files[1].component[i].blocks);
@@ -832,7 +842,7 @@ static PyObject *spliced(PyObject *module, PyObject *args)
     if (done)
         result = PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.size);
     else
-        PyErr_Format(PyExc_ValueError, "The JPEGs can't be spliced: %s.", why);
+        PyErr_Format(PyExc_ValueError, "The JPEGs can't be spliced: %s.", reason);
     free(out.data);
     return result;
 }

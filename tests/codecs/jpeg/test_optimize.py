@@ -1,4 +1,4 @@
-"""JPEG: smaller, upright, in the same colours, and a gain map stays."""
+"""Optimised JPEG files are smaller, are displayed upright in the same colours, and have the gain map of the source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def score(source: bytes, out: bytes) -> float:
     return Reference(picture.tobytes(), *picture.size).score(pictures.opened(out).convert("RGB").tobytes())
 
 
-def soft(width: int, height: int, seed: int = 1) -> np.ndarray:
+def noise_free(width: int, height: int, seed: int = 1) -> np.ndarray:
     return np.asarray(Image.fromarray(pictures.scene(width, height, seed)).filter(ImageFilter.GaussianBlur(0.8)))
 
 
@@ -49,7 +49,7 @@ def whole(out: bytes | None) -> bytes:
     return out
 
 
-def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
+def test_a_photograph_of_high_quality_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=100)
     out = whole(optimized(tmp_path, source))
     assert len(out) < 0.7 * len(source)
@@ -58,7 +58,7 @@ def test_a_fine_photograph_becomes_much_smaller_and_looks_the_same(tmp_path: Pat
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("quality", [100, 30])
-def test_the_result_shows_upright_whether_pixels_were_turned_or_not(
+def test_the_result_is_displayed_upright_whether_its_pixels_are_encoded_again_or_copied(
     tmp_path: Path, orientation: int, quality: int
 ) -> None:
     from PIL import ImageOps
@@ -83,13 +83,13 @@ def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
     assert optimized(tmp_path, once or source) is None
 
 
-def test_a_coarse_file_keeps_its_very_pixels(tmp_path: Path) -> None:
+def test_the_pixels_of_a_low_quality_file_are_preserved(tmp_path: Path) -> None:
     source = pictures.full_jpeg(quality=30)
     out = whole(optimized(tmp_path, source))
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
 
 
-def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
+def test_a_lossy_result_that_saves_too_little_is_discarded(tmp_path: Path) -> None:
     scene = pyvips.Image.new_from_array(pictures.scene(640, 480))
     options = {"trellis_quant": True, "optimize_scans": True, "interlace": True, "quant_table": 3, "keep": "none"}
     tight = scene.jpegsave_buffer(Q=50, **options)
@@ -99,16 +99,14 @@ def test_a_gain_too_small_for_a_loss_of_quality_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("size", [(900, 700), (1500, 1100)])
-def test_the_result_scores_what_was_aimed_at_and_not_much_more(
-    tmp_path: Path, seed: int, size: tuple[int, int]
-) -> None:
-    source = pictures.saved(soft(*size, seed), "JPEG", quality=98)
+def test_the_result_scores_near_the_target(tmp_path: Path, seed: int, size: tuple[int, int]) -> None:
+    source = pictures.saved(noise_free(*size, seed), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     assert TARGET_SCORE - 1.5 <= score(source, out) <= TARGET_SCORE + 2
 
 
 @pytest.mark.parametrize("subsampling", [0, 2])
-def test_tiles_that_mislead_are_found_out_by_the_whole(
+def test_a_misleading_score_of_the_sample_is_corrected_by_the_whole_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsampling: int
 ) -> None:
     source = pictures.saved(pictures.scene(1500, 1100), "JPEG", quality=98, subsampling=subsampling)
@@ -117,15 +115,17 @@ def test_tiles_that_mislead_are_found_out_by_the_whole(
     assert TARGET_SCORE - 1.5 <= score(source, whole(optimized(tmp_path, source))) <= TARGET_SCORE + 2
 
 
-def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
-    source = pictures.saved(soft(700, 500), "JPEG", quality=98)
+def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
+    source = pictures.saved(noise_free(700, 500), "JPEG", quality=98)
     outs = [whole(optimized(tmp_path, source, target)) for target in (90.0, 85.0, 75.0)]
     assert len(outs[0]) > len(outs[1]) > len(outs[2])
     for target, out in zip((90.0, 85.0, 75.0), outs, strict=True):
         assert target - 1.5 <= score(source, out) <= target + 2
 
 
-def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_with_little_detail_is_also_tried_with_the_low_detail_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     y, x = np.mgrid[0:500, 0:700]
     calm = np.stack([120 + 60 * np.sin(x / 90), 130 + 50 * np.cos(y / 70), 90 + x / 9], axis=-1).astype(np.uint8)
     source = pictures.saved(calm, "JPEG", quality=98)
@@ -137,10 +137,10 @@ def test_a_calm_picture_is_aimed_at_with_an_encoder_of_its_own(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("missing", ["pyjpegli", "mozjpeg_scans"])
-def test_without_the_optional_encoders_the_rest_does(
+def test_files_are_optimized_without_an_optional_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    source = pictures.saved(soft(500, 400), "JPEG", quality=98)
+    source = pictures.saved(noise_free(500, 400), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     monkeypatch.setattr(encoders, missing, None)
     encoders.luma_tables.cache_clear()
@@ -151,9 +151,9 @@ def test_without_the_optional_encoders_the_rest_does(
     encoders.luma_tables.cache_clear()
 
 
-def test_a_profile_that_says_little_goes_and_the_colours_stay(tmp_path: Path) -> None:
+def test_a_profile_close_to_srgb_is_removed_and_the_colours_are_preserved(tmp_path: Path) -> None:
     narrow = pictures.narrow_profile()
-    source = pictures.saved(soft(500, 400), "JPEG", quality=98, icc_profile=narrow, subsampling=0)
+    source = pictures.saved(noise_free(500, 400), "JPEG", quality=98, icc_profile=narrow, subsampling=0)
     out = whole(optimized(tmp_path, source))
     assert "icc_profile" not in pictures.opened(out).info
     shown = [to_srgb(pyvips.Image.jpegload_buffer(each)) for each in (source, out)]
@@ -162,24 +162,26 @@ def test_a_profile_that_says_little_goes_and_the_colours_stay(tmp_path: Path) ->
         assert shown[0][band].avg() == pytest.approx(shown[1][band].avg(), abs=0.5)
 
 
-def test_a_profile_stays_where_colours_would_be_lost_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_is_preserved_if_srgb_can_not_represent_the_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(icc, "WIDE_FROM", 9)
     for saturated in (False, True):
-        picture = soft(500, 400) // 4 + 96
+        picture = noise_free(500, 400) // 4 + 96
         if saturated:
             picture[:60] = (255, 0, 0)
         source = pictures.saved(picture, "JPEG", quality=98, icc_profile=pictures.wide_profile())
         assert ("icc_profile" in pictures.opened(whole(optimized(tmp_path, source))).info) is saturated
 
 
-def test_an_output_is_known_again_by_its_tables_also_without_its_metadata(tmp_path: Path) -> None:
+def test_a_result_is_recognized_by_its_quantisation_table_without_its_metadata(tmp_path: Path) -> None:
     out = whole(optimized(tmp_path, pictures.full_jpeg(quality=100)))
     bare = container.with_blocks(out, Blocks())
     assert len(bare) < len(out)
     assert optimized(tmp_path, bare) is None
 
 
-def test_a_thumbnail_in_the_jfif_header_goes(tmp_path: Path) -> None:
+def test_a_thumbnail_in_the_jfif_header_is_removed(tmp_path: Path) -> None:
     for quality in (95, 60):
         plain = pictures.saved(pictures.scene(), "JPEG", quality=quality)
         header = b"JFIF\0\1\2\0\0\1\0\1" + bytes((6, 4)) + b"THUMBNAIL-JFIF-PRIVATE".ljust(72, b"x")
@@ -190,7 +192,7 @@ def test_a_thumbnail_in_the_jfif_header_goes(tmp_path: Path) -> None:
         assert pictures.opened(out).size == (320, 240)
 
 
-def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
     wide = pictures.wide_profile()
     for quality in (95, 60):
         out = whole(optimized(tmp_path, pictures.full_jpeg(quality=quality)))
@@ -202,14 +204,14 @@ def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:
         assert "icc_profile" not in pictures.opened(whole(optimized(tmp_path, srgb))).info
 
 
-def test_a_profile_of_many_pieces_is_joined_and_cut_again(tmp_path: Path) -> None:
+def test_a_profile_in_several_segments_is_preserved(tmp_path: Path) -> None:
     large = pictures.wide_profile() + bytes(range(256)) * 600
     large = len(large).to_bytes(4, "big") + large[4:]
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=97, icc_profile=large)
     assert pictures.opened(whole(optimized(tmp_path, source))).info["icc_profile"] == large
 
 
-def test_grey_stays_grey_with_its_profile(tmp_path: Path) -> None:
+def test_a_grey_picture_remains_grey_with_its_profile(tmp_path: Path) -> None:
     grey = Image.fromarray(pictures.scene(640, 480)).convert("L")
     profile = pictures.wide_profile(b"GRAY")
     out = pictures.opened(whole(optimized(tmp_path, pictures.saved(grey, "JPEG", quality=97, icc_profile=profile))))
@@ -218,7 +220,7 @@ def test_grey_stays_grey_with_its_profile(tmp_path: Path) -> None:
     assert pictures.distance(out, grey) < 1.0
 
 
-def test_cmyk_becomes_rgb_that_looks_alike(tmp_path: Path) -> None:
+def test_cmyk_is_converted_to_rgb_that_looks_the_same(tmp_path: Path) -> None:
     cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
     out = pictures.opened(whole(optimized(tmp_path, pictures.saved(cmyk, "JPEG", quality=97))))
     assert out.mode == "RGB"
@@ -228,7 +230,7 @@ def test_cmyk_becomes_rgb_that_looks_alike(tmp_path: Path) -> None:
 
 
 def _ultra_hdr() -> tuple[bytes, bytes]:
-    """A JPEG with a gain map behind it, announced in XMP as Ultra HDR does; and the gain map."""
+    """A JPEG followed by a gain map, which its XMP declares as Ultra HDR does; and the gain map."""
     gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
     packet = (
         b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
@@ -247,7 +249,7 @@ def _ultra_hdr() -> tuple[bytes, bytes]:
     return plain[:2] + blocks + plain[2:] + gain_map, gain_map
 
 
-def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
+def test_a_gain_map_is_preserved_and_its_offsets_are_updated(tmp_path: Path) -> None:
     source, gain_map = _ultra_hdr()
     out = whole(optimized(tmp_path, source))
     assert len(out) < len(source)
@@ -256,19 +258,17 @@ def test_a_gain_map_stays_where_programs_find_it(tmp_path: Path) -> None:
     for name in (b'Item:Semantic="GainMap"', b' hdrgm:Version="1.0"', f'Item:Length="{len(gain_map)}"'.encode()):
         assert name in out
     assert pictures.GPS_RATIONAL not in out
-    # the multi-picture index leads to it, too
+    # the multi-picture index also has the offset of the gain map
     with MpoImageFile(io.BytesIO(out)) as several:
         assert several.n_frames == 2
         several.seek(1)
         assert several.size == (80, 60)
-    # pixels and gain map belong together: both stay unturned
+    # the orientation remains a tag, because the pixels and the gain map must have the same orientation
     assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 6
     assert optimized(tmp_path, out) is None
 
 
-def test_a_picture_with_a_gain_map_is_packed_anew_with_every_pixel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_with_a_gain_map_is_recompressed_losslessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mozjpeg_lossless_optimization")
     source, gain_map = _ultra_hdr()
     out = whole(optimized(tmp_path, source))
@@ -278,7 +278,7 @@ def test_a_picture_with_a_gain_map_is_packed_anew_with_every_pixel(
     assert len(out) < 0.97 * len(whole(optimized(tmp_path, source)))
 
 
-def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
+def test_a_jpeg_with_harmless_irregularities_is_optimized(tmp_path: Path) -> None:
     source = pictures.saved(pictures.scene(), "JPEG", quality=95)
     at = source.index(b"\xff\xdb")
     assert optimized(tmp_path, source[:at] + b"\0\0\0\0" + source[at:]) is not None
@@ -286,7 +286,7 @@ def test_harmless_oddities_are_no_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\xff\xd9"])
-def test_a_broken_off_scan_is_damage_with_and_without_an_end_marker(tmp_path: Path, end: bytes) -> None:
+def test_a_truncated_scan_is_an_error_with_and_without_an_end_marker(tmp_path: Path, end: bytes) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=95)
     at = source.index(b"\xff\xdb")
     with_oddity = source[:at] + b"\0\0\0\0" + source[at:]
@@ -294,7 +294,7 @@ def test_a_broken_off_scan_is_damage_with_and_without_an_end_marker(tmp_path: Pa
         optimized(tmp_path, with_oddity[: len(source) // 2] + end)
 
 
-def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
+def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
     calls = 0
 
     def check_stop() -> None:

@@ -1,4 +1,4 @@
-"""A foreign JPEG's scans packed anew in a child process: the same pixels, or the file as it was."""
+"""Lossless recompression of JPEG scans in a child process: the same pixels in fewer bytes, or no result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def optimized(folder: Path, data: bytes) -> bytes | None:
 
 
 def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:
-    """A picture for which encoding anew doesn't pay."""
+    """A JPEG of such low quality that encoding it again saves nothing."""
     return pictures.saved(pictures.scene(width, height), "JPEG", quality=50, **options)
 
 
@@ -41,8 +41,8 @@ def same_pixels(one: bytes, other: bytes) -> bool:
     return np.array_equal(np.asarray(pictures.opened(one)), np.asarray(pictures.opened(other)))
 
 
-def deadly() -> bytes:
-    """A grey JPEG of 16×8 whose brightness jumps further than 8 bits can: decoders clip it, the package exits."""
+def jpeg_on_which_the_package_exits() -> bytes:
+    """A grey JPEG of 16×8 pixels whose DC difference is out of range: decoders clip it, the package exits."""
     codes = bytes((0, 1, *[0] * 14, 12)), bytes((1, *[0] * 15, 0))  # DC: category 12 as 00, AC: end of block as 0
     bits = ""
     for difference in (2100, -4090):
@@ -64,7 +64,7 @@ def deadly() -> bytes:
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
 @pytest.mark.parametrize("subsampling", [0, 2])
-def test_scans_are_packed_anew_and_every_pixel_stays(mode: str, subsampling: int) -> None:
+def test_scans_are_recompressed_and_every_pixel_is_preserved(mode: str, subsampling: int) -> None:
     picture = Image.fromarray(pictures.scene(640, 480)).convert(mode)
     source = pictures.saved(picture, "JPEG", quality=50, subsampling=subsampling)
     out = repacked(source, never_stop)
@@ -75,7 +75,7 @@ def test_scans_are_packed_anew_and_every_pixel_stays(mode: str, subsampling: int
     assert repacked(out, never_stop) is None
 
 
-def test_a_coarse_file_is_packed_anew_with_the_words_that_may_stay(tmp_path: Path) -> None:
+def test_a_low_quality_file_is_recompressed_with_its_public_metadata(tmp_path: Path) -> None:
     source = pictures.full_jpeg(pictures.scene(640, 480), 6, 50)
     out = optimized(tmp_path, source)
     assert out is not None
@@ -89,7 +89,7 @@ def test_a_coarse_file_is_packed_anew_with_the_words_that_may_stay(tmp_path: Pat
     assert optimized(tmp_path, container.with_blocks(out, Blocks())) is None
 
 
-def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
+def test_a_lossless_result_is_preferred_if_it_is_smaller_than_the_lossy_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     soft = Image.fromarray(pictures.scene(640, 480)).filter(ImageFilter.GaussianBlur(3))
@@ -105,10 +105,12 @@ def test_what_is_smaller_without_loss_than_with_it_loses_nothing(
     assert not same_pixels(lossy, source)
 
 
-def test_a_picture_of_which_the_package_dies_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = deadly()
+def test_a_picture_on_which_the_package_exits_is_returned_unchanged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = jpeg_on_which_the_package_exits()
     ended = subprocess.run(child_command(), input=source, capture_output=True, timeout=60, check=False)
-    assert ended.returncode != 0, "the package took it: the test needs another picture"
+    assert ended.returncode != 0, "the package accepted the picture: the test needs another one"
     with caplog.at_level(logging.INFO, logger=jpeg_repack.__name__):
         assert repacked(source, never_stop) is None
         out = optimized(tmp_path, source)
@@ -126,7 +128,7 @@ def test_a_picture_of_which_the_package_dies_stays_as_it_is(tmp_path: Path, capl
         "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read()[:-900])",
     ],
 )
-def test_whatever_becomes_of_the_child_there_is_no_error(answer: str) -> None:
+def test_a_child_that_fails_in_any_way_causes_no_error(answer: str) -> None:
     assert repacked(coarse(), never_stop, command=[sys.executable, "-c", answer]) is None
 
 
@@ -138,12 +140,12 @@ def test_a_result_with_other_pixels_is_discarded(tmp_path: Path, caplog: pytest.
     assert "changed its pixels" in caplog.text
 
 
-def test_a_child_that_can_not_start_is_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_a_child_that_can_not_be_started_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     assert repacked(coarse(), never_stop, command=[str(tmp_path / "missing")]) is None
     assert "can't be started" in caplog.text
 
 
-def test_a_child_that_reads_late_gets_all_of_the_file() -> None:
+def test_a_child_that_starts_to_read_late_receives_the_whole_file() -> None:
     source = coarse(3000, 3000)
     assert len(source) > 100_000  # more than a pipe holds
     program = "import time; time.sleep(0.5); from imgproc_local.codecs.jpeg import repack; repack.run_child()"
@@ -152,7 +154,7 @@ def test_a_child_that_reads_late_gets_all_of_the_file() -> None:
     assert same_pixels(source, packed)
 
 
-def test_a_stop_ends_the_child(tmp_path: Path) -> None:
+def test_the_child_is_ended_when_check_stop_raises(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     calls = 0
 
@@ -163,7 +165,7 @@ def test_a_stop_ends_the_child(tmp_path: Path) -> None:
             raise StageTimedOut("The deadline passed.")
         assert calls < 300
 
-    # it would be seen after the pause if it were still there
+    # a child that was not ended would create the second file after its pause
     program = (
         f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(60);"
         f"pathlib.Path({str(tmp_path / 'survived')!r}).touch()"
@@ -173,7 +175,7 @@ def test_a_stop_ends_the_child(tmp_path: Path) -> None:
     assert not (tmp_path / "survived").exists()
 
 
-def test_a_child_that_takes_too_long_is_given_up(
+def test_a_child_that_exceeds_the_time_limit_is_ended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(jpeg_repack, "TIMEOUT_S", 0.3)
@@ -181,7 +183,7 @@ def test_a_child_that_takes_too_long_is_given_up(
     assert "within" in caplog.text
 
 
-def test_the_child_takes_no_more_memory_than_it_may() -> None:
+def test_the_memory_of_the_child_is_limited() -> None:
     if sys.platform == "win32":
         pytest.skip("there is no such limit on Windows")
     program = "from imgproc_local.codecs.jpeg import repack as it; it.MAX_MEMORY_BYTES = 50_000_000; it.run_child()"
@@ -190,12 +192,12 @@ def test_the_child_takes_no_more_memory_than_it_may() -> None:
     assert repacked(large, never_stop, command=[sys.executable, "-c", program]) is None
 
 
-def test_without_the_package_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_no_child_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jpeg_repack, "_PACKAGE", "no_such_package")
     assert repacked(coarse(), never_stop, command=["missing"]) is None
 
 
-def test_the_command_line_does_what_the_child_does() -> None:
+def test_the_hidden_command_gives_the_same_result_as_the_child() -> None:
     source = coarse()
     command = [sys.executable, "-m", "imgproc_local", jpeg_repack.CHILD_COMMAND]
     by_command = subprocess.run(command, input=source, capture_output=True, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""The brightness of one JPEG with the colour of another: exactly those coefficients, or an error."""
+"""Combining the luma of one JPEG with the chroma of another: exactly these coefficients, or an error."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TURNS = {
     7: TURN.TRANSVERSE,
     8: TURN.ROTATE_90,
 }
-"""EXIF orientations."""
+"""Pillow's transpose method for each EXIF orientation."""
 
 SIZES = [(320, 240), (161, 97), (17, 9), (1, 1), (8, 33)]
 
 
 def planes(data: bytes) -> np.ndarray:
-    """Y, Cb and Cr as decoded."""
+    """The decoded Y, Cb and Cr planes."""
     picture = Image.open(io.BytesIO(data))
     picture.draft("YCbCr", picture.size)
     assert picture.mode == "YCbCr"
@@ -41,7 +41,7 @@ def planes(data: bytes) -> np.ndarray:
 
 
 def plain(width: int, height: int, **options: object) -> bytes:
-    """A JPEG as this package drafts it."""
+    """A JPEG of a scene, with the options of drafts in this package."""
     return pictures.saved(pictures.scene(width, height, 2), "JPEG", **{"quality": 70, "subsampling": 2, **options})
 
 
@@ -52,7 +52,9 @@ def plain(width: int, height: int, **options: object) -> bytes:
     [{}, {"progressive": True}, {"optimize": True}, {"restart_marker_blocks": 3}, {"progressive": True, "quality": 99}],
     ids=["sequential", "progressive", "own codes", "restarts", "fine"],
 )
-def test_each_part_is_that_of_its_file(size: tuple[int, int], subsampling: int, options: dict[str, object]) -> None:
+def test_luma_is_that_of_the_first_file_and_chroma_that_of_the_second(
+    size: tuple[int, int], subsampling: int, options: dict[str, object]
+) -> None:
     luma = plain(*size)
     chroma = pictures.saved(pictures.scene(*size), "JPEG", subsampling=subsampling, **{"quality": 88, **options})
     out = splice.spliced(luma, chroma)
@@ -62,27 +64,29 @@ def test_each_part_is_that_of_its_file(size: tuple[int, int], subsampling: int, 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
-def test_colour_is_turned_upright(orientation: int, subsampling: int) -> None:
+def test_chroma_is_turned_upright(orientation: int, subsampling: int) -> None:
     upright = pictures.scene(320, 240)
     stored = pictures.saved(pictures.oriented(upright, orientation), "JPEG", quality=80, subsampling=subsampling)
     out = planes(splice.spliced(plain(320, 240), stored, orientation)).astype(int)
     wanted = Image.fromarray(planes(stored), "YCbCr")
     if orientation > 1:
         wanted = wanted.transpose(TURNS[orientation])
-    # decoders round to one side where they enlarge colours
+    # decoders round up or down in one direction when they enlarge chroma
     assert np.abs(out[..., 1:] - np.asarray(wanted).astype(int)[..., 1:]).max() <= 2
     assert np.array_equal(out[..., 0], planes(plain(320, 240))[..., 0])
 
 
 @pytest.mark.parametrize(("orientation", "size"), [(2, (161, 96)), (4, (160, 97)), (6, (160, 97)), (8, (161, 96))])
-def test_colour_is_not_turned_where_an_edge_would_come_to_lie_within(orientation: int, size: tuple[int, int]) -> None:
+def test_chroma_with_a_partial_block_that_would_be_inside_the_picture_is_refused(
+    orientation: int, size: tuple[int, int]
+) -> None:
     stored = pictures.saved(pictures.scene(*size), "JPEG", subsampling=2)
     upright = size[::-1] if orientation >= 5 else size
-    with pytest.raises(ValueError, match="edge"):
+    with pytest.raises(ValueError, match="partial block"):
         splice.spliced(plain(*upright), stored, orientation)
 
 
-def test_scans_packed_by_mozjpeg_are_read() -> None:
+def test_scans_optimized_by_mozjpeg_are_read() -> None:
     packing = pytest.importorskip("mozjpeg_lossless_optimization")
     chroma = pictures.saved(pictures.scene(), "JPEG", quality=93, subsampling=2)
     packed = packing.optimize(chroma)
@@ -96,32 +100,32 @@ def test_scans_packed_by_mozjpeg_are_read() -> None:
         (pictures.saved(Image.fromarray(pictures.scene()).convert("L"), "JPEG"), "three components"),
         (pictures.saved(Image.fromarray(pictures.scene()).convert("CMYK"), "JPEG"), "not"),
         (pictures.saved(pictures.scene(), "JPEG", keep_rgb=True, subsampling=0), "YCbCr"),
-        (pictures.saved(pictures.scene(), "JPEG")[:-2000], "breaks off"),
-        (pictures.saved(pictures.scene(), "JPEG")[:-2000] + b"\xff\xd9", "breaks off"),
-        (pictures.saved(pictures.scene(), "JPEG", progressive=True)[:300], "breaks off"),
-        (pictures.saved(pictures.scene(), "PNG"), "no JPEG"),
-        (b"", "no JPEG"),
+        (pictures.saved(pictures.scene(), "JPEG")[:-2000], "truncated scan"),
+        (pictures.saved(pictures.scene(), "JPEG")[:-2000] + b"\xff\xd9", "truncated scan"),
+        (pictures.saved(pictures.scene(), "JPEG", progressive=True)[:300], "truncated scan"),
+        (pictures.saved(pictures.scene(), "PNG"), "not a JPEG"),
+        (b"", "not a JPEG"),
     ],
 )
-def test_what_does_not_fit_is_refused(chroma: bytes, why: str) -> None:
+def test_incompatible_files_are_refused(chroma: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         splice.spliced(plain(320, 240), chroma)
 
 
 @pytest.mark.parametrize("progressive", [False, True])
-def test_coefficients_that_no_picture_has_are_refused(progressive: bool) -> None:
-    # the differences between blocks become as large as codes can say
+def test_coefficients_out_of_range_are_refused(progressive: bool) -> None:
+    # make the DC differences between blocks as large as codes can express
     data = bytearray(pictures.saved(pictures.scene(), "JPEG", quality=100, progressive=progressive))
     for at in range(len(data) - 30):
         if data[at : at + 2] == b"\xff\xc4" and data[at + 4] >> 4 == 0:
             symbols = at + 5 + 16
             data[symbols : symbols + sum(data[at + 5 : symbols])] = bytes([11]) * sum(data[at + 5 : symbols])
-    with pytest.raises(ValueError, match=r"no picture has|breaks off"):
+    with pytest.raises(ValueError, match=r"out of range|truncated scan"):
         splice.spliced(plain(320, 240), bytes(data))
 
 
 @pytest.mark.parametrize("progressive", [False, True])
-def test_damage_gives_an_error_or_a_jpeg_and_nothing_worse(progressive: bool) -> None:
+def test_a_damaged_file_gives_an_error_or_a_jpeg(progressive: bool) -> None:
     chance = random.Random(5)
     good = pictures.saved(pictures.scene(64, 48), "JPEG", quality=90, progressive=progressive, restart_marker_blocks=2)
     luma = plain(64, 48)
@@ -139,7 +143,7 @@ def test_damage_gives_an_error_or_a_jpeg_and_nothing_worse(progressive: bool) ->
     assert done
 
 
-def test_scans_without_end_are_refused() -> None:
+def test_too_many_scans_are_refused() -> None:
     data = pictures.saved(pictures.scene(), "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     with pytest.raises(ValueError, match="too many scans"):
@@ -147,7 +151,7 @@ def test_scans_without_end_are_refused() -> None:
 
 
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
-def test_a_photograph_keeps_its_colours_as_stored(tmp_path: Path, subsampling: int) -> None:
+def test_the_chroma_coefficients_of_a_photograph_are_preserved(tmp_path: Path, subsampling: int) -> None:
     source = pictures.saved(pictures.scene(900, 700), "JPEG", quality=90, subsampling=subsampling)
     path = pictures.write(tmp_path, source)
     out = optimize_file(path, probe(path, 10**9), never_stop)
@@ -160,7 +164,7 @@ def test_a_photograph_keeps_its_colours_as_stored(tmp_path: Path, subsampling: i
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_colours_that_were_kept_make_a_smaller_file_at_the_same_score(
+def test_preserved_chroma_makes_a_smaller_file_at_the_same_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
 ) -> None:
     path = pictures.write(tmp_path, pictures.full_jpeg(pictures.scene(640, 480), orientation, 85))
