@@ -1,4 +1,4 @@
-"""Services for tests to talk to."""
+"""Fixtures that start the service, for tests that send it requests."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from tests.support.service import GatedDescriber, Running, running
 
-# a shell starts what it puts into the background deaf to Ctrl+C, which tests send
+# shells start background jobs with SIGINT ignored, but some tests send SIGINT
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service shared by the tests of one file, with the describer that every installation has."""
+    """A service that the tests of one file share. It describes pictures without a vision model."""
     with running(tmp_path_factory.mktemp("data")) as started:
         yield started
 
@@ -28,7 +28,7 @@ def describer() -> GatedDescriber:
 
 @pytest.fixture
 def gated(tmp_path: Path, describer: GatedDescriber) -> Iterator[Running]:
-    """A service of the test's own, whose analyze stage the test holds in its hand."""
+    """A service for one test, which controls the analyze stage by `describer`."""
     with running(tmp_path / "data", lambda: describer) as started:
         yield started
         describer.open.set()

@@ -1,10 +1,11 @@
-"""CMYK JPEGs as this program converts them, compared with a screenshot of Chromium showing them.
+"""Compares CMYK JPEGs as this program converts them with screenshots of Chromium.
 
 `python -m tests.bench.cmyk_in_browser [--chromium /usr/bin/chromium] [JPEG …]`
 
-Draws its own pictures without a profile where no files are given: with an Adobe marker, without one, and as YCCK.
-Fails where a picture without a profile is more than 2 of 255 off in any sample. With a profile the two differ by the
-rendering intent (libvips: perceptual, Chromium: relative colorimetric); that is printed only.
+Without arguments it draws its own pictures without a profile: with an Adobe marker, without one, and as YCCK. The exit
+status is 1 if any sample of a picture without a profile differs by more than 2 of 255. For pictures with a profile the
+differences are only printed, because the rendering intents differ (libvips: perceptual, Chromium: relative
+colorimetric).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from imgproc_local.codecs.picture.decode import to_srgb
 MAX_ERROR = 2
 TIMEOUT_S = 120
 MARGIN_PX = 200
-"""Added to the height of Chromium's window, of which its headless mode takes a part for the frame."""
+"""Added to the height of Chromium's window, because in headless mode the frame takes part of that height."""
 
 
-def drawn() -> dict[str, bytes]:
+def drawn_pictures() -> dict[str, bytes]:
     x, y = np.meshgrid(np.linspace(0, 255, 320), np.linspace(0, 255, 240))
     inks = np.stack([x, y, 255 - x, (x + y) / 4], axis=2).astype(np.uint8)
     out = io.BytesIO()
@@ -46,7 +47,7 @@ def drawn() -> dict[str, bytes]:
 
 
 def screenshot(chromium: str, data: bytes, folder: Path) -> np.ndarray:
-    """What Chromium shows of a JPEG, H×W×3."""
+    """The RGB samples, H×W×3, that Chromium displays for a JPEG."""
     (folder / "picture.jpg").write_bytes(data)
     width, height = Image.open(io.BytesIO(data)).size
     (folder / "page.html").write_text("<body style='margin:0'><img src='picture.jpg' style='display:block'>")
@@ -68,7 +69,7 @@ def main() -> int:
     parser.add_argument("--chromium", default="chromium")
     parser.add_argument("files", nargs="*", type=Path)
     arguments = parser.parse_args()
-    sources = {path.name: path.read_bytes() for path in arguments.files} or drawn()
+    sources = {path.name: path.read_bytes() for path in arguments.files} or drawn_pictures()
     failed = False
     for name, data in sources.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Peak memory of each codec on one picture of 50 megapixels, in a child process each.
+"""Measures the peak memory of each codec on a picture of 50 megapixels, each in a child process of its own.
 
 `python -m tests.bench.codecs_memory [--megapixels 50]`. Linux and macOS.
 """

@@ -1,8 +1,8 @@
 """Compares a frozen program with its source: size, start, memory, requests and pictures. Linux only.
 
-Both run in turn for several rounds, and the medians are compared, so that other load on the machine affects both. The
-server's CPU time shows best which one is slower, because other load affects it least. A cold start follows after the
-kernel's caches have been dropped, which needs root.
+Both are measured alternately for several rounds, and the medians are compared, so that other load on the machine
+affects both. The CPU time of the server is the most reliable value, because other load affects it least. For a cold
+start the caches of the kernel are dropped first, which needs root.
 
 `python -m tests.bench.frozen BINARY [--rounds 5] [--seconds 4] [--pictures 24]`
 """
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.load import MIB, Connection, dispatch, jpeg_of_bytes, jpegs, wait_final, with_comment
+from tests.bench.load import MIB, Connection, jpeg_of_bytes, jpegs, submit, wait_final, with_comment
 from tests.bench.memory import start_seconds
 from tests.faults.server_process import SOURCE, make_key, serving
 
@@ -31,7 +31,7 @@ Values = dict[str, tuple[list[float], list[float]]]
 
 
 def size_bytes(binary: Path) -> int:
-    """Size of the one-file program, or of the one-folder program's folder."""
+    """The size of the one-file program, or that of the folder of the one-folder program."""
     if not (binary.parent / "_internal").is_dir():
         return binary.stat().st_size
     files = (path for path in binary.parent.rglob("*") if path.is_file() and not path.is_symlink())
@@ -51,7 +51,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
-    """Number of answered `GET /jobs/{id}`, over `CONNECTIONS` connections at once, on an idle server."""
+    """How many `GET /jobs/{id}` an idle server answers within `seconds`, over `CONNECTIONS` connections at once."""
     count = 0
     ends_at = time.perf_counter() + seconds
 
@@ -73,7 +73,7 @@ async def first_post_milliseconds(root: str, key: str, picture: bytes) -> float:
     """Time from the first byte of the first upload since the server's start to its 202."""
     connection = await Connection.open(root, key)
     started_at = time.perf_counter()
-    job_id = await dispatch(connection, "process", picture)
+    job_id = await submit(connection, "process", picture)
     first_ms = (time.perf_counter() - started_at) * 1000
     await wait_final(connection, job_id)
     connection.close()
@@ -88,7 +88,7 @@ async def post_milliseconds(root: str, key: str) -> float:
     for number in range(POSTS):
         another = with_comment(picture, f"{number} of {time.time_ns()}")
         started_at = time.perf_counter()
-        job_id = await dispatch(connection, "analyze", another)
+        job_id = await submit(connection, "analyze", another)
         times_ms.append((time.perf_counter() - started_at) * 1000)
         await wait_final(connection, job_id)
     connection.close()
@@ -99,7 +99,7 @@ async def picture_milliseconds(root: str, key: str, pictures: list[bytes]) -> fl
     """Time per picture of a batch that is queued at once for `process`."""
     connection = await Connection.open(root, key)
     started_at = time.perf_counter()
-    ids = [await dispatch(connection, "process", with_comment(each, f"{time.time_ns()}")) for each in pictures]
+    ids = [await submit(connection, "process", with_comment(each, f"{time.time_ns()}")) for each in pictures]
     for job_id in ids:
         if await wait_final(connection, job_id) != "completed":
             _, body = await connection.get(f"/api/v1/jobs/{job_id}")
@@ -121,7 +121,7 @@ def measure_serving(program: Program, place: Path, pictures: list[bytes], second
 
         async def first() -> str:
             connection = await Connection.open(root, key)
-            job_id = await dispatch(connection, "analyze", pictures[0])
+            job_id = await submit(connection, "analyze", pictures[0])
             await wait_final(connection, job_id)
             connection.close()
             return job_id
@@ -181,7 +181,7 @@ LIMITS = {
     "idle memory, MB": 60.0,
 }
 ALLOWED = 0.05
-"""Share of CPU time that the frozen program may use more than the source."""
+"""The share by which the CPU time of the frozen program may exceed that of the source."""
 
 
 def main() -> None:
@@ -195,13 +195,15 @@ def main() -> None:
     one_folder = (arguments.binary.parent / "_internal").is_dir()
     limit_mb = 75 if one_folder else 35
     size_mb = size_bytes(arguments.binary) / 1e6
-    rows = [("size, MB", "", f"{size_mb:.1f}", "", f"≤ {limit_mb}: {_verdict(size_mb <= limit_mb)}")]
+    rows = [("size, MB", "", f"{size_mb:.1f}", "", f"≤ {limit_mb}: {_verdict_text(size_mb <= limit_mb)}")]
     for name, (source, frozen) in values.items():
         before, after = statistics.median(source), statistics.median(frozen)
         if name in LIMITS:
-            limit = f"≤ {LIMITS[name]}: {_verdict(after <= LIMITS[name])}" if one_folder else ""
+            limit = f"≤ {LIMITS[name]}: {_verdict_text(after <= LIMITS[name])}" if one_folder else ""
         else:
-            limit = f"≤ {ALLOWED:.0%} more: {_verdict(after / before <= 1 + ALLOWED)}" if name.startswith(" ") else ""
+            limit = (
+                f"≤ {ALLOWED:.0%} more: {_verdict_text(after / before <= 1 + ALLOWED)}" if name.startswith(" ") else ""
+            )
         rows.append((name, _text(source), _text(frozen), f"{after / before:.3f}", limit))
     print(
         f"\n{arguments.binary}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}); median (minimum to maximum)\n"
@@ -212,7 +214,7 @@ def main() -> None:
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def _verdict(met: bool) -> str:
+def _verdict_text(met: bool) -> str:
     return "met" if met else "MISSED"
 
 

@@ -1,6 +1,7 @@
-"""Latency of a poll while the queue is busy, and of an upload while the server is idle.
+"""Measures the latency of a poll while the queue is busy, and of an upload while the server is idle.
 
-The server, the client, and an empty server that shows the client's own share run in three processes.
+The server and the client run in separate processes. An empty server in a third process shows how much of the latency is
+that of the client.
 
 `python -m tests.bench.latency [--seconds 10] [--posts 30]`
 """
@@ -21,11 +22,11 @@ from pathlib import Path
 from tests.bench.load import (
     MIB,
     Connection,
-    dispatch,
     jpeg_of_bytes,
     jpegs,
     percentile,
     print_table,
+    submit,
     verdict,
     wait_final,
     with_comment,
@@ -66,15 +67,15 @@ async def post(root: str, key: str, count: int) -> list[float]:
         another = with_comment(picture, f"picture {number} of {time.time_ns()}")
         await asyncio.sleep(0.2)
         started_at = time.perf_counter()
-        job_id = await dispatch(connection, "analyze", another)
+        job_id = await submit(connection, "analyze", another)
         times_ms.append((time.perf_counter() - started_at) * 1000)
         await wait_final(connection, job_id)
     connection.close()
     return times_ms[2:]  # the first ones load libraries
 
 
-async def serve_empty_answers() -> None:
-    """An empty server: reads a request's head and answers at once."""
+async def serve_empty_responses() -> None:
+    """An empty server: it reads the head of each request and sends the response at once."""
     body = b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + b" " * 600
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,7 +106,7 @@ def empty_server() -> Iterator[str]:
 
 
 def client(role: str, root: str, key: str, job_ids: list[str], amount: float) -> list[float]:
-    """The milliseconds that one role of this file measured in a separate process."""
+    """The milliseconds that the role `role` of this script measured in a separate process."""
     task = json.dumps([root, key, job_ids, amount])
     arguments = [sys.executable, "-m", "tests.bench.latency", "--role", role]
     done = subprocess.run(arguments, cwd=ROOT, input=task, stdout=subprocess.PIPE, text=True, check=True)
@@ -116,7 +117,7 @@ def client(role: str, root: str, key: str, job_ids: list[str], amount: float) ->
 async def fill_queue(root: str, key: str, files: list[Path]) -> list[str]:
     connection = await Connection.open(root, key)
     pictures = [file.read_bytes() for file in files]
-    job_ids = [await dispatch(connection, "process", pictures[n % len(pictures)]) for n in range(QUEUED)]
+    job_ids = [await submit(connection, "process", pictures[n % len(pictures)]) for n in range(QUEUED)]
     connection.close()
     return job_ids
 
@@ -169,7 +170,7 @@ def main() -> None:
     parser.add_argument("--role", choices=["poll", "post", "empty"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.role == "empty":
-        asyncio.run(serve_empty_answers())
+        asyncio.run(serve_empty_responses())
     elif arguments.role:
         root, key, job_ids, amount = json.load(sys.stdin)
         work = poll(root, key, job_ids, amount) if arguments.role == "poll" else post(root, key, int(amount))

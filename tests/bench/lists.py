@@ -1,4 +1,4 @@
-"""Measures lists and polls of an account with many jobs, at once and alone.
+"""Measures lists and polls of an account with many jobs: each alone, and polls while lists are read.
 
 `python -m tests.bench.lists [--jobs 50000]`
 """

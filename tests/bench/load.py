@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: synthetic photographs, a light HTTP client, percentiles, a table."""
+"""Helpers that the benchmarks share: synthetic photographs, a fast HTTP client, percentiles, tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def jpeg_of_bytes(size_bytes: int) -> bytes:
 
 
 def with_comment(jpeg: bytes, text: str) -> bytes:
-    """The same picture as a different file. Source: ITU-T T.81, B.2.4.5."""
+    """`jpeg` with a comment: the same picture, but a different file. Source: ITU-T T.81, B.2.4.5."""
     comment = text.encode()
     return jpeg[:2] + b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment + jpeg[2:]
 
@@ -116,7 +116,7 @@ class Connection:
         self.writer.close()
 
 
-async def dispatch(connection: Connection, operation: str, picture: bytes, **fields: str) -> str:
+async def submit(connection: Connection, operation: str, picture: bytes, **fields: str) -> str:
     """The id of the accepted job."""
     status, body = await connection.post(f"/api/v1/images/{operation}", picture, fields)
     if status != 202:
@@ -140,7 +140,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def print_table(title: str, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Prints rows of what was measured, the value, and its limit."""
+    """Print a table. A row has the name of the value, the value, and its limit."""
     print(f"\n{title}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f})\n")
     widths = [max(len(row[column]) for row in [("what", "measured", "limit"), *rows]) for column in range(3)]
     for row in (("what", "measured", "limit"), tuple("-" * width for width in widths), *rows):

@@ -1,7 +1,8 @@
-"""Memory of the idle server, time to its first answer, and memory of eight large concurrent uploads. Linux only.
+"""Measures the memory of the idle server, the time to its first response, and the memory of eight large concurrent
+uploads. Linux only.
 
-All uploads pause before their last bytes until the others have got there. They are measured once up to the first 202,
-and once with an unknown language at the end of the form, so that they are refused and no stage runs.
+Each upload pauses before its last bytes until the others have done the same. Uploads are measured once up to the first
+202, and once with an unknown language at the end of the form, so that they are refused and no stage runs.
 
 `python -m tests.bench.memory [--starts 5]`
 """
@@ -50,7 +51,7 @@ def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> flo
 
 
 async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: bytes, language: str) -> tuple[int, int]:
-    """Peak memory of the server when all but the last bytes have been received, and at the first answer."""
+    """The peak memory of the server before the last bytes of the uploads are sent, and after the first response."""
     arrived = asyncio.Barrier(UPLOADS + 1)
     first_answer = asyncio.Event()
     statuses: list[int] = []

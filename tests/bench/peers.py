@@ -1,13 +1,14 @@
-"""How small, how alike, how fast: this project's codecs and every peer on the machine, on the pictures of a folder. All
-tables are in one file, to be read beside each other.
+"""Compares this project's codecs with other encoders on this machine ("peers"): bytes, scores and CPU time for the
+pictures in a folder. Prints a table per format.
 
 `python -m tests.bench.peers FOLDER [--format jpeg png webp avif gif] [--target 85] [--effort best] [--limit N]
 [--max-megapixels N] [--sharp DIR] [--cache DIR] [--each]`
 
 Peers, each optional: sharp (with mozjpeg) through Node, Pillow, pngquant, jpegoptim, oxipng (the package `pyoxipng`),
-cwebp, avifenc. WebP and AVIF are made from the folder's JPEGs and PNGs. A folder called `bad` inside is left out.
-"Equal score" means: bytes of the peer interpolated, in the logarithm, between its qualities that score next to ours.
-With `--cache` peers are not measured again; for figures to be kept, measure both sides in one run, without it.
+cwebp, avifenc. For WebP and AVIF, the JPEGs and PNGs in the folder are converted. Folders named `bad` are left out.
+Values at "equal score" are those of the peer at the score of our result, interpolated (bytes in their logarithm)
+between the two quality settings whose scores are nearest. With `--cache` the results of peers are reused in later runs;
+for figures to publish, measure both sides in one run without it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.quality import Effort
 from tests.bench.load import print_table, verdict
-from tests.bench.peers_match import LADDERS, Match, Sharp, p10, same_p10
+from tests.bench.peers_match import SEARCH_RANGES, Match, Sharp, p10, same_p10
 from tests.bench.peers_measure import Encoding, Measure, Options, Picture, picture_at, readable, start_encoders
 
 Row = tuple[str, str, str]
-LOSSLESS = 99.99
-BELOW, ABOVE, NEVER_BELOW = 1.5, 2.0, 4.0
-"""How far from the target a re-encoded picture may score, and the worst of all."""
+LOSSLESS_SCORE = 99.99
+MAX_BELOW, MAX_ABOVE, MAX_SHORTFALL = 1.5, 2.0, 4.0
+"""In points: how far below and above the target the score of a result may be, and how far below it the worst may be."""
 
 PEERS: dict[str, tuple[tuple[str, str, Options], ...]] = {
     "jpeg": (
@@ -73,14 +74,14 @@ PEERS: dict[str, tuple[tuple[str, str, Options], ...]] = {
 }
 
 CONVERTED = {"webp": (Format.JPEG, Format.PNG), "avif": (Format.JPEG, Format.PNG)}
-CONVERTED_CHECKED = 8
-MODERN_BARS = {
+MAX_CONVERTED_CHECKED = 8
+CONVERSION_LIMITS = {
     ("webp", False): (0.97, 4.0),
     ("webp", True): (0.94, 8.0),
     ("avif", False): (1.03, 0.5),
     ("avif", True): (0.97, 1.5),
 }
-"""Most bytes and CPU time, as multiples of sharp's, by format and whether the effort is `best`."""
+"""The largest bytes and CPU time as multiples of sharp's, by format and by whether the effort is `best`."""
 
 
 class Pair(Struct, frozen=True):
@@ -94,12 +95,14 @@ def median(values: Sequence[float]) -> float:
     return statistics.median(values) if values else math.nan
 
 
-def at_least(value: float, bar: float, unit: str) -> str:
-    return f"≥ {bar:g} {unit}: {'held' if value >= bar else 'MISSED'}"
+def verdict_at_least(value: float, bar: float, unit: str) -> str:
+    return f"≥ {bar:g} {unit}: {'met' if value >= bar else 'MISSED'}"
 
 
-def ours_of(measure: Measure, pictures: Sequence[Picture], door: str, target: float, folder: Path) -> list[Pair]:
-    """What this project makes of the pictures that are whole; the results stay in `folder`."""
+def encode_with_ours(
+    measure: Measure, pictures: Sequence[Picture], door: str, target: float, folder: Path
+) -> list[Pair]:
+    """This project's results for all pictures that are complete. The files are written to `folder`."""
     folder.mkdir()
     pairs = []
     for number, picture in enumerate(pictures):
@@ -115,7 +118,7 @@ def ours_of(measure: Measure, pictures: Sequence[Picture], door: str, target: fl
 
 
 def summary(pairs: Sequence[Pair], peers: Sequence[tuple[str, Sequence[Encoding]]]) -> None:
-    """The table of a format: a peer's bytes are set against ours on the pictures that both could do."""
+    """Print the table of a format. The bytes of a peer are compared on the pictures that both could encode."""
     rows = []
     for name, encodings in [("ours", [pair.ours for pair in pairs]), *peers]:
         both = [
@@ -149,17 +152,17 @@ def summary(pairs: Sequence[Pair], peers: Sequence[tuple[str, Sequence[Encoding]
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
-def matched(sharp: Sharp, measure: Measure, pairs: Sequence[Pair], format: str, target: float) -> list[Pair]:
-    """The pairs with what sharp needs for the same score.
+def with_sharp_matches(sharp: Sharp, measure: Measure, pairs: Sequence[Pair], format: str, target: float) -> list[Pair]:
+    """The pairs, with the bytes and the CPU time that sharp needs for the same score.
 
-    Where ours is lossless that is, for WebP, the smaller of sharp's lossless form and its lossy one at the target: what
-    its user could have had instead. A lossless JPEG has no counterpart.
+    If our result is a lossless WebP, it is compared with the smaller one of sharp's lossless WebP and its lossy WebP at
+    the target, because users of sharp could choose either. A losslessly optimized JPEG has no counterpart.
     """
     found = []
     for pair in pairs:
         if pair.ours.error:
             continue
-        if pair.ours.score < LOSSLESS:
+        if pair.ours.score < LOSSLESS_SCORE:
             match = sharp.match(pair.picture, pair.ours.score)
         elif format == "webp":
             lossless = measure.peer("sharp", pair.picture, format, {"lossless": True})
@@ -174,11 +177,12 @@ def matched(sharp: Sharp, measure: Measure, pairs: Sequence[Pair], format: str, 
 
 
 def equal_score_rows(
-    pairs: Sequence[Pair], title: str, bytes_bar: float, cpu_bar: float, *, total_bar: bool
+    pairs: Sequence[Pair], title: str, max_bytes_ratio: float, max_cpu_ratio: float, *, limit_total: bool
 ) -> list[Row]:
-    """Bytes and CPU against sharp's for the same score; the median of the bytes has a bar, the total where asked.
+    """The rows that compare bytes and CPU time with sharp's at the same score. The median of the bytes has a limit.
 
-    Not all can be matched: ours may be lossless, or beyond what sharp reaches at any quality.
+    With `limit_total`, the total has the same limit. A picture is left out if sharp can't reach its score at any
+    quality setting or if our result is lossless.
     """
     both = [(pair.ours, pair.match) for pair in pairs if pair.match]
     if not both:
@@ -191,37 +195,40 @@ def equal_score_rows(
         (
             f"{title}, at equal score: total bytes of {len(both)}/{len(pairs)}",
             f"{total:.3f} ×",
-            verdict(total, bytes_bar, "×") if total_bar else "",
+            verdict(total, max_bytes_ratio, "×") if limit_total else "",
         ),
-        (f"{title}, at equal score: median of bytes", f"{middle:.3f} ×", verdict(middle, bytes_bar, "×")),
-        (f"{title}, CPU: total", f"{cpu:.2f} ×", verdict(cpu, cpu_bar, "×")),
+        (f"{title}, at equal score: median of bytes", f"{middle:.3f} ×", verdict(middle, max_bytes_ratio, "×")),
+        (f"{title}, CPU: total", f"{cpu:.2f} ×", verdict(cpu, max_cpu_ratio, "×")),
         (f"{title}, CPU: median", f"{cpu_middle:.2f} ×", ""),
     ]
 
 
 def target_rows(pairs: Sequence[Pair], target: float) -> list[Row]:
     done = [pair.ours.score for pair in pairs if not pair.ours.error]
-    lossy = [value for value in done if value < LOSSLESS]
+    lossy = [value for value in done if value < LOSSLESS_SCORE]
     if not lossy:
-        return [("2  re-encoded pictures", f"none of {len(done)}", "")]
-    near = 100 * sum(target - BELOW <= value <= target + ABOVE for value in lossy) / len(lossy)
-    below, above = sum(value < target - BELOW for value in lossy), sum(value > target + ABOVE for value in lossy)
+        return [("re-encoded pictures", f"none of {len(done)}", "")]
+    near = 100 * sum(target - MAX_BELOW <= value <= target + MAX_ABOVE for value in lossy) / len(lossy)
+    below, above = (
+        sum(value < target - MAX_BELOW for value in lossy),
+        sum(value > target + MAX_ABOVE for value in lossy),
+    )
     return [
         (
-            f"2  within −{BELOW}/+{ABOVE} of {target:g}, of {len(lossy)} re-encoded",
+            f"within −{MAX_BELOW}/+{MAX_ABOVE} of {target:g}, of {len(lossy)} re-encoded",
             f"{near:.0f} % ({below} below, {above} above)",
-            at_least(near, 95, "%"),
+            verdict_at_least(near, 95, "%"),
         ),
-        ("2  lowest score", f"{min(done):.1f}", at_least(min(done), target - NEVER_BELOW, "points")),
+        ("lowest score", f"{min(done):.1f}", verdict_at_least(min(done), target - MAX_SHORTFALL, "points")),
     ]
 
 
 def integrity_rows(
     measure: Measure, pairs: Sequence[Pair], format: str, target: float, *, converted: bool
 ) -> list[Row]:
-    """Row 5: sizes, results that open, and `optimize` of what came out.
+    """The rows on integrity: no result is larger than its source, all can be decoded, optimising them changes nothing.
 
-    Of converted pictures the smallest few are optimised twice.
+    Of converted pictures only the smallest ones are optimised again, because that takes long.
     """
     larger = [each for each in pairs if not each.ours.error and each.ours.size_bytes > each.picture.size_bytes]
     for pair in larger:
@@ -229,7 +236,7 @@ def integrity_rows(
     broken = sum(bool(pair.ours.error) for pair in pairs)
     whole = [pair for pair in pairs if not pair.ours.error]
     if converted:
-        whole = sorted(whole, key=lambda pair: pair.picture.info.pixels)[:CONVERTED_CHECKED]
+        whole = sorted(whole, key=lambda pair: pair.picture.info.pixels)[:MAX_CONVERTED_CHECKED]
     changed = 0
     for pair in whole:
         once, again = pair.result, pair.result.with_suffix(".again")
@@ -240,9 +247,13 @@ def integrity_rows(
             print(f"changed by optimising again: {pair.picture.name}")
     share = 100 * (len(whole) - changed) / len(whole) if whole else math.nan
     return [
-        ("5  larger than the input", f"{len(larger)} of {len(pairs)}", verdict(len(larger), 0, "files")),
-        ("5  failed or don't open in Pillow and libvips", f"{broken} of {len(pairs)}", verdict(broken, 0, "files")),
-        (f"5  optimising again gives the same bytes, of {len(whole)}", f"{share:.0f} %", at_least(share, 100, "%")),
+        ("larger than the input", f"{len(larger)} of {len(pairs)}", verdict(len(larger), 0, "files")),
+        ("failed or don't open in Pillow and libvips", f"{broken} of {len(pairs)}", verdict(broken, 0, "files")),
+        (
+            f"optimising again gives the same bytes, of {len(whole)}",
+            f"{share:.0f} %",
+            verdict_at_least(share, 100, "%"),
+        ),
     ]
 
 
@@ -256,9 +267,12 @@ def optimized(measure: Measure, source: Path, format: str, target: float, result
 
 
 def jpeg_rows(measure: Measure, pairs: list[Pair], peers: dict[str, list[Encoding]], target: float) -> list[Row]:
-    """Row 1. Adds sharp at the same p10 score to `peers`, and to `pairs` what sharp needs for each picture's score."""
+    """The rows of JPEG.
+
+    Adds sharp at the same p10 score to `peers`, and sharp at the same score of each picture to `pairs`.
+    """
     if "sharp" not in measure.encoders:
-        return [("1  against sharp", "sharp is not here", "")]
+        return [("compared with sharp", "sharp is not installed", "")]
     everything = [pair.picture for pair in pairs]
     sharp = Sharp(measure, "jpeg")
     pairs[:] = [pair for pair in pairs if not pair.ours.error and not sharp.at(pair.picture, 80).error]
@@ -273,20 +287,20 @@ def jpeg_rows(measure: Measure, pairs: list[Pair], peers: dict[str, list[Encodin
         cpu = sum(pair.ours.cpu_s for pair in pairs) / sum(each.cpu_s for each in encodings)
         middle = median([pair.ours.cpu_s / each.cpu_s for pair, each in zip(pairs, encodings, strict=True)])
         rows += [
-            (f"1  total bytes, sharp at {name} (p10 {wanted:.1f})", f"{ratio:.3f} ×", verdict(ratio, 0.64, "×")),
-            ("1  CPU, one sharp encode: total", f"{cpu:.2f} ×", verdict(cpu, 1.5, "×")),
-            ("1  CPU, one sharp encode: median", f"{middle:.2f} ×", ""),
+            (f"total bytes, sharp at {name} (p10 {wanted:.1f})", f"{ratio:.3f} ×", verdict(ratio, 0.64, "×")),
+            ("CPU, one sharp encode: total", f"{cpu:.2f} ×", verdict(cpu, 1.5, "×")),
+            ("CPU, one sharp encode: median", f"{middle:.2f} ×", ""),
         ]
         peers[f"sharp, mozjpeg q{nearest}"] = sharp.fixed(everything, nearest)
     else:
         best = p10([each.score for each in sharp.fixed(pictures, 100)])
-        rows.append((f"1  total bytes, sharp at p10 {wanted:.1f}", f"sharp gets to {best:.1f} at most", ""))
-    pairs[:] = matched(sharp, measure, pairs, "jpeg", target)
-    return rows + equal_score_rows(pairs, "1  sharp", 0.95, 1.5, total_bar=False)
+        rows.append((f"total bytes, sharp at p10 {wanted:.1f}", f"sharp reaches {best:.1f} at most", ""))
+    pairs[:] = with_sharp_matches(sharp, measure, pairs, "jpeg", target)
+    return rows + equal_score_rows(pairs, "sharp", 0.95, 1.5, limit_total=False)
 
 
 def png_rows(pairs: Sequence[Pair], peers: dict[str, list[Encoding]], target: float) -> list[Row]:
-    """Row 3, on the pictures in folders called `graphic`; on all where there is no such folder."""
+    """The rows of PNG, on the pictures in folders named `graphic`; on all pictures if there is no such folder."""
     chosen = [number for number, pair in enumerate(pairs) if "graphic" in pair.picture.path.parts] or range(len(pairs))
     ratios, cpu = [], []
     for number in chosen:
@@ -301,28 +315,28 @@ def png_rows(pairs: Sequence[Pair], peers: dict[str, list[Encoding]], target: fl
             ratios.append(ours.size_bytes / min(passing))
             cpu.append(ours.cpu_s)
     if not ratios:
-        return [("3  against pngquant or oxipng", "neither is here", "")]
+        return [("compared with pngquant or oxipng", "neither is installed", "")]
     here = " or ".join(name for name in ("pngquant", "oxipng level 2") if name in peers)
     return [
         (
-            f"3  {len(ratios)} graphics, best of {here} that passes: median",
+            f"{len(ratios)} graphics, best of {here} that passes: median",
             f"{median(ratios):.3f} ×",
             verdict(median(ratios), 0.72, "×"),
         ),
-        ("3  graphics, median CPU", f"{median(cpu):.2f} s", verdict(median(cpu), 1, "s")),
+        ("graphics, median CPU", f"{median(cpu):.2f} s", verdict(median(cpu), 1, "s")),
     ]
 
 
-def modern_rows(measure: Measure, pairs: list[Pair], format: str, target: float) -> list[Row]:
+def conversion_rows(measure: Measure, pairs: list[Pair], format: str, target: float) -> list[Row]:
     if "sharp" not in measure.encoders:
-        return [("4  against sharp", "sharp is not here", "")]
-    pairs[:] = matched(Sharp(measure, format), measure, pairs, format, target)
-    bytes_bar, cpu_bar = MODERN_BARS[format, measure.effort == "best"]
-    return equal_score_rows(pairs, "4  sharp", bytes_bar, cpu_bar, total_bar=True)
+        return [("compared with sharp", "sharp is not installed", "")]
+    pairs[:] = with_sharp_matches(Sharp(measure, format), measure, pairs, format, target)
+    max_bytes_ratio, max_cpu_ratio = CONVERSION_LIMITS[format, measure.effort == "best"]
+    return equal_score_rows(pairs, "sharp", max_bytes_ratio, max_cpu_ratio, limit_total=True)
 
 
 def print_each(pairs: Sequence[Pair]) -> None:
-    """Every picture: bytes in and out, score, CPU, and sharp's bytes, quality and CPU for the same score."""
+    """Print a row per picture: bytes of source and result, score, CPU time; sharp's bytes, quality and CPU time."""
     print(f"\n{'picture':44} {'MP':>5} {'input':>9} {'ours':>9} {'score':>6} {'CPU s':>6}   × sharp at quality, CPU s")
     for pair in pairs:
         picture, ours, match = pair.picture, pair.ours, pair.match
@@ -341,7 +355,9 @@ def run_format(
     if not pictures:
         print(f"\n{format}: no picture for it in the folder")
         return
-    pairs = ours_of(measure, pictures, f"to {format}" if format in CONVERTED else format, target, folder / format)
+    pairs = encode_with_ours(
+        measure, pictures, f"to {format}" if format in CONVERTED else format, target, folder / format
+    )
     pictures = [pair.picture for pair in pairs]
     peers = {
         name: [measure.peer(encoder, picture, format, options) for picture in pictures]
@@ -355,8 +371,8 @@ def run_format(
     if format == "png":
         rows += png_rows(pairs, peers, target)
     if format in CONVERTED:
-        rows += modern_rows(measure, compared, format, target)
-    if format in LADDERS:
+        rows += conversion_rows(measure, compared, format, target)
+    if format in SEARCH_RANGES:
         rows += target_rows(pairs, target)
     rows += integrity_rows(measure, pairs, format, target, converted=format in CONVERTED)
     summary(pairs, list(peers.items()))
@@ -370,11 +386,11 @@ def run_format(
 
 
 def run_native(measure: Measure, format: str, found: Sequence[Picture], target: float, folder: Path) -> None:
-    """WebP and AVIF that are in the folder already, made smaller."""
+    """Measure optimising the WebP and AVIF files in the folder, as opposed to converting to these formats."""
     pictures = [item for item in found if item.info.format == format]
     if not pictures:
         return
-    pairs = ours_of(measure, pictures, format, target, folder / f"{format} as found")
+    pairs = encode_with_ours(measure, pictures, format, target, folder / f"{format} as found")
     rows = [] if any(item.info.frames > 1 for item in pictures) else target_rows(pairs, target)
     total = sum(pair.ours.size_bytes for pair in pairs) / sum(item.size_bytes for item in pictures)
     rows.append(("   bytes, × input", f"{total:.3f}", ""))
@@ -398,7 +414,7 @@ def pictures_in(folder: Path, max_megapixels: float) -> list[Picture]:
 
 
 def limited(pictures: Sequence[Picture], limit: int) -> list[Picture]:
-    """At most `limit` of each format, spread over the folder."""
+    """At most `limit` pictures of each format, evenly spread over those in the folder; all of them if `limit` is 0."""
     kept: list[Picture] = []
     for each in Format:
         of_format = [picture for picture in pictures if picture.info.format is each]
@@ -410,20 +426,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--format", nargs="+", choices=list(PEERS), default=list(PEERS))
-    parser.add_argument("--target", type=float, default=85.0, help="score to aim at")
+    parser.add_argument("--target", type=float, default=85.0, help="target score")
     parser.add_argument(
         "--effort", choices=get_args(Effort), default="balanced", help="effort of this project's codecs"
     )
     parser.add_argument("--limit", type=int, default=0, help="pictures per format, spread over the folder")
-    parser.add_argument("--max-megapixels", type=float, default=1000, help="leave larger pictures out, frames counted")
+    parser.add_argument(
+        "--max-megapixels", type=float, default=1000, help="leave out pictures with more pixels in all frames"
+    )
     parser.add_argument("--sharp", type=Path, default=Path(), help="folder with sharp in its node_modules")
-    parser.add_argument("--cache", type=Path, help="folder to keep what peers gave for the next run")
-    parser.add_argument("--each", action="store_true", help="a line per picture, too")
+    parser.add_argument("--cache", type=Path, help="folder in which results of peers are stored for later runs")
+    parser.add_argument("--each", action="store_true", help="also print a line per picture")
     arguments = parser.parse_args()
     found = limited(pictures_in(arguments.folder, arguments.max_megapixels), arguments.limit)
     encoders, missing = start_encoders(arguments.sharp)
-    print("here: " + "; ".join(encoder.version for encoder in encoders.values()))
-    print("not here: " + (", ".join(missing) or "none"))
+    print("Installed: " + "; ".join(encoder.version for encoder in encoders.values()))
+    print("Not installed: " + (", ".join(missing) or "none"))
     try:
         with tempfile.TemporaryDirectory() as name:
             measure = Measure(encoders, Path(name), arguments.cache, arguments.effort)
@@ -433,7 +451,7 @@ def main() -> None:
                     if each in CONVERTED:
                         run_native(measure, each, found, arguments.target, Path(name))
                 finally:
-                    measure.keep()
+                    measure.save_cache()
     finally:
         for encoder in encoders.values():
             encoder.close()

@@ -1,4 +1,4 @@
-"""What sharp needs for the same score: its quality is searched per picture, its bytes interpolated."""
+"""Finds the bytes and the CPU time that sharp needs for a given score: searches its quality setting per picture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from tests.bench.peers_measure import Encoding, Measure, Options, Picture
 
-BEYOND = 0.5
-"""How far outside two qualities, in parts of their distance, bytes are still told."""
+MAX_EXTRAPOLATION = 0.5
+"""Bytes are also extrapolated beyond two quality settings, up to this share of their distance."""
 
 
-class Ladder(Struct, frozen=True):
-    """How sharp is asked for other qualities: the range, the first one, and how many per picture."""
+class SearchRange(Struct, frozen=True):
+    """How sharp's quality is searched: options, range, first quality and the number of trials per picture."""
 
     options: Options
     lowest: int
@@ -26,15 +26,15 @@ class Ladder(Struct, frozen=True):
     tries: int
 
 
-LADDERS = {
-    "jpeg": Ladder({"mozjpeg": True}, 10, 100, 88, 7),
-    "webp": Ladder({}, 5, 100, 82, 6),
-    "avif": Ladder({"effort": 4}, 5, 100, 70, 3),
+SEARCH_RANGES = {
+    "jpeg": SearchRange({"mozjpeg": True}, 10, 100, 88, 7),
+    "webp": SearchRange({}, 5, 100, 82, 6),
+    "avif": SearchRange({"effort": 4}, 5, 100, 70, 3),
 }
 
 
 class Match(Struct, frozen=True):
-    """What a peer needs for the score that ours has."""
+    """The quality setting, the bytes and the CPU time with which a peer reaches a given score."""
 
     size_bytes: float
     cpu_s: float
@@ -46,12 +46,12 @@ def p10(values: Sequence[float]) -> float:
 
 
 class Sharp:
-    """sharp at any quality. Results are kept for this run in `Measure`."""
+    """sharp at any quality setting. `Measure` stores the results."""
 
     def __init__(self, measure: Measure, format: str) -> None:
         self._measure = measure
         self._format = format
-        self._ladder = LADDERS[format]
+        self._ladder = SEARCH_RANGES[format]
         self._seen: dict[Path, dict[int, Encoding]] = {}
 
     def at(self, picture: Picture, q: int) -> Encoding:
@@ -63,52 +63,52 @@ class Sharp:
     def fixed(self, pictures: Sequence[Picture], q: int) -> list[Encoding]:
         return [self.at(picture, q) for picture in pictures]
 
-    def match(self, picture: Picture, wanted: float) -> Match | None:
-        """What sharp needs to score `wanted`, None where it can't or the tries don't come near."""
-        ladder, seen = self._ladder, self._seen.setdefault(picture.path, {})
-        for _ in range(ladder.tries):
-            q = next_quality({q: each.score for q, each in seen.items()}, wanted, ladder)
+    def match(self, picture: Picture, target_score: float) -> Match | None:
+        """What sharp needs for `target_score`; None if no trial comes near that score."""
+        search_range, seen = self._ladder, self._seen.setdefault(picture.path, {})
+        for _ in range(search_range.tries):
+            q = next_quality({q: each.score for q, each in seen.items()}, target_score, search_range)
             if q is None:
                 break
             self.at(picture, q)
-        return interpolated(seen, wanted)
+        return interpolated(seen, target_score)
 
 
-def next_quality(scores: dict[int, float], wanted: float, ladder: Ladder) -> int | None:
-    """The quality to try next, None where trying more would tell nothing new."""
+def next_quality(scores: dict[int, float], target_score: float, search_range: SearchRange) -> int | None:
+    """The quality to try next, None if another trial would not improve the result."""
     if not scores:
-        return ladder.first
-    nearest = min(scores, key=lambda q: abs(scores[q] - wanted))
-    if abs(scores[nearest] - wanted) < 0.2:
+        return search_range.first
+    nearest = min(scores, key=lambda q: abs(scores[q] - target_score))
+    if abs(scores[nearest] - target_score) < 0.2:
         return None
-    low = max((q for q in scores if scores[q] <= wanted), default=None)
-    high = min((q for q in scores if scores[q] > wanted and q > (low or 0)), default=None)
+    low = max((q for q in scores if scores[q] <= target_score), default=None)
+    high = min((q for q in scores if scores[q] > target_score and q > (low or 0)), default=None)
     if low is not None and high is not None:
         if high - low <= 2:
             return None
-        part = (wanted - scores[low]) / (scores[high] - scores[low])
+        part = (target_score - scores[low]) / (scores[high] - scores[low])
         return min(high - 1, max(low + 1, round(low + part * (high - low))))
-    points = sorted(scores, key=lambda q: abs(scores[q] - wanted))[:2]
-    # a step of quality is worth about half a point at first sight, then what the last two tries say
+    points = sorted(scores, key=lambda q: abs(scores[q] - target_score))[:2]
+    # the first estimate is half a point per quality step, later estimates are the slope of the last two trials
     per_step = 0.7 if nearest > 75 else 0.45
     if len(points) == 2:
         per_step = max(0.1, (scores[points[0]] - scores[points[1]]) / (points[0] - points[1]))
-    step = (wanted - scores[nearest]) / per_step
-    # a little too far, for a bracket
+    step = (target_score - scores[nearest]) / per_step
+    # a little further than estimated, so that the two trials enclose the target
     guess = round(nearest + 1.1 * step + math.copysign(1, step))
-    q = min(ladder.highest, max(ladder.lowest, guess))
+    q = min(search_range.highest, max(search_range.lowest, guess))
     return None if q in scores else q
 
 
-def interpolated(seen: dict[int, Encoding], wanted: float) -> Match | None:
-    """Bytes for a score, linear in their logarithm between the qualities around it; a little beyond them, too."""
+def interpolated(seen: dict[int, Encoding], target_score: float) -> Match | None:
+    """The bytes for a score, interpolated linearly in their logarithm, or extrapolated by up to `MAX_EXTRAPOLATION`."""
     points = sorted((q, each) for q, each in seen.items() if not each.error)
     if not points:
         return None
-    nearest_q, nearest = min(points, key=lambda point: abs(point[1].score - wanted))
-    if abs(nearest.score - wanted) <= 0.05:
+    nearest_q, nearest = min(points, key=lambda point: abs(point[1].score - target_score))
+    if abs(nearest.score - target_score) <= 0.05:
         return Match(nearest.size_bytes, nearest.cpu_s, nearest_q)
-    crossings = [pair for pair in pairwise(points) if pair[0][1].score <= wanted <= pair[1][1].score]
+    crossings = [pair for pair in pairwise(points) if pair[0][1].score <= target_score <= pair[1][1].score]
     if crossings:
         (low_q, low), (high_q, high) = min(crossings, key=lambda pair: pair[1][0] - pair[0][0])
     else:
@@ -119,37 +119,38 @@ def interpolated(seen: dict[int, Encoding], wanted: float) -> Match | None:
     span = high.score - low.score
     if span <= 0:
         return None
-    part = (wanted - low.score) / span
+    part = (target_score - low.score) / span
     q = low_q + part * (high_q - low_q)
-    if not -BEYOND <= part <= 1 + BEYOND or q > 100:
+    if not -MAX_EXTRAPOLATION <= part <= 1 + MAX_EXTRAPOLATION or q > 100:
         return None
     size = math.exp((1 - part) * math.log(low.size_bytes) + part * math.log(high.size_bytes))
     return Match(size, nearest.cpu_s, q)
 
 
-def same_p10(sharp: Sharp, pictures: Sequence[Picture], wanted: float) -> tuple[str, float, int] | None:
-    """sharp at the fixed quality whose p10 score is `wanted` ± 0.3: its name, total bytes and nearest whole quality.
+def same_p10(sharp: Sharp, pictures: Sequence[Picture], target_score: float) -> tuple[str, float, int] | None:
+    """sharp at the fixed quality whose p10 score is `target_score` ± 0.3: its name, total bytes and nearest whole
+    quality.
 
-    Between two qualities the bytes are interpolated. None where no quality gets there.
+    Between two qualities the bytes are interpolated. None if no quality reaches that score.
     """
 
     def scored(q: int) -> float:
         return p10([each.score for each in sharp.fixed(pictures, q) if not each.error])
 
     low, high = 60, 98
-    if scored(high) < wanted:
+    if scored(high) < target_score:
         high = 100
-        if scored(high) < wanted:
+        if scored(high) < target_score:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        if scored(middle) < wanted:
+        if scored(middle) < target_score:
             low = middle
         else:
             high = middle
-    best = min((low, high), key=lambda q: abs(scored(q) - wanted))
+    best = min((low, high), key=lambda q: abs(scored(q) - target_score))
     totals = [sum(each.size_bytes for each in sharp.fixed(pictures, q)) for q in (low, high)]
-    if abs(scored(best) - wanted) <= 0.3 or wanted <= scored(low):
+    if abs(scored(best) - target_score) <= 0.3 or target_score <= scored(low):
         return f"q{best}", totals[(low, high).index(best)], best
-    part = (wanted - scored(low)) / (scored(high) - scored(low))
+    part = (target_score - scored(low)) / (scored(high) - scored(low))
     return f"q{low + part:.1f}", math.exp((1 - part) * math.log(totals[0]) + part * math.log(totals[1])), best

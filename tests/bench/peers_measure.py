@@ -1,8 +1,8 @@
-"""What one encoder makes of one picture: bytes, score, CPU seconds, peak memory.
+"""Measures one encoder on one picture: bytes, score, CPU seconds and peak memory.
 
-Every encoder is a child that lives as long as it is needed and does one task at a time. Scores are of the whole
-picture against the input as displayed: upright, in sRGB, transparent ones over black and over white. What peers gave
-can be kept in a folder for the next run; what this project gives is always measured anew.
+Each encoder runs in a child process that does one task at a time. A score compares the whole picture with its source as
+displayed: upright, in sRGB, and if it is transparent, over black and over white. Results of peers can be stored in a
+folder for later runs; those of this project are always measured again.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from imgproc_local.domain.quality import Effort
 
 MAX_PIXELS = 1_000_000_000
 SCORED_PIXELS = 8_000_000
-"""Of an animation only so many are scored, from its first frame on."""
+"""Only the first frames of an animation are scored, up to this many pixels."""
 
 TASK_TIMEOUT_S = 600.0
-KEPT_EVERY = 50
+SAVE_EVERY = 50
 HERE = Path(__file__).parent
 Options = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Picture(Struct, frozen=True, dict=True):
 
 
 class Encoding(Struct, frozen=True):
-    """`error` says why there is no result, or why it is not the picture that went in."""
+    """The result of one encoder. `error` says why there is none, or why it does not show the picture of the source."""
 
     size_bytes: int = 0
     score: float = -100.0
@@ -68,15 +68,15 @@ class Encoding(Struct, frozen=True):
 
 
 def picture_at(path: Path) -> Picture:
-    """Raises: ServiceError where it is none that can be worked on."""
+    """The picture at `path`. Raises: ServiceError if it can't be processed."""
     return Picture(path, probe.probe(path, MAX_PIXELS), path.stat().st_size)
 
 
 @translate_errors("The picture can't be read")
 def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
-    """8-bit sRGB rows as a viewer shows the picture, its width, height and bands (3, or 4 with alpha).
+    """The picture as displayed: rows of 8-bit sRGB, the width, the height, and the bands (3, or 4 with alpha).
 
-    Raises: ServiceError where it can't be read.
+    Raises: ServiceError if it can't be read.
     """
 
     def read(fail_on: str) -> tuple[bytes, int, int, int]:
@@ -91,7 +91,7 @@ def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
 
 
 def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:
-    """The samples of a still AVIF of more than 8 bits as libavif gives them; libheif, which libvips has, is finer."""
+    """The samples of a still AVIF with more than 8 bits as libavif decodes them, because libheif rounds differently."""
     if image.format == "uchar" or image.get_n_pages() > 1:
         return image
     read = avif.as_browsers_read(path.read_bytes()).copy()
@@ -101,7 +101,7 @@ def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:
 
 
 def readable(picture: Picture) -> bool:
-    """Whether the picture is whole, read as strictly as the codecs do."""
+    """Whether the picture is complete. It is decoded as strictly as by the codecs."""
     try:
         displayed(picture.path, picture.info)
     except ServiceError:
@@ -117,7 +117,7 @@ def _reference(picture: Picture) -> tuple[quality.Reference | quality.Transparen
 
 
 def score(picture: Picture, result: Path) -> float:
-    """Raises: ValueError where the result is of another size or does not open in Pillow and libvips."""
+    """The score of `result`. Raises: ValueError if its size differs, or if Pillow or libvips can't open it."""
     reference, width, height, transparent = _reference(picture)
     info = probe.probe(result, MAX_PIXELS)
     with Image.open(result) as opened:
@@ -149,7 +149,10 @@ def without_alpha(rgba: bytes) -> bytes:
 
 
 class Encoder:
-    """A child that encodes. `version` is what it says it is. Raises: OSError where it does not start."""
+    """A child process that encodes pictures.
+
+    `version` is the name that it reports. Raises: OSError if it can't start.
+    """
 
     def __init__(self, arguments: list[str], environment: dict[str, str] | None = None) -> None:
         self._child = subprocess.Popen(
@@ -196,7 +199,7 @@ def _worker(*arguments: str) -> list[str]:
 
 
 def start_encoders(sharp: Path) -> tuple[dict[str, Encoder], list[str]]:
-    """The encoders that are here by name, "ours" among them, and the names of those that are not."""
+    """The installed encoders by name, one of them "ours", and the names of those that are not installed."""
     ways: dict[str, list[str]] = {"ours": _worker("ours"), "pillow": _worker("pillow")}
     if node := shutil.which("node"):
         ways["sharp"] = [node, str(HERE / "peers_sharp.mjs"), str(sharp)]
@@ -209,7 +212,7 @@ def start_encoders(sharp: Path) -> tuple[dict[str, Encoder], list[str]]:
     for name, arguments in ways.items():
         try:
             found[name] = Encoder(arguments)
-        except OSError:  # it said why on stderr: only sharp may be missing while its Node is here
+        except OSError:  # the reason is on standard error: Node is installed, but not sharp
             if name == "ours":
                 raise
     names = ("ours", "sharp", "pillow", "pngquant", "jpegoptim", "oxipng", "cwebp", "avifenc")
@@ -217,22 +220,22 @@ def start_encoders(sharp: Path) -> tuple[dict[str, Encoder], list[str]]:
 
 
 class Measure:
-    """Encodes and scores; results of peers are kept in `cache`, a folder, where one is given."""
+    """Encodes pictures and scores the results. If `cache`, a folder, is given, results of peers are stored there."""
 
     def __init__(self, encoders: dict[str, Encoder], scratch: Path, cache: Path | None, effort: Effort) -> None:
         self.encoders = encoders
         self.effort = effort
         self._scratch = scratch
         self._file = cache / "peers.json" if cache else None
-        self._kept = _kept_in(self._file)
+        self._kept = _cached_encodings(self._file)
 
     def peer(self, name: str, picture: Picture, format: str, options: Options) -> Encoding:
-        """What a peer makes of the picture, measured once."""
+        """The result of a peer for the picture, which is measured only once."""
         key = json.dumps([picture.digest, self.encoders[name].version, format, options], sort_keys=True)
         if key not in self._kept:
             self._kept[key] = self.encode(name, picture, format, options, self._scratch / "peer")
-            if len(self._kept) % KEPT_EVERY == 0:
-                self.keep()
+            if len(self._kept) % SAVE_EVERY == 0:
+                self.save_cache()
         return self._kept[key]
 
     def encode(self, name: str, picture: Picture, format: str, options: Options, result: Path) -> Encoding:
@@ -243,19 +246,19 @@ class Measure:
         done = Encoding(result.stat().st_size, **answer)
         try:
             return msgspec.structs.replace(done, score=score(picture, result))
-        except Exception as error:  # whatever a decoder says of a broken result is the finding
+        except Exception as error:  # any error of a decoder means that the result is broken, and is reported
             return msgspec.structs.replace(done, error=f"{type(error).__name__}: {error}")
 
-    def keep(self) -> None:
-        """Writes what peers gave beside what other runs wrote meanwhile."""
+    def save_cache(self) -> None:
+        """Write the results of peers to the cache, and preserve those that other runs have written meanwhile."""
         if self._file:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             part = self._file.with_suffix(f".{os.getpid()}")
-            part.write_bytes(msgspec.json.encode(_kept_in(self._file) | self._kept))
+            part.write_bytes(msgspec.json.encode(_cached_encodings(self._file) | self._kept))
             part.replace(self._file)
 
 
-def _kept_in(file: Path | None) -> dict[str, Encoding]:
+def _cached_encodings(file: Path | None) -> dict[str, Encoding]:
     if file and file.exists():
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Encoding])
     return {}

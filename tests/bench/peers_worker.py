@@ -1,7 +1,8 @@
-"""Encodes with one encoder, one picture after the other, so that CPU time and memory can be told apart.
+"""The child process of one encoder, so that its CPU time and memory are measured separately.
 
-One task per line comes in, one answer per line goes out, both JSON; the first line says which encoder this is.
-Run by `tests.bench.peers`: `python -m tests.bench.peers_worker ours`, or `pillow`, `oxipng`, `command /usr/bin/cwebp`.
+It reads one task per line from standard input and writes one response per line to standard output, both JSON. The first
+line that it writes is the version of the encoder. `tests.bench.peers` runs it: `python -m tests.bench.peers_worker
+ours`, or with `pillow`, `oxipng` or `command /usr/bin/cwebp`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 Task = dict[str, Any]
-Answer = dict[str, Any]
+Response = dict[str, Any]
 
 MAX_PIXELS = 1_000_000_000
 COMMAND_TIMEOUT_S = 300.0
@@ -27,8 +28,8 @@ _STATUS = Path("/proc/self/status")
 _PILLOW: dict[str, dict[str, Any]] = {"jpeg": {"progressive": True}, "gif": {"save_all": True}}
 
 
-def forget_peak() -> None:
-    """Has the kernel count the peak anew. Linux only: elsewhere the peak is of the whole process so far."""
+def reset_peak() -> None:
+    """Reset the kernel's count of the peak memory. Linux only: elsewhere the peak is that since the process started."""
     if _STATUS.exists():
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -41,14 +42,14 @@ def peak_bytes() -> int:
 
 
 def cpu_s() -> float:
-    """Of this process, and of its children that have ended."""
+    """CPU seconds of this process and of its child processes that have ended."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
 
 
-def measured(encode: Callable[[Task], Answer | None]) -> Callable[[Task], Answer]:
-    def run(task: Task) -> Answer:
-        forget_peak()
+def measured(encode: Callable[[Task], Response | None]) -> Callable[[Task], Response]:
+    def run(task: Task) -> Response:
+        reset_peak()
         start = cpu_s()
         extra = encode(task)
         return {"cpu_s": cpu_s() - start, "peak_bytes": peak_bytes(), **(extra or {})}
@@ -56,14 +57,14 @@ def measured(encode: Callable[[Task], Answer | None]) -> Callable[[Task], Answer
     return run
 
 
-def ours() -> tuple[str, Callable[[Task], Answer]]:
+def ours() -> tuple[str, Callable[[Task], Response]]:
     import imgproc_local
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.optimize import optimize_file
     from imgproc_local.codecs.picture import probe
     from imgproc_local.domain.image import Format
 
-    def encode(task: Task) -> Answer:
+    def encode(task: Task) -> Response:
         source, options = Path(task["source"]), dict(task["options"])
         info = probe.probe(source, MAX_PIXELS)
         name = task["format"]
@@ -71,14 +72,14 @@ def ours() -> tuple[str, Callable[[Task], Answer]]:
             data: bytes | None = convert_file(source, info, Format(name[3:]), lambda: None, **options)
         else:
             data = optimize_file(source, info, lambda: None, **options)
-        # None: nothing smaller came out, and the service hands out the original
+        # None: there is no smaller file, and the service would return the original
         Path(task["result"]).write_bytes(source.read_bytes() if data is None else data)
         return {"unchanged": data is None}
 
     return f"imgproc-local {imgproc_local.__version__}", measured(encode)
 
 
-def pillow() -> tuple[str, Callable[[Task], Answer]]:
+def pillow() -> tuple[str, Callable[[Task], Response]]:
     import PIL
     from PIL import Image, ImageOps
 
@@ -95,7 +96,7 @@ def pillow() -> tuple[str, Callable[[Task], Answer]]:
     return f"Pillow {PIL.__version__}", measured(encode)
 
 
-def oxipng() -> tuple[str, Callable[[Task], Answer]]:
+def oxipng() -> tuple[str, Callable[[Task], Response]]:
     import importlib.metadata
 
     module = importlib.import_module("oxipng")
@@ -106,10 +107,10 @@ def oxipng() -> tuple[str, Callable[[Task], Answer]]:
     return f"pyoxipng {importlib.metadata.version('pyoxipng')}", measured(encode)
 
 
-def command(executable: str) -> tuple[str, Callable[[Task], Answer]]:
-    """Runs a program. `{source}` and `{result}` in its arguments stand for files, `{copy}` for a copy to change."""
+def command(executable: str) -> tuple[str, Callable[[Task], Response]]:
+    """Runs a program. In its arguments, `{source}` and `{result}` are files, and `{copy}` is a copy that it changes."""
 
-    def run(task: Task) -> Answer:
+    def run(task: Task) -> Response:
         wanted, result = task["options"]["arguments"], task["result"]
         if "{copy}" in wanted:
             shutil.copyfile(task["source"], result)
@@ -126,7 +127,7 @@ def command(executable: str) -> tuple[str, Callable[[Task], Answer]]:
         end.cancel()
         if child.returncode:
             raise RuntimeError(f"exit status {child.returncode}: {said.strip()[-200:]}")
-        # of this small process's children, not of the benchmark's: a child inherits its parent's peak
+        # a child inherits the peak of its parent, so it is started by this small process and not by the benchmark
         peak = usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
         return {"cpu_s": usage.ru_utime + usage.ru_stime, "peak_bytes": peak}
 
@@ -143,7 +144,7 @@ def command(executable: str) -> tuple[str, Callable[[Task], Answer]]:
 
 def main() -> None:
     kind, *arguments = sys.argv[1:]
-    openers: dict[str, Callable[..., tuple[str, Callable[[Task], Answer]]]] = {
+    openers: dict[str, Callable[..., tuple[str, Callable[[Task], Response]]]] = {
         "ours": ours,
         "pillow": pillow,
         "oxipng": oxipng,
@@ -153,10 +154,10 @@ def main() -> None:
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         try:
-            answer = encode(json.loads(line))
-        except Exception as error:  # told to the benchmark, which goes on with the next picture
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), flush=True)
+            response = encode(json.loads(line))
+        except Exception as error:  # sent to the benchmark, which continues with the next picture
+            response = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(response), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""CPU time and memory of a SSIMULACRA 2.1 score per megapixel, of every installed backend and of the PyPI package.
+"""Measures the CPU time and memory per megapixel of a SSIMULACRA 2.1 score, by each backend and by the PyPI package.
 
 `python -m tests.bench.quality [--megapixels 2] [--rounds 3] [--side 512] [folder of pictures]`
 """

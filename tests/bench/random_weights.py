@@ -1,7 +1,8 @@
-"""Writes models with the sizes of known ones and random weights: their costs are real, their texts are not.
+"""Writes models with the architecture of known models and random weights, which cost as much but write no useful text.
 
-Tokens that are not plain letters get small weights in the output, because a trained model rarely chooses one in place
-of a word: so the grammar refuses about as many tokens as in use. The vocabularies are those of llama.cpp's own tests.
+Tokens that are not plain letters get small output weights, because a trained model rarely chooses them instead of a
+word. So the grammar refuses about as many tokens as with a trained model. The vocabularies are those of llama.cpp's own
+tests.
 
 `python -m tests.bench.random_weights FOLDER VOCABULARIES [--model NAME]`, where VOCABULARIES is `models` of
 llama.cpp's source (`vendor/llama.cpp/models` in the sdist of llama-cpp-python). Needs the package `gguf`.
@@ -160,7 +161,7 @@ class _Writer:
 
 
 def _vocabulary(file: Path, specials: tuple[str, ...], size: int) -> tuple[list[str], list[int], GGUFReader]:
-    """`size` tokens and their kinds: those of `file`, with `specials` in the place of the last ones if need be."""
+    """`size` tokens and their types: those of `file`; `specials` replace the last ones if they are not among them."""
     reader = GGUFReader(file)
     tokens: list[str] = reader.fields["tokenizer.ggml.tokens"].contents()
     kinds: list[int] = reader.fields["tokenizer.ggml.token_type"].contents()
@@ -181,7 +182,7 @@ def _vocabulary(file: Path, specials: tuple[str, ...], size: int) -> tuple[list[
 
 
 def write_text(path: Path, size: Size, vocabularies: Path) -> None:
-    """The text model in half precision."""
+    """Write the text model in half precision."""
     text = size.text
     file = vocabularies / f"ggml-vocab-{text.vocabulary}.gguf"
     tokens, kinds, known = _vocabulary(file, TURNS + size.specials, text.tokens)
@@ -238,7 +239,7 @@ def write_text(path: Path, size: Size, vocabularies: Path) -> None:
 
 
 def write_mmproj(path: Path, size: Size) -> None:
-    """The projector, 8 bits a weight."""
+    """Write the vision encoder and its projector with 8 bits per weight."""
     vision, width, token = size.vision, size.vision.width, size.text.width
     writer = _Writer(path, "clip")
     keys = writer.keys
@@ -300,7 +301,7 @@ def _merger(writer: _Writer, names: tuple[str, str], merged: int, token: int) ->
 
 
 def quantize(source: Path, target: Path, quantization: str) -> None:
-    """llama.cpp's own quantization of a text model."""
+    """Quantize a text model with llama.cpp."""
     from llama_cpp import llama_cpp as low
 
     params = low.llama_model_quantize_default_params()
@@ -310,7 +311,7 @@ def quantize(source: Path, target: Path, quantization: str) -> None:
 
 
 def write_pair(folder: Path, name: str, vocabularies: Path) -> None:
-    """Both files of the model, in `folder`."""
+    """Write both files of the model to `folder`."""
     size = SIZES[name]
     half = folder / f"{name}-text-f16.gguf"
     write_text(half, size, vocabularies)

@@ -1,7 +1,7 @@
-"""500 queued jobs through the engine, compared with the same codec calls in a thread pool of the same size.
+"""Compares 500 queued jobs in the engine with the same codec calls in a thread pool of the same size.
 
-Half of the direct calls run before the engine and half after it, so that other load on the machine affects both. Half
-of the jobs optimize, half convert to WebP. A task that wakes every millisecond shows stalls of the event loop.
+Half of the direct calls run before the jobs and half after them, so that other load on the machine affects both. Half
+of the jobs optimize, half convert to WebP. A task that wakes up every millisecond shows stalls of the event loop.
 
 `python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS]`
 """
@@ -56,7 +56,7 @@ def _engine_priority() -> None:
 
 
 class Stall(NamedTuple):
-    """Delay of a tick, how much of it the thread waited for a core, and its stack meanwhile."""
+    """A late tick: its delay, the part of it for which the thread waited for a core, and the stack of the thread."""
 
     late_s: float
     without_core_s: float
@@ -90,7 +90,7 @@ class Ticker:
                 self._seen = ""
 
     def _waited_s(self) -> float:
-        """Seconds that the loop's thread was ready to run and had no core. Source: the kernel's sched-stats.rst."""
+        """Seconds for which the loop's thread was ready but had no core. Source: sched-stats.rst of the kernel."""
         return int(self._statistics.read_text().split()[1]) / 1e9 if self._blame else 0.0
 
     def watch(self) -> None:
@@ -158,7 +158,7 @@ def main() -> None:
         f"{len(calls)} jobs, {arguments.threads} threads, {len(files)} JPEGs",
         [
             ("direct calls, before + after", f"{first[0]:.1f} + {second[0]:.1f} = {direct_s:.1f} s", ""),
-            ("engine, first submit to last result", f"{engine_s:.1f} s", ""),
+            ("engine, from the first submission to the last result", f"{engine_s:.1f} s", ""),
             ("ratio", f"{ratio:.3f}", verdict(ratio, 1.10, "×")),
             ("CPU time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
             ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), 50, "ms")),

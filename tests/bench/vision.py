@@ -1,5 +1,5 @@
-"""Describes one picture in several languages with this project, its engine without a shared prefix, the stock handler
-of llama-cpp-python, and llama-server: load time, prefix time, tokens per second, seconds, peak memory.
+"""Measures how fast one picture is described in several languages by four contenders: this project, its engine without
+a shared prefix, the stock handler of llama-cpp-python, and llama-server.
 
 The models have random weights at true size (`python -m tests.bench.random_weights`), so only costs are measured. Such a
 model never ends an answer, so every contender writes the same number of tokens per language, with the same grammar.
@@ -40,7 +40,7 @@ Named = tuple[str, Measured]
 
 
 def run(role: str, task: Task) -> Measured:
-    """What a contender measured in a child process."""
+    """Run a contender in a child process, and return what it measured."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench.vision_contenders", role],
         cwd=ROOT,

@@ -1,4 +1,5 @@
-"""The contenders of the vision benchmark, each in a separate process: a `Task` on stdin, a `Measured` on stdout.
+"""The contenders of the vision benchmark. Each runs in a separate process, which reads a `Task` from standard input and
+writes a `Measured` to standard output.
 
 - `shared`: this project. The picture is evaluated once, and all languages are decoded together.
 - `separate`: the same engine and image token limit, but one call per language, which evaluates the picture again.

@@ -1,4 +1,4 @@
-"""Latency of polls and stalls of the event loop while a vision model describes; or the texts for a folder of pictures.
+"""Measures polls and stalls of the event loop while a vision model describes; or prints the texts for many pictures.
 
 The model is installed by `models import`, as users do. Polls are measured as in `latency.py`: the server, the client,
 and an empty server that shows the client's own share run in three processes. With `--pictures`, the pictures of a
@@ -32,7 +32,7 @@ from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation, Plan
 from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import Answer
 from tests.bench.latency import CONNECTIONS, client, empty_server
-from tests.bench.load import Connection, dispatch, jpegs, percentile, print_table, verdict
+from tests.bench.load import Connection, jpegs, percentile, print_table, submit, verdict
 from tests.bench.throughput import MAX_PIXELS, Ticker
 from tests.faults.server_process import ROOT, clean_environment, make_key, memory_bytes, serving
 
@@ -44,7 +44,7 @@ QUEUED = 12
 
 
 def install(data: Path, text: Path, mmproj: Path) -> None:
-    """`models import`, which proves the pair in a child process."""
+    """Install the model by `models import`, which tests it in a child process."""
     subprocess.run(
         [sys.executable, "-m", "imgproc_local", "models", "import", str(text), str(mmproj), "--name", MODEL],
         cwd=ROOT,
@@ -59,7 +59,7 @@ def polls(data: Path, key: str, files: list[Path], languages: str, seconds: floa
 
     async def queue(root: str) -> list[str]:
         connection = await Connection.open(root, key)
-        ids = [await dispatch(connection, "analyze", file.read_bytes(), languages=languages) for file in files]
+        ids = [await submit(connection, "analyze", file.read_bytes(), languages=languages) for file in files]
         connection.close()
         return ids
 

@@ -1,4 +1,4 @@
-"""Compacting an object removes only bytes that are never loaded, and a change in loaded bytes is noticed."""
+"""A compact copy of an object lacks only bytes that are never loaded, and a change of loaded bytes is noticed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has 
 
 
 def pillow_objects() -> list[Path]:
-    """Pillow's: auditwheel moved their segments behind the debug sections."""
+    """The shared libraries of Pillow, in which auditwheel has moved segments behind the debug sections."""
     import PIL
 
     return sorted(Path(PIL.__file__).parent.glob("_imaging*.so"))
@@ -49,7 +49,7 @@ def test_a_compact_object_loads_the_same_and_works(source: Path, tmp_path: Path)
     assert ran.stdout.strip() == "(2, 3)"
 
 
-def test_one_byte_of_code_makes_another_object(source: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_of_code_is_noticed(source: Path, tmp_path: Path) -> None:
     code = next(segment for segment in elf.Elf(source).loaded() if segment.flags & 1)
     content = bytearray(source.read_bytes())
     content[code.offset + code.file_bytes // 2] ^= 1
@@ -58,7 +58,7 @@ def test_one_byte_of_code_makes_another_object(source: Path, tmp_path: Path) -> 
     assert not elf.loads_the_same(source, changed)
 
 
-def test_a_segment_elsewhere_in_memory_makes_another_object(source: Path, tmp_path: Path) -> None:
+def test_a_changed_address_of_a_segment_is_noticed(source: Path, tmp_path: Path) -> None:
     compact = tmp_path / "compact.so"
     elf.write_compact(source, compact)
     content = bytearray(compact.read_bytes())
@@ -69,11 +69,11 @@ def test_a_segment_elsewhere_in_memory_makes_another_object(source: Path, tmp_pa
     assert not elf.loads_the_same(source, compact)
 
 
-def test_the_interpreter_needs_some_glibc() -> None:
+def test_the_glibc_versions_of_the_interpreter_are_found() -> None:
     versions = elf.Elf(Path(sys.executable).resolve()).glibc_versions()
     assert (2, 2, 5) in versions or max(versions) >= (2, 17)
 
 
-def test_text_is_no_object(tmp_path: Path) -> None:
+def test_a_text_file_is_not_an_object(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("#!/bin/sh\n")
     assert not elf.is_elf(tmp_path / "text")

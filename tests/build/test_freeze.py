@@ -1,4 +1,4 @@
-"""freeze.py names what is missing, and compiles llama.cpp for every processor."""
+"""freeze.py reports what is missing on the machine, and compiles llama.cpp for all supported processors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_step_that_fails_is_named() -> None:
         freeze._run([sys.executable, "-c", "raise SystemExit(3)"])
 
 
-def test_it_needs_nothing_but_the_standard_library() -> None:
+def test_freeze_needs_only_the_standard_library() -> None:
     script = ROOT / "build" / "freeze.py"
     output = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
     assert "--one-file" in output

@@ -194,7 +194,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
 
 
 def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> None:
-    """A browser would not start with the libraries of this program."""
+    """A browser may fail to start if it finds the libraries of the frozen program first."""
     seen = tmp_path / "environment"
     browser = tmp_path / "browser"
     browser.write_text(f"#!/bin/sh\nenv > {seen}.part && mv {seen}.part {seen}\n")
@@ -231,8 +231,8 @@ def test_programs_started_from_it_find_their_own_libraries(tmp_path: Path) -> No
 def emulated(processor: str) -> tuple[str | Path, ...]:
     """The program on an emulated processor.
 
-    The bootloader restarts itself with the path of its libraries, and the kernel would run that on the real processor.
-    These variables say that the restart has already happened.
+    The bootloader restarts itself to set the path of its libraries, and the kernel would run the new process on the
+    real processor. The variables below make it believe that it has been restarted already.
     """
     restarted = {
         "_PYI_ARCHIVE_FILE": program(),
@@ -246,7 +246,7 @@ def emulated(processor: str) -> tuple[str | Path, ...]:
 @needs_emulator
 @pytest.mark.parametrize(("processor", "source"), [("Haswell", "vision"), ("Nehalem", "facts")])
 def test_it_does_everything_on_an_old_processor(tmp_path: Path, processor: str, source: str) -> None:
-    """Haswell is the oldest processor with everything that llama.cpp needs; on a Nehalem a model is refused."""
+    """Haswell is the oldest processor that has all instructions of llama.cpp; on a Nehalem a model is refused."""
     run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
     key = make_key(tmp_path / "data")
     with serving(tmp_path / "data", program=emulated(processor)) as server:

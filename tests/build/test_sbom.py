@@ -38,7 +38,7 @@ def test_an_unknown_version_is_stated_with_the_reason() -> None:
     assert note["value"].startswith("unknown: ")
 
 
-def test_a_version_that_is_not_where_it_was_is_reported(
+def test_a_pattern_that_does_not_find_a_version_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sbom.BUNDLED["wheels"]["pyvips-binary"]["libraries"]["aom"], "version", "AOM, version ([0-9]+)")

@@ -1,4 +1,4 @@
-"""The program as users start it: in a process, on a data folder of the test."""
+"""Runs commands of the program for a test, in a process of their own or, which is faster, in that of the test."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Program:
     def here(self, *arguments: object, **settings: object) -> Result:
         """Run a command in the process of the test, which is faster than starting one.
 
-        The process is not sealed in air-gapped mode, because it can't be opened again.
+        Air-gapped mode does not block the network here, because that can't be undone for the following tests.
         """
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}

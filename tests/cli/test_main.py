@@ -12,14 +12,14 @@ from imgproc_local import __version__
 from imgproc_local.cli import COMMANDS
 from tests.cli.conftest import Program
 
-HEAVY = ("litestar", "pyvips", "PIL", "aiosqlite", "babel", "uvicorn")
+HEAVY_LIBRARIES = ("litestar", "pyvips", "PIL", "aiosqlite", "babel", "uvicorn")
 
 
 def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
     script = (
         "import sys\nfrom imgproc_local.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        f"print('loaded:', [name for name in {HEAVY!r} if name in sys.modules])\n"
+        f"print('loaded:', [name for name in {HEAVY_LIBRARIES!r} if name in sys.modules])\n"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""What is replaced in texts for other people."""
+"""The names and secrets that are replaced in texts for other people."""
 
 from __future__ import annotations
 

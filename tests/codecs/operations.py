@@ -1,4 +1,4 @@
-"""The codecs' operations as functions of a path, its properties and `check_stop`."""
+"""Operations of the codecs as functions with the same arguments: a path, its properties, and `check_stop`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pictures made for the codec tests, and metadata in which every field is set that must be preserved or removed.
+"""Pictures for the codec tests, with metadata in every field that must be preserved or removed.
 
-Fields to be removed contain one of `SECRETS`, fields to be preserved are in `PRESERVED`. Tests search the bytes of
-results for both.
+Fields that must be removed contain one of `SECRETS`, and fields that must be preserved one of `PRESERVED`. Tests search
+for both in the bytes of the results.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def photo(width: int = 320, height: int = 240) -> np.ndarray:
 
 
 def graphic(width: int = 320, height: int = 240, colours: int = 400, *, alpha: bool = False) -> np.ndarray:
-    """Flat areas with soft edges: more than 256 colours, which a palette of 256 can represent well."""
+    """Flat areas with soft edges: more than 256 colours, but a palette of 256 is close enough to all of them."""
     y, x = np.mgrid[0:height, 0:width].astype(float)
     picture = np.full((height, width, 4), 255, np.float64)
     for number in range(6):
@@ -341,7 +341,7 @@ def narrow_profile() -> bytes:
 def wide_profile(
     space: bytes = b"RGB ", primaries: tuple[tuple[float, float, float], ...] = DISPLAY_P3, gamma: float = 2.2
 ) -> bytes:
-    """A small matrix profile whose primaries are Display P3's, or a grey one of gamma 2.2."""
+    """A small matrix profile with the primaries of Display P3; for the space `GRAY`, a grey profile of gamma 2.2."""
 
     def number(value: float) -> bytes:
         return struct.pack(">i", round(value * 65536))
@@ -380,7 +380,7 @@ def oriented(picture: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def distance(one: np.ndarray | Image.Image, other: np.ndarray | Image.Image) -> float:
-    """The mean difference per channel, of 255 steps, after averaging over 4 × 4 pixels."""
+    """The mean difference per channel, from 0 to 255, of two pictures averaged over 4 × 4 pixels."""
     pair = []
     for each in (one, other):
         image = each if isinstance(each, Image.Image) else Image.fromarray(each)

@@ -32,7 +32,7 @@ def converted(folder: Path, data: bytes, form: str) -> bytes:
 
 
 def shown(data: bytes) -> list[np.ndarray]:
-    """The frames with premultiplied colours, so that those of transparent pixels are equal."""
+    """The frames with premultiplied colours, so that the colours of transparent pixels are equal."""
     found = []
     with Image.open(io.BytesIO(data)) as image:
         for number in range(getattr(image, "n_frames", 1)):
@@ -61,7 +61,7 @@ def gif_frame(index: int, place: tuple[int, int, int, int], disposal: int, delay
     left, top, width, height = place
     pixels = np.full((height, width), index)
     pixels[: height // 3, : width // 3] = 3
-    # a code to clear the table before it grows makes LZW of two bits plain: every code has three
+    # a clear code before the table grows makes the LZW codes constant: each has three bits
     codes = [code for pair in zip(pixels.ravel()[::2], pixels.ravel()[1::2], strict=True) for code in (4, *pair)] + [5]
     bits = sum(int(code) << 3 * number for number, code in enumerate(codes))
     coded = bits.to_bytes(-(-3 * len(codes) // 8), "little")

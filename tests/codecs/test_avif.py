@@ -73,7 +73,7 @@ def test_transparency_is_preserved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side_px", [1, 8])
-def test_a_transparent_spacer_stays_transparent(tmp_path: Path, side_px: int) -> None:
+def test_a_fully_transparent_picture_remains_transparent(tmp_path: Path, side_px: int) -> None:
     spacer = Image.new("RGBA", (side_px, side_px))
     shown = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(spacer, "PNG"))).convert("RGBA"))
     assert shown[..., 3].max() == 0
@@ -183,7 +183,7 @@ def test_optimising_an_animated_avif_removes_only_metadata(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("numbers", [(1, 16), (12, 13), (9, 18)])
-def test_wide_gamuts_given_by_cicp_numbers_keep_their_samples(tmp_path: Path, numbers: tuple[int, int]) -> None:
+def test_the_samples_of_wide_gamuts_that_cicp_declares_are_preserved(tmp_path: Path, numbers: tuple[int, int]) -> None:
     source = pictures.saved(pictures.photo(320, 240), "AVIF", quality=100, exif=pictures.tiff())
     assert len(optimized(tmp_path, source) or b"") < 0.5 * len(source)
     at = source.index(b"colrnclx") + 8
@@ -211,7 +211,7 @@ def test_an_animated_avif_is_not_converted_to_itself(tmp_path: Path) -> None:
         converted(tmp_path, pictures.animated("AVIF", [100] * 3))
 
 
-def test_a_deadline_stops_an_animation_between_frames(tmp_path: Path) -> None:
+def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
     calls = 0
 
     def check_stop() -> None:

@@ -1,4 +1,4 @@
-"""AVIF's alpha: within its bound whatever its shape, exact where that costs little, and copied when optimised."""
+"""AVIF's alpha: its error is bounded for any shape, zero where that costs few bytes, and optimising copies it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def with_alpha(alpha: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("colours", ["photo", "graphic"])
 @pytest.mark.parametrize("name", ALPHAS)
-def test_no_alpha_is_further_off_than_the_bound(tmp_path: Path, name: str, colours: str) -> None:
+def test_the_error_of_alpha_is_within_the_bound(tmp_path: Path, name: str, colours: str) -> None:
     alpha = ALPHAS[name]()
     source = pictures.photo() if colours == "photo" else pictures.graphic()
     out = converted(tmp_path, pictures.saved(np.dstack([source, alpha]), "PNG"))
@@ -135,7 +135,7 @@ def test_optimising_copies_the_alpha(tmp_path: Path, quality: int) -> None:
     assert optimized(tmp_path, out) is None
 
 
-def test_a_turned_picture_with_alpha_keeps_its_data(tmp_path: Path) -> None:
+def test_optimising_copies_the_data_of_a_rotated_picture_with_alpha(tmp_path: Path) -> None:
     source = pictures.saved(with_alpha(hair()), "AVIF", quality=98, exif=pictures.tiff(6))
     out = optimized(tmp_path, source)
     assert out is not None

@@ -21,7 +21,7 @@ NO_LIMIT = 10**9
 MEDIAN, P99 = 1.0, 4.0
 
 
-def sweep() -> np.ndarray:
+def all_hues() -> np.ndarray:
     """All hues in smooth gradients, which encoders change little."""
     x, y = np.meshgrid(np.linspace(0, 1, 320), np.linspace(0, 1, 240))
     bands = [127 + 90 * np.sin(2 * np.pi * (x + shift)) * (0.3 + 0.7 * y) for shift in (0, 1 / 3, 2 / 3)]
@@ -45,22 +45,22 @@ def lab(data: bytes) -> pyvips.Image:
 
 
 def deep() -> bytes:
-    bands = np.repeat(sweep().astype(np.uint16) * 257, 1, axis=0)
+    bands = np.repeat(all_hues().astype(np.uint16) * 257, 1, axis=0)
     return bytes(pyvips.Image.new_from_array(bands, interpretation="rgb16").pngsave_buffer())
 
 
 SOURCES = {
-    "Display P3, JPEG": pictures.saved(sweep(), "JPEG", quality=97, icc_profile=pictures.wide_profile()),
-    "Display P3, PNG": pictures.saved(sweep(), "PNG", icc_profile=pictures.wide_profile()),
-    "narrow, JPEG": pictures.saved(sweep(), "JPEG", quality=97, icc_profile=pictures.narrow_profile()),
-    "sRGB, PNG": pictures.saved(sweep(), "PNG", icc_profile=pictures.srgb_profile()),
-    "CMYK": pictures.saved(Image.fromarray(sweep()).convert("CMYK"), "JPEG", quality=97),
+    "Display P3, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=pictures.wide_profile()),
+    "Display P3, PNG": pictures.saved(all_hues(), "PNG", icc_profile=pictures.wide_profile()),
+    "narrow, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=pictures.narrow_profile()),
+    "sRGB, PNG": pictures.saved(all_hues(), "PNG", icc_profile=pictures.srgb_profile()),
+    "CMYK": pictures.saved(Image.fromarray(all_hues()).convert("CMYK"), "JPEG", quality=97),
     "16 bits": deep(),
 }
 
 
 def grey() -> np.ndarray:
-    return np.ascontiguousarray(sweep()[..., 1])
+    return np.ascontiguousarray(all_hues()[..., 1])
 
 
 def xyz_profile() -> bytes:
@@ -68,7 +68,7 @@ def xyz_profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("XYZ")).tobytes()
 
 
-def made(folder: Path, source: bytes, operation: str) -> bytes:
+def result_of(folder: Path, source: bytes, operation: str) -> bytes:
     path = pictures.write(folder, source)
     info = probe(path, NO_LIMIT)
     if operation == "optimize":
@@ -79,11 +79,11 @@ def made(folder: Path, source: bytes, operation: str) -> bytes:
 MISMATCHED_PROFILES = {
     "RGB profile, grey JPEG": pictures.saved(grey(), "JPEG", quality=97, icc_profile=pictures.narrow_profile()),
     "RGB profile, grey PNG": pictures.saved(grey() // 64 * 64, "PNG", icc_profile=pictures.narrow_profile()),
-    "grey profile, JPEG": pictures.saved(sweep(), "JPEG", quality=97, icc_profile=pictures.wide_profile(b"GRAY")),
-    "XYZ profile, JPEG": pictures.saved(sweep(), "JPEG", quality=97, icc_profile=xyz_profile()),
-    "XYZ profile, WebP": pictures.saved(sweep(), "WEBP", lossless=True, icc_profile=xyz_profile()),
+    "grey profile, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=pictures.wide_profile(b"GRAY")),
+    "XYZ profile, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=xyz_profile()),
+    "XYZ profile, WebP": pictures.saved(all_hues(), "WEBP", lossless=True, icc_profile=xyz_profile()),
     "RGB profile, CMYK": pictures.saved(
-        Image.fromarray(sweep()).convert("CMYK"), "JPEG", quality=97, icc_profile=pictures.narrow_profile()
+        Image.fromarray(all_hues()).convert("CMYK"), "JPEG", quality=97, icc_profile=pictures.narrow_profile()
     ),
 }
 
@@ -102,7 +102,7 @@ def lab_as_shown(data: bytes) -> pyvips.Image:
 @pytest.mark.parametrize("name", MISMATCHED_PROFILES)
 def test_a_profile_of_another_colour_space_changes_no_colour(tmp_path: Path, name: str, operation: str) -> None:
     source = MISMATCHED_PROFILES[name]
-    error = lab_as_shown(source).dE00(lab_as_shown(made(tmp_path, source, operation))).numpy().ravel()
+    error = lab_as_shown(source).dE00(lab_as_shown(result_of(tmp_path, source, operation))).numpy().ravel()
     assert np.median(error) <= MEDIAN
     assert np.percentile(error, 99) <= P99
 
@@ -111,13 +111,13 @@ def test_a_profile_of_another_colour_space_changes_no_colour(tmp_path: Path, nam
 @pytest.mark.parametrize("name", SOURCES)
 def test_colours_are_preserved(tmp_path: Path, name: str, operation: str) -> None:
     source = SOURCES[name]
-    error = lab(source).dE00(lab(made(tmp_path, source, operation))).numpy().ravel()
+    error = lab(source).dE00(lab(result_of(tmp_path, source, operation))).numpy().ravel()
     assert np.median(error) <= MEDIAN
     assert np.percentile(error, 99) <= P99
 
 
 def inks() -> np.ndarray:
-    """All 65,536 pairs of one ink and black, with the other two inks running against it."""
+    """All 65,536 pairs of one ink and black; the other two inks decrease while the first increases."""
     ink, black = np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8))
     return np.stack([ink, 255 - ink, ink // 2, black], axis=2)
 
@@ -129,11 +129,11 @@ def without_adobe_marker(data: bytes) -> bytes:
 
 
 def press_profile(size: int | None = None) -> bytes:
-    """The CMYK profile that libvips ships, or its first `size` bytes."""
+    """The CMYK profile that libvips contains, or its first `size` bytes."""
     return bytes(pyvips.Image.profile_load("cmyk"))[:size]
 
 
-def test_every_mix_of_inks_without_a_profile_is_what_browsers_compute() -> None:
+def test_every_mix_of_inks_without_a_profile_is_converted_as_in_browsers() -> None:
     cmyk = pyvips.Image.new_from_array(inks(), interpretation="cmyk")
     assert np.array_equal(to_srgb(cmyk).numpy(), browsers_rgb(cmyk).numpy())
 
@@ -144,7 +144,7 @@ def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
     tmp_path: Path, source: str, operation: str
 ) -> None:
     profile = {"icc_profile": press_profile(4096)} if source == "unreadable profile" else {}
-    data = pictures.saved(Image.fromarray(sweep()).convert("CMYK"), "JPEG", quality=97, **profile)
+    data = pictures.saved(Image.fromarray(all_hues()).convert("CMYK"), "JPEG", quality=97, **profile)
     data = without_adobe_marker(data) if source == "no Adobe marker" else data
     expected = browsers_rgb(pyvips.Image.jpegload_buffer(data)).numpy()
     path = pictures.write(tmp_path, data)
@@ -153,14 +153,14 @@ def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
         shown = np.frombuffer(pixels.rgb, np.uint8).reshape(expected.shape)
         assert np.array_equal(shown, expected)
     else:
-        shown = np.asarray(pictures.opened(made(tmp_path, data, operation)).convert("RGB"))
+        shown = np.asarray(pictures.opened(result_of(tmp_path, data, operation)).convert("RGB"))
         assert np.abs(shown.astype(int) - expected).mean() < 2
 
 
 def test_a_cmyk_jpeg_with_a_profile_has_the_colours_of_its_profile(tmp_path: Path) -> None:
-    cmyk = Image.fromarray(sweep()).convert("CMYK")
+    cmyk = Image.fromarray(all_hues()).convert("CMYK")
     data = pictures.saved(cmyk, "JPEG", quality=97, icc_profile=press_profile())
     through_profile, without = (lab(each) for each in (data, pictures.saved(cmyk, "JPEG", quality=97)))
-    result = lab(made(tmp_path, data, "webp"))
+    result = lab(result_of(tmp_path, data, "webp"))
     assert through_profile.dE00(result).avg() < MEDIAN
     assert through_profile.dE00(without).avg() > 4

@@ -1,4 +1,4 @@
-"""Which pictures are sent to an outside service, and which of its results are accepted."""
+"""Which pictures are sent to an external service, and which of its results are accepted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sent(folder: Path, data: bytes) -> bytes | None:
     return external.file_to_send(path, probe(path, NO_LIMIT))
 
 
-def adopted(folder: Path, data: bytes, result: bytes) -> bytes | None:
+def checked_result(folder: Path, data: bytes, result: bytes) -> bytes | None:
     path = pictures.write(folder, data)
     return external.checked_result(path, probe(path, NO_LIMIT), result, never_stop)
 
@@ -41,7 +41,7 @@ def adopted(folder: Path, data: bytes, result: bytes) -> bytes | None:
 def round_trip(folder: Path, data: bytes) -> bytes:
     picture = sent(folder, data)
     assert picture is not None
-    out = adopted(folder, data, shrunk(picture))
+    out = checked_result(folder, data, shrunk(picture))
     assert out is not None
     assert len(out) < len(data)
     return out
@@ -82,13 +82,13 @@ def test_the_result_is_displayed_upright(tmp_path: Path, form: str, orientation:
 def test_metadata_that_the_service_added_is_removed(tmp_path: Path) -> None:
     data = pictures.saved(pictures.scene(), "JPEG", quality=95)
     result = pictures.saved(pictures.opened(shrunk(data)), "JPEG", quality=60, comment=b"OTHER-COMMENT")
-    out = adopted(tmp_path, data, result)
+    out = checked_result(tmp_path, data, result)
     assert out is not None
     assert b"OTHER-COMMENT" not in out
 
 
 def saturated() -> np.ndarray:
-    """Colours far enough out that a wide-gamut profile changes them visibly."""
+    """Colours so saturated that a wide-gamut profile changes them visibly."""
     picture = pictures.scene()
     picture[:, 100:200] = (230, 40, 30)
     picture[:, 200:] = (30, 210, 60)
@@ -109,7 +109,7 @@ def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips
     assert "icc_profile" not in Image.open(io.BytesIO(stripped)).info
     converted = shrunk(pictures.saved(original, form))
     for result, expected_profile in ((stripped, profile), (converted, None)):
-        out = adopted(tmp_path, data, result)
+        out = checked_result(tmp_path, data, result)
         assert out is not None
         shown = pictures.opened(out)
         assert shown.info.get("icc_profile") == expected_profile
@@ -130,7 +130,7 @@ def in_srgb(picture: Image.Image) -> Image.Image:
 def test_a_wide_gamut_profile_in_the_result_is_preserved(tmp_path: Path) -> None:
     profile = pictures.wide_profile()
     data = pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=97)
-    out = adopted(tmp_path, data, pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=60))
+    out = checked_result(tmp_path, data, pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=60))
     assert out is not None
     assert pictures.opened(out).info["icc_profile"] == profile
 
@@ -139,7 +139,7 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "message"),
     [
         (b"", "not a complete picture"),
         (b"<html>an error page</html>", "not a complete picture"),
@@ -154,9 +154,9 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
         (shrunk(JPEG)[: len(shrunk(JPEG)) // 2] + b"\xff\xd9", "not a complete picture"),
     ],
 )
-def test_a_result_that_is_not_the_same_picture_is_refused(tmp_path: Path, result: bytes, told: str) -> None:
-    with pytest.raises(ExternalServiceFailed, match=told):
-        adopted(tmp_path, JPEG, result)
+def test_a_result_that_is_not_the_same_picture_is_refused(tmp_path: Path, result: bytes, message: str) -> None:
+    with pytest.raises(ExternalServiceFailed, match=message):
+        checked_result(tmp_path, JPEG, result)
 
 
 def test_lost_transparency_is_refused(tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_lost_transparency_is_refused(tmp_path: Path) -> None:
     white = Image.new("RGBA", (320, 240), "white")
     white.alpha_composite(Image.fromarray(pictures.graphic(alpha=True)))
     with pytest.raises(ExternalServiceFailed, match="looks different"):
-        adopted(tmp_path, data, pictures.saved(white.convert("RGB").quantize(64), "PNG"))
+        checked_result(tmp_path, data, pictures.saved(white.convert("RGB").quantize(64), "PNG"))
 
 
 def test_a_larger_result_is_discarded(tmp_path: Path) -> None:
-    assert adopted(tmp_path, JPEG, pictures.saved(pictures.scene(), "JPEG", quality=100, subsampling=0)) is None
+    assert checked_result(tmp_path, JPEG, pictures.saved(pictures.scene(), "JPEG", quality=100, subsampling=0)) is None
 
 
 def test_check_stop_is_called(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def _sixteen_bit_png() -> bytes:
         "gamma",
     ],
 )
-def test_pictures_in_which_an_outside_encoder_would_lose_something_are_not_sent(
+def test_pictures_in_which_an_external_encoder_would_lose_something_are_not_sent(
     tmp_path: Path, make: Callable[[], bytes]
 ) -> None:
     assert sent(tmp_path, make()) is None

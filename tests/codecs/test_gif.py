@@ -33,8 +33,8 @@ def shown(data: bytes) -> list[np.ndarray]:
         return found
 
 
-def wasteful(delays_ms: list[int], loop: int = 0) -> bytes:
-    """Every frame stored whole, as simple programs do."""
+def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:
+    """A GIF in which every frame is stored whole, as simple programs do."""
     made = [frame.quantize(32) for frame in pictures.frames(len(delays_ms), 320, 240)]
     out = io.BytesIO()
     options = {"duration": delays_ms, "loop": loop, "disposal": 1, "optimize": False}
@@ -69,7 +69,7 @@ def test_an_animation_without_a_loop_count_plays_once(tmp_path: Path) -> None:
 
 
 def test_full_frames_are_reduced_to_their_changes(tmp_path: Path) -> None:
-    source = wasteful([100] * 6)
+    source = gif_of_whole_frames([100] * 6)
     out = optimized(tmp_path, source)
     assert out is not None
     assert len(out) < 0.9 * len(source)
@@ -105,8 +105,8 @@ def test_transparency_is_preserved(tmp_path: Path) -> None:
     assert np.array_equal(shown(out)[0][..., 3], rgba[..., 3])
 
 
-def turning(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
-    """A square that turns, each frame in a palette of its own: packed anew, its output packs a little better still."""
+def rotating_square(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
+    """A rotating square, each frame with a palette of its own: encoding its result again makes it a little smaller."""
     pictures_ = []
     for number in range(frames):
         square = Image.new("RGBA", (side, side), (0, 0, 0, 0))
@@ -121,7 +121,7 @@ def turning(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
 
 def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(tmp_path: Path) -> None:
     still = pictures.saved(pictures.scene(), "GIF")
-    for source in (pictures.animated("GIF", [100] * 5), wasteful([100] * 4), still, turning()):
+    for source in (pictures.animated("GIF", [100] * 5), gif_of_whole_frames([100] * 4), still, rotating_square()):
         once = optimized(tmp_path, source)
         assert once is None or len(once) < len(source)
         assert optimized(tmp_path, once or source) is None

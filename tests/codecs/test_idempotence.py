@@ -1,4 +1,4 @@
-"""Optimising an output again changes nothing, also after its metadata was removed."""
+"""Optimising a result again changes nothing, not even if its metadata was removed."""
 
 from __future__ import annotations
 

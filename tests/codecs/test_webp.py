@@ -49,7 +49,7 @@ def test_a_high_quality_file_becomes_smaller_and_looks_the_same(tmp_path: Path) 
     assert optimized(tmp_path, out) is None
 
 
-def test_a_lossless_file_stays_lossless(tmp_path: Path) -> None:
+def test_a_lossless_file_remains_lossless(tmp_path: Path) -> None:
     picture = pictures.graphic(400, 300, alpha=True)
     source = pictures.saved(picture, "WEBP", lossless=True, quality=0, method=0, exact=True, exif=pictures.tiff())
     out = optimized(tmp_path, source)
@@ -93,13 +93,13 @@ def test_a_graphic_is_converted_losslessly(tmp_path: Path) -> None:
     assert np.array_equal(np.asarray(pictures.opened(out).convert("RGB")), picture)
 
 
-def test_transparency_is_kept(tmp_path: Path) -> None:
+def test_transparency_is_preserved(tmp_path: Path) -> None:
     picture = pictures.graphic(alpha=True)
     out = pictures.opened(converted(tmp_path, pictures.saved(picture, "PNG")))
     assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).max() <= 2
 
 
-def test_a_wide_gamut_profile_is_kept_and_an_srgb_profile_is_removed(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
     for form in ("JPEG", "PNG"):
         wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
         assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
@@ -138,7 +138,7 @@ def test_sixteen_bits_are_rounded_to_eight(tmp_path: Path, interpretation: str) 
 
 @pytest.mark.parametrize("form", ["GIF", "PNG"])
 @pytest.mark.parametrize("loop", [0, 3])
-def test_an_animation_keeps_frames_delays_and_loop_count(tmp_path: Path, form: str, loop: int) -> None:
+def test_frames_delays_and_loop_count_of_an_animation_are_preserved(tmp_path: Path, form: str, loop: int) -> None:
     delays = [100, 250, 300, 50]
     source = pictures.animated(form, delays, loop=loop)
     out = converted(tmp_path, source)
@@ -148,7 +148,7 @@ def test_an_animation_keeps_frames_delays_and_loop_count(tmp_path: Path, form: s
         assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 4
 
 
-def test_an_optimised_animated_webp_keeps_frames_delays_and_loop_count(tmp_path: Path) -> None:
+def test_optimising_an_animated_webp_preserves_frames_delays_and_loop_count(tmp_path: Path) -> None:
     delays = [100, 250, 300, 50]
     for options in ({"lossless": True, "quality": 0, "method": 0}, {"quality": 100}):
         source = pictures.animated("WEBP", delays, loop=2, exif=pictures.tiff(), **options)
@@ -174,7 +174,7 @@ def test_an_animated_avif_is_refused(tmp_path: Path) -> None:
         converted(tmp_path, pictures.animated("AVIF", [100] * 3))
 
 
-def test_a_deadline_stops_the_encoder(tmp_path: Path) -> None:
+def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
     for source in (pictures.saved(pictures.scene(1500, 1500), "JPEG"), pictures.animated("PNG", [100] * 30)):
         calls = 0
 

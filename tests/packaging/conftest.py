@@ -1,4 +1,4 @@
-"""A fake build: a shell script that answers like the program, so that packaging it takes no time."""
+"""A fake build, so that packaging is fast: the program is a shell script with the same commands."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def package(dist: Path, tmp_path: Path) -> Path:
     return Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
 
 
-def test_package_holds_program_command_unit_entry_and_documents_owned_by_root(package: Path) -> None:
+def test_package_contains_program_command_unit_entry_and_documents_owned_by_root(package: Path) -> None:
     entries = {}
     for line in output("dpkg-deb", "--contents", package).splitlines():
         rights, owner, _, _, _, path, *link = line.split()
@@ -61,7 +61,7 @@ def test_package_depends_on_the_newest_glibc_that_an_object_needs(package: Path)
     ]
 
 
-def test_unit_and_manual_page_in_the_package_are_the_programs(package: Path, tmp_path: Path) -> None:
+def test_unit_and_manual_page_are_written_for_the_installed_program(package: Path, tmp_path: Path) -> None:
     output("dpkg-deb", "--extract", package, tmp_path / "tree")
     unit = (tmp_path / "tree/usr/lib/systemd/user/imgproc-local.service").read_text()
     assert 'ExecStart="/opt/imgproc-local/imgproc-local" serve --no-browser' in unit

@@ -1,4 +1,4 @@
-"""The files that systems read are valid there, and name commands, options and files that exist."""
+"""Files for the operating systems are valid, and the commands, options and files that they name exist."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_unit_restarts_except_after_a_refused_start_and_uses_no_option_that_need
     assert service["Restart"] == "on-failure"
     assert service["RestartPreventExitStatus"] == "2"
     assert service["ExecStart"] == '"@PROGRAM@" serve --no-browser'
-    # each of these ends a service of an unprivileged manager with 218 (CAPABILITIES)
+    # with any of these, a service of an unprivileged service manager fails with status 218 (CAPABILITIES)
     assert not service.keys() & {
         "ProtectClock", "ProtectKernelLogs", "ProtectKernelModules", "PrivateDevices", "CapabilityBoundingSet", "User",
     }  # fmt: skip

@@ -17,7 +17,7 @@ TIMEOUT_S = 60
 
 
 class Installer:
-    """The unpacked archive and a home to install into."""
+    """Runs install.sh of the unpacked archive for the home folder `home`."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
@@ -89,7 +89,7 @@ def test_uninstall_removes_only_the_installed_files(installer: Installer) -> Non
     assert "there is no installation" in installer.run("--uninstall", expect=1)
 
 
-def test_link_of_another_installation_is_left(installer: Installer) -> None:
+def test_uninstall_does_not_remove_a_link_to_another_installation(installer: Installer) -> None:
     installer.run()
     command = installer.prefix / "bin" / "imgproc-local"
     command.unlink()

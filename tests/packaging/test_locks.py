@@ -1,7 +1,7 @@
-"""Every installer that the README names reads the locks and the README's commands.
+"""The installers that the README names can read the lock files and the commands of the README.
 
-Nothing is downloaded: without a package index an installer that could read everything ends with the first package that
-it does not find, and one that could not read a line says so before it looks for any.
+Nothing is downloaded. Without a package index, an installer that has read everything fails at the first package, which
+it does not find. One that can't read a line reports that before it looks for a package.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ REQUIREMENT = re.compile(
 
 
 def python_with_the_oldest_pip() -> Path:
-    """The system's Python where it can make virtual environments, because its pip is mostly the oldest one; else the
-    one that runs the tests.
+    """The system's Python, because its pip is usually the oldest one; the Python that runs the tests if the system's
+    one can't create virtual environments.
     """
     system = Path("/usr/bin/python3")
     if system.exists():
@@ -42,7 +42,7 @@ def python_with_the_oldest_pip() -> Path:
 
 
 def _offline(folder: Path) -> dict[str, str]:
-    """A new user's environment in which no package index can be reached, from the first moment on."""
+    """The environment of a new user, in which no package index can be reached."""
     return {
         "HOME": str(folder),
         "LANG": "C.UTF-8",
@@ -60,7 +60,7 @@ def _readme_command(name: str) -> str:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_holds_requirements_and_hashes_and_nothing_else(lock: Path) -> None:
+def test_a_lock_contains_only_requirements_and_hashes(lock: Path) -> None:
     text = lock.read_text(encoding="utf-8").replace(" \\\n   ", "")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines

@@ -1,7 +1,7 @@
-"""Runs a command under strace and lists every connection attempt and message to an address outside this machine.
+"""Runs a command under strace, and lists its connections and messages to addresses outside this machine.
 
-All child processes and libraries are watched, and refused attempts are listed too. The command may be frozen or run
-from source:
+This includes those of child processes and libraries, and attempts that failed. The command may be the frozen program or
+the source:
 
     python tests/support/connect_guard.py [--timeout S] COMMAND [ARGUMENT…]
 
@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 CALLS = ("connect", "sendto", "sendmsg", "sendmmsg", "io_uring_setup")
-"""System calls that name a peer, and io_uring_setup, whose later calls strace can't see."""
+"""System calls that name a peer; and io_uring_setup, after which a program can connect without system calls."""
 LOCAL_FAMILIES = ("UNIX", "LOCAL", "NETLINK", "UNSPEC")
-"""Families whose sockets stay on this machine. AF_UNSPEC only removes a peer."""
+"""Address families whose peers are on this machine. AF_UNSPEC only disconnects a socket."""
 HOST = re.compile(r'inet_addr\("([^"]*)"\)|inet_pton\(AF_INET6, "([^"]*)"')
 EXIT_OUTSIDE, EXIT_UNAVAILABLE = 1, 3
 
@@ -40,7 +40,7 @@ class Watched(NamedTuple):
     outside: list[str]
 
 
-def unavailable() -> str | None:
+def why_unavailable() -> str | None:
     """The reason why strace can't run here, or None."""
     if sys.platform != "linux":
         return "strace is a Linux program"
@@ -80,7 +80,7 @@ def watch(
 
 
 def outside(calls: Sequence[str]) -> Iterator[str]:
-    """The lines of strace that name a peer outside this machine, or that hide peers from strace."""
+    """The lines of strace's output that name a peer outside this machine or set up io_uring."""
     for call in calls:
         if "io_uring_setup(" in call and "= -1" not in call:
             yield call
@@ -104,7 +104,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
     arguments = parser.parse_args()
-    reason = unavailable()
+    reason = why_unavailable()
     if reason is not None:
         print(reason, file=sys.stderr)
         return EXIT_UNAVAILABLE

@@ -1,4 +1,4 @@
-"""The frozen program for tests, built once per state of the tree and cached in `.build/`."""
+"""Builds the frozen program for tests. A build is stored in `.build/` and used until one of its sources changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".build"
-INGREDIENTS = (
+SOURCES = (
     "imgproc_local",
     "build",
     "pyproject.toml",
@@ -28,13 +28,13 @@ BUILD_TIMEOUT_S = 1200
 
 @cache
 def one_folder() -> Path:
-    """The folder of the one-folder program, with its bill of materials and licences beside it."""
+    """The folder of the one-folder program. The bill of materials and the licences are in the folder above."""
     return _built("one-folder") / "imgproc-local"
 
 
 @cache
 def one_file() -> Path:
-    """The one-file program, with its bill of materials and licences beside it."""
+    """The one-file program. The bill of materials and the licences are in the same folder."""
     return _built("one-file", "--one-file") / "imgproc-local-onefile"
 
 
@@ -52,7 +52,7 @@ def freeze(out: Path, *options: str) -> str:
 
 
 def _built(layout: str, *options: str) -> Path:
-    folder = CACHE / f"frozen-{layout}-{_tree()}"
+    folder = CACHE / f"frozen-{layout}-{_digest_of_sources()}"
     if not folder.exists():
         for old in CACHE.glob(f"frozen-{layout}-*"):
             shutil.rmtree(old)
@@ -62,10 +62,10 @@ def _built(layout: str, *options: str) -> Path:
     return folder
 
 
-def _tree() -> str:
-    """A digest of everything that the program is made of."""
+def _digest_of_sources() -> str:
+    """A digest of all files that the program is built from, and of the version of Python."""
     digest = hashlib.sha256(sys.version.encode())
-    for name in INGREDIENTS:
+    for name in SOURCES:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and file.suffix not in (".so", ".pyd", ".pyc"):
@@ -74,7 +74,7 @@ def _tree() -> str:
 
 
 def build_module(name: str) -> ModuleType:
-    """A script of build/, which is a folder of scripts and not a package."""
+    """A script in build/ as a module. The folder is not a package, so it can't be imported by name."""
     spec = importlib.util.spec_from_file_location(f"build_{name}", ROOT / "build" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""GGUF files of a few hundred bytes with complete headers: they can be installed, but not loaded."""
+"""GGUF files of a few hundred bytes, with complete headers but no useful weights: they can be installed, not loaded."""
 
 from __future__ import annotations
 

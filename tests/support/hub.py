@@ -1,7 +1,7 @@
-"""A model hub on this machine that answers as huggingface_hub's client expects, and fails in ways that tests choose.
+"""A local substitute for the Hugging Face hub, which can fail in ways that tests choose.
 
-Like the real hub, it answers `/REPOSITORY/resolve/REVISION/FILE` with a file's metadata, and another server sends the
-bytes.
+As with the real hub, the response to `/REPOSITORY/resolve/REVISION/FILE` has the metadata of a file, and another server
+sends its bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ REPOSITORY = "someone/Some-Model-GGUF"
 
 
 class Hub:
-    """`files` by name. `cut_after` lists after how many bytes the next downloads are cut off."""
+    """What the hub offers and how it fails: tests change its attributes.
+
+    `files` are contents by name. `refusal` is a status and an error code for all requests. `cut_after` lists after how
+    many bytes the next downloads are interrupted. `extra_headers` replace those of the metadata, `sent` the bytes of
+    files.
+    """
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = dict(files)
@@ -26,7 +31,7 @@ class Hub:
         self.refusal: tuple[int, str] | None = None
         self.cut_after: list[int] = []
         self.knows_ranges = True
-        self.facts: dict[str, str] = {}
+        self.extra_headers: dict[str, str] = {}
         self.sent: dict[str, bytes] = {}
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
@@ -69,7 +74,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _send_metadata(self, name: str) -> None:
         content = self.hub.files[name]
-        facts = {
+        headers = {
             "X-Repo-Commit": COMMIT,
             "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',
             "X-Linked-Size": str(len(content)),
@@ -77,20 +82,20 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             "ETag": '"not-the-content\'s"',
             "Location": f"{self.hub.store_url}/store/{name}",
         }
-        self._end(302, facts | self.hub.facts, b"")
+        self._end(302, headers | self.hub.extra_headers, b"")
 
-    def _send(self, content: bytes, asked: str | None) -> None:
+    def _send(self, content: bytes, range_header: str | None) -> None:
         name = self.path.removeprefix("/store/")
         content = self.hub.sent.get(name, content)
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.hub.knows_ranges else 0
-        facts = {"Content-Length": str(len(content) - start)}
+        start = int(range_header.removeprefix("bytes=").rstrip("-")) if range_header and self.hub.knows_ranges else 0
+        headers = {"Content-Length": str(len(content) - start)}
         if start:
-            facts["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
+            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         body = content[start:]
         if self.hub.cut_after:
             body = body[: self.hub.cut_after.pop(0)]
             self.close_connection = True
-        self._end(206 if start else 200, facts, body)
+        self._end(206 if start else 200, headers, body)
 
     def _refuse(self, status: int, code: str) -> None:
         self._end(status, {"X-Error-Code": code} if code else {}, b"")
@@ -114,7 +119,7 @@ def hub_with(files: dict[str, bytes]) -> Iterator[Hub]:
     for server in servers:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    # two host names, as with the real hub: the client compares them
+    # two host names, as with the real hub, because the client treats a redirect to another host differently
     hub.url, hub.store_url = (
         f"http://{name}:{server.server_address[1]}"
         for name, server in zip(("127.0.0.1", "localhost"), servers, strict=True)

@@ -1,7 +1,7 @@
-"""Uses the whole program like one user, from source or frozen: imports a model, processes pictures on the command line
-and through the service, downloads the results, runs `doctor`, and stops the service.
+"""Uses the whole program as a user does: imports a model, processes pictures on the command line and through the
+service, downloads the results, runs `doctor`, and stops the service. The program may be frozen or run from source.
 
-By hand, for example under tests/support/connect_guard.py:
+It can also be started alone, for example under tests/support/connect_guard.py:
 
     python tests/support/journey.py --pictures FOLDER --work FOLDER [--model FILE…] -- PROGRAM [ARGUMENT…]
 
@@ -24,12 +24,14 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_TIMEOUT_S = 300
-ANSWER_TIMEOUT_S = 90
+RESPONSE_TIMEOUT_S = 90
 START_TIMEOUT_S = 60
 ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
 
 
 class Journey:
+    """One run of the program's commands and of its service, on a data folder below `work`."""
+
     def __init__(self, program: list[str], work: Path) -> None:
         self.program = program
         self.data = work / "data"
@@ -37,7 +39,7 @@ class Journey:
         self.log = work / "serve.log"
 
     def command(self, *arguments: str, expected: int = 0) -> str:
-        """The output of a command of the program."""
+        """Run a command of the program and return its output. Raises: SystemExit for another exit status."""
         done = subprocess.run(
             [*self.program, "--data-dir", str(self.data), *arguments],
             stdin=subprocess.DEVNULL,
@@ -94,7 +96,7 @@ class Journey:
         )
         multipart = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         job_id = json.loads(_fetch(f"{url}/images/process", key, body, multipart))["data"]["job_id"]
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        deadline = time.monotonic() + RESPONSE_TIMEOUT_S
         while True:
             job: dict[str, Any] = json.loads(_fetch(f"{url}/jobs/{job_id}", key, headers={"Prefer": "wait=30"}))["data"]
             if job["status"] == "completed":
@@ -110,7 +112,7 @@ class Journey:
 def _fetch(url: str, key: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
     request = urllib.request.Request(url, body, {"X-API-Key": key, **(headers or {})})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=ANSWER_TIMEOUT_S) as answer:
+    with opener.open(request, timeout=RESPONSE_TIMEOUT_S) as answer:
         content: bytes = answer.read()
         return content
 
@@ -118,7 +120,9 @@ def _fetch(url: str, key: str, body: bytes | None = None, headers: dict[str, str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--work", type=Path, required=True, metavar="FOLDER", help="A new folder for all it writes.")
+    parser.add_argument(
+        "--work", type=Path, required=True, metavar="FOLDER", help="A new folder for everything that is written."
+    )
     parser.add_argument("--model", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("program", nargs="+", metavar="PROGRAM")
     arguments = parser.parse_args()

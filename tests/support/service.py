@@ -1,4 +1,4 @@
-"""The whole service on its own data folder and a real socket, run by a thread of the test's process."""
+"""Runs the whole service for a test: in a thread, on a data folder of its own, and on a real socket."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GatedDescriber:
 
 
 class Running:
-    """A service that answers at `url`. `client` carries a key of the account `default` that has no rate limit."""
+    """A running service. `client` sends requests to `url` with a key of the account `default`, without a rate limit."""
 
     def __init__(self, services: Services, app: Litestar, loop: asyncio.AbstractEventLoop, port: int) -> None:
         self.services = services
@@ -91,7 +91,7 @@ class Running:
         return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
 
     def dispatch(self, operation: str, picture: bytes, name: str = "picture.jpg", **form: Any) -> dict[str, Any]:
-        """Upload, expect 202, return the dispatch result."""
+        """Upload a picture, and return the data of the response, which must be a 202."""
         answer = self.client.post(f"/images/{operation}", files={"image": (name, picture)}, data=form)
         assert answer.status_code == 202, answer.text
         result: dict[str, Any] = answer.json()["data"]
@@ -104,7 +104,7 @@ class Running:
         return data
 
     def final(self, job_id: str, timeout_s: float = 60) -> dict[str, Any]:
-        """The job once it is final."""
+        """Wait until the job is final, and return it."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             answer = self.client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=20"})

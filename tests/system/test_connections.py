@@ -16,7 +16,7 @@ import pytest
 from tests.faults.server_process import ROOT, clean_environment
 from tests.support import connect_guard, pictures, tiny
 
-UNAVAILABLE = connect_guard.unavailable()
+UNAVAILABLE = connect_guard.why_unavailable()
 pytestmark = pytest.mark.skipif(UNAVAILABLE is not None, reason=str(UNAVAILABLE))
 
 PICTURES = int(os.environ.get("GUARD_PICTURES", "4"))

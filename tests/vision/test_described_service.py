@@ -18,7 +18,7 @@ from imgproc_local.domain.slug import make_slug
 from tests.faults.server_process import ROOT, ServerProcess, clean_environment, command_line, make_key
 from tests.support import tiny
 from tests.support.service import Running, config_for, running
-from tests.support.sockets import reached, watching
+from tests.support.sockets import connected_hosts, recording_environment
 
 SCENES = 100
 REPEATED_SCENES = 15
@@ -151,7 +151,7 @@ def test_describing_opens_no_connection(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "imgproc_local", "process", str(tmp_path / "scene.png"), "--out", str(tmp_path / "out")],
         cwd=ROOT,
-        env=clean_environment(data_dir=data) | watching(watch),
+        env=clean_environment(data_dir=data) | recording_environment(watch),
         capture_output=True,
         text=True,
         timeout=120,
@@ -159,4 +159,4 @@ def test_describing_opens_no_connection(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert "(vision)" in result.stdout
-    assert reached(watch) == []
+    assert connected_hosts(watch) == []

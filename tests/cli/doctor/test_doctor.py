@@ -118,11 +118,11 @@ def test_a_missing_file_is_a_problem_and_a_leftover_one_a_warning(program: Progr
     assert checks(program, exit_code=1)["files"]["state"] == "problem"
 
 
-@pytest.mark.parametrize("bytes_kept", [0, 5000])
-def test_a_damaged_database_is_a_problem(program: Program, bytes_kept: int) -> None:
+@pytest.mark.parametrize("bytes_preserved", [0, 5000])
+def test_a_damaged_database_is_a_problem(program: Program, bytes_preserved: int) -> None:
     program.here_json("credits", "grant", 5)
     path = program.data / "imgproc.db"
-    path.write_bytes(path.read_bytes()[:bytes_kept] + os.urandom(40_000))
+    path.write_bytes(path.read_bytes()[:bytes_preserved] + os.urandom(40_000))
     assert checks(program, exit_code=1)["database"]["state"] == "problem"
 
 

@@ -6,7 +6,7 @@ from tests.cli.conftest import Program
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
 
-SERVICE_KEY = "outside-service-word"
+COMPRESSION_KEY = "outside-service-word"
 PICTURE = "Mia am Strand – privat.jpg"
 
 
@@ -26,13 +26,13 @@ def test_no_planted_secret_is_in_the_report(program: Program) -> None:
     token = "aB3-_" * 9
     home = program.data.parent
     with (program.data / "logs" / "imgproc.log").open("a", encoding="utf-8") as log:
-        log.write(f"a line with {key} and {SERVICE_KEY}, {PICTURE}, /?token={token}\n")
+        log.write(f"a line with {key} and {COMPRESSION_KEY}, {PICTURE}, /?token={token}\n")
         log.write(f"{home}/pictures/'Oma zu Hause.png' of maxmustermann: \x1b[31m\n")
     result = program.here(
         "doctor",
         "--report",
         compression_service="tinify",
-        compression_key=SERVICE_KEY,
+        compression_key=COMPRESSION_KEY,
         compression_url="https://tiny.meier-intern.example/",
         models_dir=home / "a drive of mine",
     )
@@ -40,7 +40,7 @@ def test_no_planted_secret_is_in_the_report(program: Program) -> None:
     report = result.stdout
     for secret in (
         key,
-        SERVICE_KEY,
+        COMPRESSION_KEY,
         token,
         PICTURE,
         "Strand",

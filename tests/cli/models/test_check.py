@@ -44,11 +44,11 @@ def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore
     assert german.startswith("de  German")
     assert "D 0 %" in spanish, "the tiny model does not know Spanish"
     assert "A from 85 %" in result.stdout
-    kept = models.grades("tiny")
-    assert set(kept) == {"de", "es"}
-    assert kept["es"] == 0 < kept["de"] < 0.7
+    saved = models.grades("tiny")
+    assert set(saved) == {"de", "es"}
+    assert saved["es"] == 0 < saved["de"] < 0.7
     assert program.here("models", "check", "tiny", "--languages", "en").exit_code == 0
-    assert models.grades("tiny") == {**kept, "en": models.grades("tiny")["en"]}, (
+    assert models.grades("tiny") == {**saved, "en": models.grades("tiny")["en"]}, (
         "grades of other languages are preserved"
     )
     found = doctor(program)

@@ -19,14 +19,14 @@ from tests.support import pictures
 from tests.support.gguf_files import write_pair
 from tests.support.hub import REPOSITORY, hub_with
 from tests.support.installed import check_folder, install
-from tests.support.sockets import reached, watching
+from tests.support.sockets import connected_hosts, recording_environment
 from tests.support.tiny import MMPROJ, TEXT
 
 needs_tiny = pytest.mark.skipif(not TEXT.is_file(), reason="the tiny model is not there")
 
 
 @pytest.fixture
-def skip_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_llama(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without llama-cpp-python."""
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
 
@@ -51,7 +51,7 @@ def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Prog
     assert not program.data.exists(), "listing creates no folder"
 
 
-def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, skip_self_test: None) -> None:
+def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, without_llama: None) -> None:
     pair = write_pair(tmp_path / "pair")
     result = program.here("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64)
     assert result.exit_code == 0, result.stderr
@@ -70,7 +70,7 @@ def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path:
     assert "mine" not in listed(program)
 
 
-def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, skip_self_test: None) -> None:
+def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, without_llama: None) -> None:
     pair = write_pair(tmp_path / "pair")
     drive = tmp_path / "drive" / "models"
     assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
@@ -90,7 +90,7 @@ def test_a_drive_that_is_not_connected_is_reported(program: Program, tmp_path: P
 
 
 def test_the_setting_overrides_the_selection_and_use_says_so(
-    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None
+    program: Program, tmp_path: Path, models: ModelStore, without_llama: None
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
@@ -114,7 +114,7 @@ def test_the_setting_overrides_the_selection_and_use_says_so(
     ],
 )
 def test_every_refusal_has_a_message_and_changes_nothing(
-    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None, arguments: tuple[str, ...], message: str
+    program: Program, tmp_path: Path, models: ModelStore, without_llama: None, arguments: tuple[str, ...], message: str
 ) -> None:
     install(models, "a")
     write_pair(tmp_path / "pair")
@@ -126,7 +126,7 @@ def test_every_refusal_has_a_message_and_changes_nothing(
 
 
 def test_a_damaged_model_is_reported_by_list_and_by_verify(
-    program: Program, models: ModelStore, skip_self_test: None
+    program: Program, models: ModelStore, without_llama: None
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
@@ -160,7 +160,7 @@ def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_model_is_pulled_or_copied_from_another_machine(
-    program: Program, tmp_path: Path, models: ModelStore, skip_self_test: None, hub_settings: dict[str, object]
+    program: Program, tmp_path: Path, models: ModelStore, without_llama: None, hub_settings: dict[str, object]
 ) -> None:
     assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
     carried = program.here("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
@@ -215,7 +215,7 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
 
 
 @needs_tiny
-def test_the_tiny_model_is_proved_when_it_is_imported(program: Program, models: ModelStore) -> None:
+def test_the_tiny_model_is_tested_when_it_is_imported(program: Program, models: ModelStore) -> None:
     result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     assert "Testing tiny in a child process" in result.stderr
@@ -232,7 +232,7 @@ def watched(program: Program, watch: Path, *arguments: object) -> subprocess.Com
     return subprocess.run(
         [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
         cwd=ROOT,
-        env=clean_environment(data_dir=program.data) | watching(watch),
+        env=clean_environment(data_dir=program.data) | recording_environment(watch),
         capture_output=True,
         text=True,
         timeout=120,
@@ -249,15 +249,17 @@ def test_importing_and_verifying_open_no_connection(program: Program, tmp_path: 
     watched(program, watch, "models", "import", *write_pair(tmp_path / "pair", seed=1), "--name", "b")
     for command in (("verify",), ("list",), ("use", "a"), ("remove", "a")):
         watched(program, watch, "models", *command)
-    assert reached(watch) == []
+    assert connected_hosts(watch) == []
 
 
-def test_the_watch_sees_a_connection(program: Program, tmp_path: Path) -> None:
+def test_a_connection_of_a_child_process_is_recorded(program: Program, tmp_path: Path) -> None:
     watch = tmp_path / "watch"
     script = "import socket, subprocess, sys; s = socket.socket(); s.setblocking(False); s.connect_ex(('192.0.2.1', 9))"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
-    subprocess.run([sys.executable, "-c", child], env=clean_environment() | watching(watch), timeout=60, check=True)
-    assert reached(watch) == ["192.0.2.1"]
+    subprocess.run(
+        [sys.executable, "-c", child], env=clean_environment() | recording_environment(watch), timeout=60, check=True
+    )
+    assert connected_hosts(watch) == ["192.0.2.1"]
 
 
 def test_json_is_one_document(program: Program) -> None:

@@ -1,4 +1,4 @@
-"""`process`: the results, the messages, and that nothing remains in the data folder."""
+"""`process`: its results and messages, and that it leaves no job and no file in the data folder."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, t
         (("{}/notes.txt", "missing.jpg"), "Failed: missing.jpg: No such file or folder."),
     ],
 )
-def test_a_call_that_can_not_work_is_refused_before_anything_is_done(
+def test_invalid_arguments_are_refused_before_anything_is_done(
     program: Program, folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (folder / "empty").mkdir()

@@ -18,11 +18,11 @@ def names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> list[tuple[Path, str]]:
-    made = []
+    sources = []
     for name, ending in (("one", ".jpg"), ("two", ".webp")):
         (tmp_path / name).write_bytes(name.encode())
-        made.append((tmp_path / name, ending))
-    return made
+        sources.append((tmp_path / name, ending))
+    return sources
 
 
 @pytest.fixture(params=[True, False], ids=["hard links", "no hard links"])

@@ -1,4 +1,4 @@
-"""The program that listens on a port, from Linux's /proc or from a folder made like it."""
+"""Finding the program that listens on a port, in /proc of Linux or in a folder with the same layout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVERS = {
     62: "python3 -m imgproc_local serve --port 101",
     63: "/opt/imgproc-local/imgproc-local serve --no-browser",
 }
-"""Process numbers and command lines of this service; each listens on the port with its number plus 39."""
+"""Process IDs and command lines of this service. Each process listens on the port that is its ID plus 39."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_without_a_listener_or_without_proc_the_program_is_unknown(proc: Path, t
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_the_own_process_is_found(host: str) -> None:
+def test_the_process_of_the_test_is_found(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         try:

@@ -1,4 +1,4 @@
-"""Starts of the server that are refused: how soon, and who gets to see the reason."""
+"""Starts of the server that are refused: how soon, and where the reason is shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def used_port() -> Iterator[int]:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Path:
-    """A program that stores the address it is called with in `opened`."""
+    """A program in place of a browser, which writes the address that it should open to the file `opened`."""
     script = tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Pictures of every format with a secret in each field that can hold one, and with people's words and rights."""
+"""Pictures of every format with a secret in each field that can hold one, and with texts and rights to preserve."""
 
 from __future__ import annotations
 

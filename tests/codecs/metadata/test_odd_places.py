@@ -84,8 +84,8 @@ def packet(attributes: str, properties: str = "") -> bytes:
 def ultra_hdr(signalled_by: str) -> bytes:
     """An Ultra HDR picture of a phone: after the JPEG come a preview, the gain map with its own metadata, and a video.
 
-    `signalled_by` tells how the gain map is declared: by XMP `attributes` or `elements` and the ISO 21496-1 marker, or
-    by the marker alone, `iso`.
+    `signalled_by` is how the gain map is declared: by XMP `attributes` or `elements` and the ISO 21496-1 marker, or by
+    the marker alone, `iso`.
     """
     plain = pictures.saved(pictures.photo(200, 150), "JPEG", quality=60)
     preview = pictures.saved(pictures.scene(64, 48), "JPEG", comment=b"SECRET preview")
@@ -113,7 +113,7 @@ def ultra_hdr(signalled_by: str) -> bytes:
 
 
 @pytest.mark.parametrize("signalled_by", ["attributes", "elements", "iso"])
-def test_of_the_data_after_a_jpeg_only_the_gain_map_is_kept_without_its_metadata(
+def test_only_the_gain_map_is_preserved_of_the_data_after_a_jpeg_and_without_its_metadata(
     tmp_path: Path, signalled_by: str
 ) -> None:
     source = ultra_hdr(signalled_by)
@@ -218,7 +218,7 @@ def test_private_bytes_in_other_avif_boxes_are_removed(tmp_path: Path, *, animat
         moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
         user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
         size = struct.pack(">I", moov.end - moov.start + len(user_data))
-        # the coded data follows moov: its offsets must be increased
+        # the frames follow moov, so their offsets must be increased
         grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
         source = shifted(grown, moov.end, len(user_data))
         assert len(frames(source)) == 3

@@ -58,7 +58,7 @@ def escaped(text: str) -> str:
 
 
 def packet(chance: random.Random, *, private: bool, rights: bool, utf_8: bool) -> bytes:
-    """A packet in one of the spellings that writers use, mostly terse ones."""
+    """An XMP packet in one of the notations that programs write, most often a compact one."""
     short = chance.random() < 0.6
     prefixes = {name: name[0].lower() if short else name for name in NAMESPACES}
     rdf = chance.choice(("rdf", "r")) if short else "rdf"
@@ -99,7 +99,7 @@ def packet(chance: random.Random, *, private: bool, rights: bool, utf_8: bool) -
 
 
 def datasets(chance: random.Random) -> bytes:
-    """IIM with a private dataset, in either encoding and often without saying which."""
+    """IIM datasets, one of them private, in UTF-8 or Windows-1252. The encoding is often not declared."""
     values = {65: b"SERIAL-IPTC", 80: CREATOR.encode(), 116: COPYRIGHT.encode(), 105: b"Caf\xe9"}
     marked = b"\x1c\x01\x5a\0\x03\x1b%G" if chance.random() < 0.3 else b""
     return marked + b"".join(struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw for number, raw in values.items())
@@ -115,7 +115,7 @@ def generated(kind: str, seed: int) -> bytes:
     chance = random.Random(f"{kind} {seed}")
     fields = {0x8298: COPYRIGHT.encode(), 0x013B: CREATOR.encode()} if chance.random() < 0.7 else {}
     private = chance.sample(sorted(EXIF_SECRETS), chance.randint(1, 2))
-    # Pillow writes an AVIF's orientation anew, and the block with it
+    # Pillow would rewrite the orientation of an AVIF, and with it the whole EXIF block
     orientation = 1 if "avif" in kind else chance.choice((1, 1, 3, 6))
     exif = pictures.compact_tiff(fields, orientation, {name: EXIF_SECRETS[name] for name in private})
     has_exif = chance.random() < 0.6 and "gif" not in kind
@@ -162,7 +162,7 @@ def with_riff_or_items(kind: str, exif: bytes | None, words: bytes | None) -> by
 
 
 def everything_in(data: bytes, form: Format) -> bytes:
-    """The bytes, and what is compressed in them or in another encoding."""
+    """The bytes of the file, followed by its texts that are compressed or in another encoding."""
     blocks = read_blocks(data, form)
     more = [block for block in (blocks.exif, blocks.xmp, blocks.iptc) if block]
     more += [text.text.encode() for text in blocks.texts]
@@ -187,12 +187,12 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert (after.copyright, after.creator, after.alt_text) == (before.copyright, before.creator, before.alt_text)
         assert (after.headline, after.keywords, after.city) == (before.headline, before.keywords, before.city), seed
         assert (info_after.frames, info_after.display_size_px) == (info.frames, info.display_size_px)
-        # nothing is left to do
+        # optimising the result again finds nothing to remove
         assert optimize_file(path, info_after, never_stop) is None, seed
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "animated webp", "avif", "animated avif"])
-def test_fields_that_share_bytes_are_given_up_for_privacy_least_important_first(tmp_path: Path, kind: str) -> None:
+def test_fields_that_share_bytes_with_private_ones_are_removed_least_important_first(tmp_path: Path, kind: str) -> None:
     long = b"A long text that three fields point to, so that it costs the file only once. " * 4 + b"\0"
     head = b"II*\0" + struct.pack("<IH", 8, 4)
     at = len(head) + 12 * 4 + 4
@@ -206,7 +206,7 @@ def test_fields_that_share_bytes_are_given_up_for_privacy_least_important_first(
     elif kind == "png":
         source = pictures.with_png_chunks(plain("png"), pictures.chunk(b"eXIf", exif))
     else:
-        # Pillow refuses to write such a block: it writes one of the same length
+        # Pillow refuses to write such a block, so it writes another one of the same length, which is then replaced
         harmless = (b"II*\0" + struct.pack("<IHI", 8, 0, 0)).ljust(len(exif), b"P")
         source = with_riff_or_items(kind, harmless, None)
         assert harmless in source
@@ -219,11 +219,11 @@ def test_fields_that_share_bytes_are_given_up_for_privacy_least_important_first(
     after = read_embedded(pictures.write(tmp_path, out), info)
     assert after.copyright is not None
     if len(out) > 0.97 * len(source):
-        # the picture's own bytes are those that came: the caption had to go
+        # the fields shared their bytes with the caption, which had to be removed
         assert after.description == ()
 
 
-def test_a_file_without_private_data_that_can_not_shrink_is_left_unchanged(tmp_path: Path) -> None:
+def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed(tmp_path: Path) -> None:
     words = b'<RDF xmlns="%s"><Description p:City="C" xmlns:p="%s"/></RDF>' % (
         RDF.encode(),
         NAMESPACES["photoshop"].encode(),

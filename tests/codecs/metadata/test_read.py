@@ -71,7 +71,7 @@ def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str,
     assert embedded.camera is None
 
 
-def test_the_sources_hold_what_is_searched_for() -> None:
+def test_the_sources_contain_what_is_searched_for() -> None:
     source = pictures.full_jpeg()
     assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
     assert [what for what, text in pictures.PRESERVED.items() if text.encode() not in source] == []
@@ -181,7 +181,7 @@ def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes
     assert to_webp(path, info, never_stop)
 
 
-def test_deeply_nested_properties_are_cut(tmp_path: Path) -> None:
+def test_deeply_nested_properties_are_skipped(tmp_path: Path) -> None:
     nested = b'<rdf:li rdf:parseType="Resource">' * 1100 + b"</rdf:li>" * 1100
     packet = (
         pictures.xmp_packet()
@@ -221,13 +221,13 @@ def test_a_default_caption_of_a_camera_is_removed(tmp_path: Path, phrase: str) -
     assert phrase.encode() not in out
 
 
-def test_an_x_default_text_without_a_twin_has_no_known_language() -> None:
+def test_an_x_default_text_that_no_language_repeats_has_no_known_language() -> None:
     packet = pictures.xmp_packet().replace(f'<rdf:li xml:lang="en">{pictures.ALT_TEXT["en"]}</rdf:li>'.encode(), b"")
     found = xmp.alternatives(xmp.parse(packet).properties, xmp.ALT_TEXT)
     assert found == [EmbeddedText(pictures.ALT_TEXT["en"]), EmbeddedText(pictures.ALT_TEXT["de"], "de")]
 
 
-def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
+def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
     published = xmp_fields.published(xmp.parse(pictures.xmp_packet()).properties, str, KeepLocation.ALL).elements
     elements = xmp_fields.ordered({element.tag: element for element in published})
     packet = xmp.write(elements, 1600)
@@ -242,8 +242,8 @@ def test_rights_and_alt_text_are_the_last_to_be_given_up_for_size() -> None:
 OUTPUTS = {"JPEG": optimize_file, "WEBP": to_webp, "AVIF": to_avif}
 
 
-def _made(folder: Path, form: str, *segments: bytes) -> bytes:
-    """What becomes of a JPEG with these segments."""
+def _result(folder: Path, form: str, *segments: bytes) -> bytes:
+    """The result in the format `form` of a JPEG with these segments."""
     plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
     path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
     out = OUTPUTS[form](path, probe(path, NO_LIMIT), never_stop)
@@ -304,7 +304,7 @@ def _iptc_segment(datasets: dict[int, str]) -> bytes:
 @pytest.mark.parametrize("form", OUTPUTS)
 def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, form: str) -> None:
     utf8 = 129
-    out = _made(
+    out = _result(
         tmp_path, form, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
     )
     embedded = _read(tmp_path, out)
@@ -319,7 +319,7 @@ def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, form: str) -> Non
 def test_the_editors_copyright_is_preserved_after_the_photographers(
     tmp_path: Path, form: str, raw: bytes, shown: str
 ) -> None:
-    out = _made(tmp_path, form, _exif({0x8298: (2, raw)}))
+    out = _result(tmp_path, form, _exif({0x8298: (2, raw)}))
     assert _read(tmp_path, out).copyright == shown
     assert b"\0Example Press\0" in out or b"; Example Press" in out
     assert b"SECRET" not in out
@@ -329,7 +329,7 @@ def test_the_editors_copyright_is_preserved_after_the_photographers(
 def test_a_blank_property_is_filled_from_iptc(tmp_path: Path, form: str) -> None:
     blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
     words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
-    embedded = _read(tmp_path, _made(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
+    embedded = _read(tmp_path, _result(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
     assert (embedded.creator, embedded.copyright) == (("Ada Example",), "(c) Example")
 
 
@@ -341,14 +341,14 @@ def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_pa
         attributes=' photoshop:Credit="Example Press"',
     )
     same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
-    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
+    out = _result(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
     assert (
         xmp.parse(read_blocks(out, Format[form]).xmp).properties.keys() == xmp.parse(packet.encode()).properties.keys()
     )
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
     assert b"Example Press;" not in out
     other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
-    out = _made(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
+    out = _result(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
     words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
     assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
@@ -375,8 +375,8 @@ def test_extended_xmp_is_read(tmp_path: Path, form: str) -> None:
     ]
     stranger = pieces[0].replace(name, b"F" * 32).replace(b"A red boat", b"A red lies")
     packet = _xmp(_alternatives("dc:rights", "© Example"), attributes=f' note:HasExtendedXMP="{name.decode()}"')
-    # the pieces may come in any order
-    out = _made(tmp_path, form, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
+    # the segments of extended XMP may be in any order
+    out = _result(tmp_path, form, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
     embedded = _read(tmp_path, out)
     assert [text.text for text in embedded.alt_text] == ["A red boat", "Ein rotes Boot"]
     assert embedded.copyright == "© Example"
@@ -387,13 +387,13 @@ def test_extended_xmp_is_read(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
 def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: str) -> None:
     packet = _xmp(_alternatives("dc:rights", "© Exämple")).encode(encoding)
-    assert _read(tmp_path, _made(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
+    assert _read(tmp_path, _result(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
 
 
 @pytest.mark.parametrize("form", OUTPUTS)
 def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, form: str) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
-    out = _made(tmp_path, form, _xmp_segment(packet.encode()))
+    out = _result(tmp_path, form, _xmp_segment(packet.encode()))
     words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
     assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
     assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
@@ -406,12 +406,12 @@ def test_the_resource_after_an_unpadded_one_is_read(tmp_path: Path) -> None:
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + odd) + pictures.segment(
         0xED, b"Photoshop 3.0\0" + pictures.photoshop(run)
     )
-    assert _read(tmp_path, _made(tmp_path, "JPEG", block)).copyright == "(c) Owner"
+    assert _read(tmp_path, _result(tmp_path, "JPEG", block)).copyright == "(c) Owner"
 
 
 def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) -> None:
     fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
-    source = _made(tmp_path, "JPEG", _exif(fields))
+    source = _result(tmp_path, "JPEG", _exif(fields))
     main = exif.read_ifd(read_blocks(source, Format.JPEG).exif or b"")
     assert main == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)

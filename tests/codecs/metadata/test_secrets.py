@@ -1,6 +1,6 @@
-"""No planted secret is found in any output, text or file name, while people's words and rights are preserved.
+"""No planted secret is in any output, text or file name, and texts and rights that people wrote are preserved.
 
-Each source carries every secret that its format can hold; the outputs are searched in every encoding of a text.
+Each source has every secret that its format can hold. Outputs are searched for the secrets in all text encodings.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_LIMIT = 10**9
 
 
 def searchable(data: bytes, name: str) -> bytes:
-    """The file and everything compressed or written in hexadecimal in it."""
+    """The bytes of the file, followed by its compressed and its hexadecimal data, decoded."""
     form = Format[name]
     blocks = read_blocks(data, form)
     parts = [data, *(block for block in (blocks.exif, blocks.xmp, blocks.iptc, blocks.icc) if block)]
@@ -72,7 +72,7 @@ def encodings(needle: str) -> Iterator[bytes]:
         yield needle.encode(encoding)
     yield needle.encode().hex().encode()
     for shift in range(3):
-        # the first and the last digits depend on the bytes beside the needle
+        # the first and the last Base64 digits depend on the bytes before and after the needle
         yield base64.b64encode(b"\0" * shift + needle.encode())[4:-4] or b"\0\0\0\0never\0"
 
 
@@ -125,7 +125,7 @@ def test_no_secret_is_found_in_a_converted_file(tmp_path: Path, name: str, targe
 def test_no_secret_is_found_in_texts_and_file_names(tmp_path: Path, name: str) -> None:
     texts = texts_of(tmp_path, source(name))
     found = found_in(texts.encode())
-    # a file name holds the letters of a secret without its marks
+    # a file name would have the letters and digits of a secret without its punctuation
     letters = "".join(filter(str.isalnum, texts.casefold()))
     found += [
         needle for needle in NEEDLES if len(needle) > 6 and "".join(filter(str.isalnum, needle.casefold())) in letters

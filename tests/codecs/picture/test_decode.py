@@ -119,7 +119,7 @@ def test_the_sample_of_an_animation_is_its_first_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
 def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, form: str) -> None:
     whole = pictures.saved(pictures.scene(640, 480), form)
-    # the second half is cut off after the header was read
+    # the header is read from the complete file, which is then truncated
     path = pictures.write(tmp_path, whole)
     info = probe(path, NO_LIMIT)
     path.write_bytes(whole[: len(whole) // 2])
@@ -150,7 +150,7 @@ def test_brackets_in_a_file_name_are_not_options_of_libvips(tmp_path: Path) -> N
     assert decode.thumbnail(path, probe(path, NO_LIMIT), 64, never_stop).width_px == 64
 
 
-def test_a_stopped_encoder_does_not_read_on(tmp_path: Path) -> None:
+def test_a_stopped_encoder_stops_reading_its_source(tmp_path: Path) -> None:
     data = io.BytesIO(pictures.saved(pictures.scene(2000, 2000), "PNG"))
     source = pyvips.SourceCustom()
     source.on_read(data.read)

@@ -52,11 +52,11 @@ def test_a_library_error_becomes_a_message_for_people_without_paths(
     def failing() -> None:
         raise foreign
 
-    with pytest.raises(domain) as told:
+    with pytest.raises(domain) as raised:
         failing()
-    assert told.value.message.startswith("The picture can't be read: ")
-    assert "/data" not in told.value.message
-    assert told.value.__cause__ is foreign
+    assert raised.value.message.startswith("The picture can't be read: ")
+    assert "/data" not in raised.value.message
+    assert raised.value.__cause__ is foreign
 
 
 def test_domain_errors_and_programming_errors_are_not_translated() -> None:
@@ -95,8 +95,8 @@ def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_pa
             try:
                 call()
             except ServiceError as error:
-                told = error.message
-                assert str(tmp_path) not in told
+                raised = error.message
+                assert str(tmp_path) not in raised
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
@@ -129,18 +129,18 @@ def test_a_picture_too_large_for_the_format_is_refused_with_numbers(tmp_path: Pa
 
 
 def test_a_recursion_error_counts_as_a_damaged_picture() -> None:
-    told = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
-    assert isinstance(told, BrokenImage)
-    assert "recursion" not in told.message
+    raised = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
+    assert isinstance(raised, BrokenImage)
+    assert "recursion" not in raised.message
 
 
 def test_an_unwritable_temporary_file_is_a_stage_failure() -> None:
     import pyvips
 
-    for said in (
+    for message in (
         'VipsImage: unable to write to "/nowhere/vips-0-1.v"\nsystem error: No such file or directory',
         "wbuffer_write: write failed\nsystem error: No space left on device",
     ):
-        error = translate(pyvips.Error("unable to call VipsForeignSaveJpegTarget", said), "It failed")
+        error = translate(pyvips.Error("unable to call VipsForeignSaveJpegTarget", message), "It failed")
         assert isinstance(error, StageFailed)
         assert "nowhere" not in error.message

@@ -250,7 +250,7 @@ def test_deeply_nested_boxes_do_not_recurse(hostile: dict[str, bytes]) -> None:
 
 
 def test_fill_bytes_without_a_marker_take_linear_time(tmp_path: Path, hostile: dict[str, bytes]) -> None:
-    """In a process that may use 20 s of a processor: trying anew from each fill byte would take days."""
+    """The child process may use 20 s of CPU time. Searching again from each fill byte would take days."""
     path = pictures.write(tmp_path, hostile["fill-flood.jpg"])
     code = (
         "import resource, sys; from pathlib import Path; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"

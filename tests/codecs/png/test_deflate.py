@@ -1,4 +1,4 @@
-"""Packing of samples: nothing is lost, and what was packed packs the same again."""
+"""PNG encoding is lossless, and encoding a result again gives the same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.codecs.pictures import never_stop, scene
 
 
 def indexed(width: int, height: int, colours: int) -> Indexed:
-    """A wavy picture whose colours have numbers that say nothing."""
+    """Waves of colour, with the colours in random order in the palette."""
     random = np.random.default_rng(colours)
     y, x = np.mgrid[0:height, 0:width]
     shade = (np.sin(x / 9) * 3 + y / 3 + random.normal(0, 0.7, x.shape)).astype(int) % colours
@@ -32,7 +32,9 @@ def shown(picture: Indexed) -> bytes:
 
 @pytest.mark.parametrize("colours", [1, 2, 3, 4, 5, 16, 17, 200, 256])
 @pytest.mark.parametrize("width", [1, 7, 64])
-def test_an_indexed_picture_shows_the_same_and_packs_the_same_again(colours: int, width: int) -> None:
+def test_an_indexed_picture_has_the_same_pixels_and_encoding_it_again_gives_the_same_bytes(
+    colours: int, width: int
+) -> None:
     picture = indexed(width, 40, colours)
     packed = deflate.indexed_layout(picture, never_stop).packed()
     with Image.open(io.BytesIO(packed)) as opened:
@@ -42,14 +44,14 @@ def test_an_indexed_picture_shows_the_same_and_packs_the_same_again(colours: int
     assert deflate.indexed_layout(again, never_stop).packed() == packed
 
 
-def test_the_same_colour_twice_and_unused_colours_go() -> None:
+def test_duplicate_and_unused_colours_are_removed() -> None:
     white, black, invisible = b"\xff\xff\xff\xff", b"\0\0\0\xff", b"\x11\x22\x33\0"
     picture = Indexed(5, 1, bytes((3, 1, 2, 4, 5)), (black, white, white, black, invisible, bytes(4)))
     assert by_luma(picture).colours == (bytes(4), black, white)
     assert shown(by_luma(picture)) == shown(picture)
 
 
-def test_orders_of_neighbours_make_small_steps() -> None:
+def test_orders_by_neighbours_have_smaller_steps_than_the_order_by_luma() -> None:
     y, x = np.mgrid[0:120, 0:120]
     wave = (np.abs((x + y) % 128 - 64)).astype(np.uint8)
     luma_of = np.random.default_rng(3).permutation(65)
@@ -66,7 +68,7 @@ def test_orders_of_neighbours_make_small_steps() -> None:
 
 @pytest.mark.parametrize("shape", [(40, 30), (40, 30, 2), (40, 30, 3), (40, 30, 4)])
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
-def test_every_sample_comes_back(shape: tuple[int, ...], kind: type) -> None:
+def test_every_sample_is_preserved(shape: tuple[int, ...], kind: type) -> None:
     samples = np.random.default_rng(5).integers(0, np.iinfo(kind).max, shape).astype(kind)
     bands = shape[2] if len(shape) > 2 else 1
     name = ("b-w" if bands < 3 else "srgb") if kind is np.uint8 else ("grey16" if bands < 3 else "rgb16")
@@ -74,7 +76,7 @@ def test_every_sample_comes_back(shape: tuple[int, ...], kind: type) -> None:
     assert np.array_equal(pyvips.Image.pngload_buffer(packed).numpy(), samples)
 
 
-def test_long_data_are_judged_by_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_long_data_is_estimated_from_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = scene(700, 500).tobytes()
     whole = deflate.estimated_bytes(samples)
     monkeypatch.setattr(deflate, "_SLICES", 4)

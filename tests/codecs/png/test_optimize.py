@@ -1,4 +1,4 @@
-"""PNG: a palette only where nobody sees it, everything else sample for sample."""
+"""Optimised PNG files have a palette if that meets the target; otherwise every sample is preserved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def optimized(folder: Path, data: bytes) -> bytes | None:
 
 
 def textured(width: int = 480, height: int = 300) -> np.ndarray:
-    """Far more colours than a palette holds, in shades that it can show."""
+    """Far more than 256 colours, but a palette is close enough to all of them."""
     shade = np.random.default_rng(2).normal(0, 4, (height, width, 1)) + np.zeros(3)
     shade[..., 2] *= 0.7
     return np.clip(pictures.graphic(width, height) + shade, 0, 255).astype(np.uint8)
@@ -55,15 +55,15 @@ def stored(data: bytes) -> list[bytes]:
     return [data[each.payload : each.end] for each in container.chunks(data) if each.kind in (b"IHDR", b"IDAT")]
 
 
-def loose(picture: np.ndarray | Image.Image, **options: object) -> bytes:
-    """A PNG that was packed without care, as many programs do."""
+def poorly_compressed(picture: np.ndarray | Image.Image, **options: object) -> bytes:
+    """A poorly compressed PNG, as many programs write."""
     return pictures.saved(picture, "PNG", compress_level=1, **options)
 
 
 @pytest.mark.parametrize("alpha", [False, True])
-def test_a_graphic_gets_a_palette_that_looks_as_asked(tmp_path: Path, alpha: bool) -> None:
+def test_a_graphic_gets_a_palette_that_meets_the_target(tmp_path: Path, alpha: bool) -> None:
     picture = pictures.graphic(640, 480, alpha=alpha)
-    source = loose(picture)
+    source = poorly_compressed(picture)
     out = whole(optimized(tmp_path, source))
     assert pictures.opened(out).mode == "P"
     assert len(out) < 0.5 * len(source)
@@ -71,13 +71,13 @@ def test_a_graphic_gets_a_palette_that_looks_as_asked(tmp_path: Path, alpha: boo
     assert probe(pictures.write(tmp_path, out), NO_LIMIT).has_alpha is alpha
 
 
-def test_a_photograph_keeps_every_sample(tmp_path: Path) -> None:
+def test_the_samples_of_a_photograph_are_preserved(tmp_path: Path) -> None:
     scene = pictures.scene(640, 480)
-    out = whole(optimized(tmp_path, loose(scene)))
+    out = whole(optimized(tmp_path, poorly_compressed(scene)))
     assert np.array_equal(np.asarray(pictures.opened(out)), scene)
 
 
-def test_sixteen_bits_stay_sixteen_bits(tmp_path: Path) -> None:
+def test_sixteen_bits_are_preserved(tmp_path: Path) -> None:
     deep = np.random.default_rng(1).integers(0, 65536, (64, 96, 3)).astype(np.uint16)
     deep[10:50] = np.linspace(0, 65535, 96).astype(np.uint16)[None, :, None]
     source = pyvips.Image.new_from_array(deep, interpretation="rgb16").pngsave_buffer(compression=1, filter="none")
@@ -86,18 +86,18 @@ def test_sixteen_bits_stay_sixteen_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
-def test_every_kind_of_png_looks_as_asked_afterwards(tmp_path: Path, mode: str) -> None:
+def test_a_png_of_every_mode_meets_the_target(tmp_path: Path, mode: str) -> None:
     picture = Image.fromarray(pictures.graphic(200, 150, alpha=mode in ("LA", "RGBA"))).convert(mode)
-    out = optimized(tmp_path, loose(picture))
+    out = optimized(tmp_path, poorly_compressed(picture))
     shown = pictures.opened(out) if out else picture
     assert score(picture, shown) >= TARGET_SCORE
     if mode in ("1", "P"):
         assert np.array_equal(np.asarray(shown.convert("RGB")), np.asarray(picture.convert("RGB")))
 
 
-def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
+def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
     picture = textured()
-    path = pictures.write(tmp_path, loose(picture))
+    path = pictures.write(tmp_path, poorly_compressed(picture))
     sizes = []
     for target in (95.0, 85.0, 70.0):
         out = whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, target))
@@ -106,28 +106,28 @@ def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-def test_colours_of_large_areas_stay_exactly(tmp_path: Path) -> None:
+def test_the_colours_of_large_areas_are_preserved_exactly(tmp_path: Path) -> None:
     picture = textured()
     for place, grey in enumerate((255, 252, 249, 128, 125, 0, 3)):
         picture[100:, 60 * place : 60 * place + 60] = grey
-    out = pictures.opened(whole(optimized(tmp_path, loose(picture))))
+    out = pictures.opened(whole(optimized(tmp_path, poorly_compressed(picture))))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB"))[100:, :420], picture[100:, :420])
 
 
-def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(
+def test_a_large_picture_meets_the_target_although_its_tiles_mislead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(palette.SEARCHES, "balanced", structs.replace(palette.THOROUGH, tiles=4))
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
     monkeypatch.setattr(search.Sample, "score_srgb", lambda *_: 90.0)  # tiles that mislead
     picture = textured(1000, 900)
-    out = pictures.opened(whole(optimized(tmp_path, loose(picture))))
+    out = pictures.opened(whole(optimized(tmp_path, poorly_compressed(picture))))
     assert out.mode == "P"
     assert score(Image.fromarray(picture), out) >= TARGET_SCORE
 
 
-def test_samples_that_only_repeat_others_go(tmp_path: Path) -> None:
+def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
     scene = pictures.scene(200, 150)
     grey = scene[..., :1]
     plain = {"colour": scene, "grey": grey[..., 0]}
@@ -136,29 +136,29 @@ def test_samples_that_only_repeat_others_go(tmp_path: Path) -> None:
         path = pictures.write(tmp_path, data)
         return whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, 100.0))
 
-    needless = {
+    redundant = {
         "an opaque alpha": ("colour", np.concatenate([scene, np.full_like(grey, 255)], axis=2)),
         "colour of grey": ("grey", np.repeat(grey, 3, axis=2)),
         "sixteen bits": ("colour", scene.astype(np.uint16) * 257),
     }
-    for what, (kind, samples) in needless.items():
+    for what, (kind, samples) in redundant.items():
         image = pyvips.Image.new_from_array(samples, interpretation="rgb16" if samples.dtype == np.uint16 else "srgb")
         out = lossless(image.pngsave_buffer())
         assert np.array_equal(np.asarray(pictures.opened(out)), plain[kind]), what
-        assert stored(out) == stored(lossless(loose(plain[kind]))), what
+        assert stored(out) == stored(lossless(poorly_compressed(plain[kind]))), what
 
 
-def test_few_colours_are_indexed_without_loss_whatever_is_asked(tmp_path: Path) -> None:
+def test_a_picture_of_few_colours_is_indexed_losslessly_at_any_target(tmp_path: Path) -> None:
     picture = pictures.graphic(300, 200) & 0xE0
-    path = pictures.write(tmp_path, loose(picture))
+    path = pictures.write(tmp_path, poorly_compressed(picture))
     out = pictures.opened(whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, 100.0)))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB")), picture)
 
 
-def test_a_wide_profile_is_seen_through_when_colours_are_reduced(tmp_path: Path) -> None:
+def test_colours_are_scored_through_a_wide_gamut_profile_when_they_are_reduced(tmp_path: Path) -> None:
     picture = textured()
-    source = loose(picture, icc_profile=pictures.wide_profile())
+    source = poorly_compressed(picture, icc_profile=pictures.wide_profile())
     out = pictures.opened(whole(optimized(tmp_path, source)))
     assert out.mode == "P"
     assert out.info["icc_profile"] == pictures.wide_profile()
@@ -168,20 +168,20 @@ def test_a_wide_profile_is_seen_through_when_colours_are_reduced(tmp_path: Path)
     assert search.score(*shown) >= TARGET_SCORE
 
 
-def test_density_stays_and_turns_with_the_picture(tmp_path: Path) -> None:
+def test_the_pixel_density_is_preserved_and_rotated_with_the_picture(tmp_path: Path) -> None:
     density = pictures.chunk(b"pHYs", struct.pack(">IIB", 1000, 2000, 1))
     for picture in (pictures.scene(), textured()):
         for orientation, expected in ((1, (1000, 2000)), (6, (2000, 1000))):
-            source = pictures.with_png_chunks(loose(picture, exif=pictures.tiff(orientation)), density)
+            source = pictures.with_png_chunks(poorly_compressed(picture, exif=pictures.tiff(orientation)), density)
             out = whole(optimized(tmp_path, source))
             assert struct.unpack(">II", out[out.index(b"pHYs") + 4 :][:8]) == expected
 
 
-def test_an_indexed_file_keeps_its_palette(tmp_path: Path) -> None:
+def test_the_palette_of_an_indexed_file_is_preserved(tmp_path: Path) -> None:
     indexed = Image.fromarray(pictures.graphic(400, 300)).quantize(64)
-    out = whole(optimized(tmp_path, loose(indexed)))
+    out = whole(optimized(tmp_path, poorly_compressed(indexed)))
     assert pictures.opened(out).mode == "P"
-    assert pictures.opened(out).getpalette() == pictures.opened(loose(indexed)).getpalette()
+    assert pictures.opened(out).getpalette() == pictures.opened(poorly_compressed(indexed)).getpalette()
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -192,23 +192,23 @@ def test_pixels_are_turned_upright(tmp_path: Path, orientation: int) -> None:
     assert probe(pictures.write(tmp_path, out), NO_LIMIT).display_size_px == (320, 240)
 
 
-def test_a_wide_profile_stays_and_an_srgb_one_goes(tmp_path: Path) -> None:
+def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
     for picture in (pictures.scene(), pictures.graphic()):
-        out = whole(optimized(tmp_path, loose(picture, icc_profile=pictures.wide_profile())))
+        out = whole(optimized(tmp_path, poorly_compressed(picture, icc_profile=pictures.wide_profile())))
         assert pictures.opened(out).info["icc_profile"] == pictures.wide_profile()
-        out = whole(optimized(tmp_path, loose(picture, icc_profile=pictures.srgb_profile())))
+        out = whole(optimized(tmp_path, poorly_compressed(picture, icc_profile=pictures.srgb_profile())))
         assert "icc_profile" not in pictures.opened(out).info
 
 
-def test_chunks_that_say_what_colours_mean_stay_with_their_samples(tmp_path: Path) -> None:
+def test_colour_chunks_are_preserved_with_their_samples(tmp_path: Path) -> None:
     scene = pictures.scene()
-    source = pictures.with_png_chunks(loose(scene), pictures.chunk(b"gAMA", struct.pack(">I", 100000)))
+    source = pictures.with_png_chunks(poorly_compressed(scene), pictures.chunk(b"gAMA", struct.pack(">I", 100000)))
     out = whole(optimized(tmp_path, source))
     assert container.has_chunk(out, b"gAMA")
     assert np.array_equal(np.asarray(pictures.opened(out)), scene)
 
 
-def test_an_apng_stays_an_animation(tmp_path: Path) -> None:
+def test_the_frames_of_an_apng_are_preserved(tmp_path: Path) -> None:
     source = pictures.animated("PNG", [100, 250, 300, 50], loop=3, compress_level=1)
     source = pictures.with_png_chunks(source, pictures.chunk(b"tEXt", b"Comment\0COMMENT-PRIVATE"))
     out = whole(optimized(tmp_path, source))
@@ -245,13 +245,13 @@ def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
             assert optimized(tmp_path, stripped) is None
 
 
-def test_a_profile_that_swells_does_no_harm(tmp_path: Path) -> None:
+def test_a_profile_that_is_a_decompression_bomb_is_harmless(tmp_path: Path) -> None:
     bomb = pictures.chunk(b"iCCP", b"icc\0\0" + zlib.compress(b"\0" * 60_000_000, 9))
-    out = whole(optimized(tmp_path, pictures.with_png_chunks(loose(pictures.scene()), bomb)))
+    out = whole(optimized(tmp_path, pictures.with_png_chunks(poorly_compressed(pictures.scene()), bomb)))
     assert np.array_equal(np.asarray(pictures.opened(out)), pictures.scene())
 
 
-def test_a_cancelled_job_stops_the_encoder(tmp_path: Path) -> None:
+def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
     calls = 0
 
     def check_stop() -> None:
@@ -260,7 +260,7 @@ def test_a_cancelled_job_stops_the_encoder(tmp_path: Path) -> None:
         if calls > 5:
             raise StageCancelled("The job was cancelled.")
 
-    path = pictures.write(tmp_path, loose(pictures.scene(1500, 1500)))
+    path = pictures.write(tmp_path, poorly_compressed(pictures.scene(1500, 1500)))
     with pytest.raises(StageCancelled):
         optimize_file(path, probe(path, NO_LIMIT), check_stop)
     assert calls < 60

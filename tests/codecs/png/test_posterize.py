@@ -1,4 +1,4 @@
-"""Fewer levels: busy parts are rounded as far as the target allows, smooth ones and photographs are left alone."""
+"""Posterisation: detailed areas are rounded as far as the target allows; smooth areas and photographs are not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ NO_LIMIT = 10**9
 
 
 def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.ndarray:
-    """A colourful photograph with a flat margin on the left and a gradient on the right: too much for 256 colours."""
+    """A colourful photograph with a flat margin on the left and a gradient on the right.
+
+    It needs more than 256 colours.
+    """
     y, x = np.mgrid[0:height, 0:width]
     random = np.random.default_rng(4)
     hue = np.stack([x / width, y / height, (x + y) / (width + height)], axis=-1)
@@ -53,7 +56,7 @@ def stored(out: bytes | None) -> np.ndarray:
 
 
 @pytest.mark.parametrize("alpha", [False, True])
-def test_busy_parts_are_rounded_and_look_as_asked(tmp_path: Path, alpha: bool) -> None:
+def test_detailed_areas_are_rounded_and_the_target_is_met(tmp_path: Path, alpha: bool) -> None:
     picture = poster(alpha=alpha)
     source = pictures.saved(picture, "PNG")
     out = optimized(tmp_path, source)
@@ -69,19 +72,19 @@ def test_busy_parts_are_rounded_and_look_as_asked(tmp_path: Path, alpha: bool) -
         assert error[..., 3].max() == 0
 
 
-def test_flat_areas_and_gradients_keep_their_samples(tmp_path: Path) -> None:
+def test_flat_areas_and_gradients_are_preserved(tmp_path: Path) -> None:
     picture = poster()
     out = stored(optimized(tmp_path, pictures.saved(picture, "PNG")))
     for part in (np.s_[2:-2, :118], np.s_[2:-2, 362:]):
         assert np.array_equal(out[part], picture[part])
 
 
-def test_less_is_asked_fewer_bytes_come(tmp_path: Path) -> None:
+def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
     sizes = [len(optimized(tmp_path, pictures.saved(poster(), "PNG"), target) or b"") for target in (95.0, 80.0)]
     assert sizes[0] > sizes[1] > 0
 
 
-def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_picture_meets_the_target_although_its_tiles_mislead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posterize, "TILES", 4)
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
     monkeypatch.setattr(search.Sample, "score", lambda *_: 100.0)  # tiles that mislead
@@ -91,17 +94,17 @@ def test_a_picture_too_large_to_be_searched_whole_looks_as_asked_too(monkeypatch
     assert all(search.score(image, rounded) >= 90 for rounded in found)
 
 
-def test_a_photograph_is_left_alone() -> None:
+def test_a_photograph_is_not_posterized() -> None:
     assert not list(posterize.posterized(image_of(pictures.scene(400, 300)), None, 50.0, never_stop))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 7), (2, 2), (5, 3)])
-def test_tiny_pictures_come_out_in_their_size(size: tuple[int, int]) -> None:
+def test_tiny_pictures_can_be_posterized(size: tuple[int, int]) -> None:
     for rounded in posterize.posterized(image_of(poster(*size)), None, 0.0, never_stop):
         assert (rounded.width, rounded.height) == size
 
 
-def test_what_was_rounded_once_is_known_again_without_its_metadata(tmp_path: Path) -> None:
+def test_a_posterized_picture_is_recognized_without_its_metadata(tmp_path: Path) -> None:
     source = pictures.with_png_chunks(
         pictures.saved(poster(), "PNG", exif=pictures.tiff()), pictures.chunk(b"pHYs", struct.pack(">IIB", 9, 9, 1))
     )
@@ -116,7 +119,7 @@ def test_what_was_rounded_once_is_known_again_without_its_metadata(tmp_path: Pat
     assert optimized(tmp_path, packed) is None
 
 
-def test_any_decoder_reads_past_the_mark(tmp_path: Path) -> None:
+def test_other_decoders_read_a_marked_file(tmp_path: Path) -> None:
     once = optimized(tmp_path, pictures.saved(poster(), "PNG"))
     assert once is not None
     data = b"".join(once[each.payload : each.end] for each in container.chunks(once) if each.kind == b"IDAT")

@@ -47,7 +47,7 @@ def test_part_of_takes_the_same_tiles_from_another_picture_of_the_same_size() ->
 
 
 @pytest.mark.parametrize("count", [4, 6, 9])
-def test_tiles_lie_in_several_rows_so_that_no_scale_of_the_score_is_left_out(count: int) -> None:
+def test_tiles_lie_in_several_rows_so_that_every_scale_of_the_metric_is_used(count: int) -> None:
     image = pyvips.Image.new_from_array(pictures.scene(1600, 1200))
     tiles = Sample(image, count).image
     assert tiles.width * tiles.height == count * TILE_PX * TILE_PX

@@ -1,4 +1,4 @@
-"""The search finds the quality that meets the target, in few encodings; conversions meet the target."""
+"""The search finds the quality setting that meets the target with few encodings, and conversions meet the target."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONVERT = {"webp": to_webp, "avif": to_avif}
 
 
 def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:
-    """The result and what it scores as browsers show it: they read AVIF with libavif, as Pillow does."""
+    """The result and its score. Pillow decodes it, because browsers decode AVIF with libavif as Pillow does."""
     path = pictures.write(folder, data)
     out = CONVERT[format](path, probe(path, NO_LIMIT), never_stop, target)
     before = to_srgb(pyvips.Image.new_from_buffer(data, "")).copy_memory()
@@ -48,7 +48,7 @@ def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> t
 @pytest.mark.parametrize("size", [(333, 251), (1500, 1100)])
 def test_a_picture_scores_near_the_target(tmp_path: Path, size: tuple[int, int], format: str, target: float) -> None:
     _, score = converted(tmp_path, pictures.saved(pictures.photo(*size), "PNG"), format, target)
-    # a step of WebP's quality may be four points
+    # one step of WebP's quality setting may change the score by four points
     assert target - 1.5 <= score <= target + (4 if format == "webp" else 2)
 
 
@@ -74,7 +74,7 @@ def test_a_transparent_picture_can_be_converted_at_every_effort(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
-def test_a_coarse_source_meets_the_target(tmp_path: Path, format: str) -> None:
+def test_the_conversion_of_a_low_quality_source_meets_the_target(tmp_path: Path, format: str) -> None:
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=60, optimize=True)
     _, score = converted(tmp_path, source, format)
     assert 83.5 <= score <= 87
@@ -92,7 +92,7 @@ def test_a_large_picture_is_searched_on_its_sample(
 @pytest.mark.parametrize("source", ["WEBP", "PNG", "GIF"])
 @pytest.mark.parametrize("format", ["webp", "avif"])
 def test_an_animation_meets_the_target(tmp_path: Path, format: str, source: str) -> None:
-    # grey, since lossy WebP halves the resolution of chroma and lossless replaces it where that shows
+    # grey, because lossy WebP halves the resolution of chroma, and lossless WebP is used if that is visible
     photo = np.repeat(pictures.photo(160, 120)[..., 1:2], 3, axis=2)
     made = [Image.fromarray(np.roll(photo, 9 * shift, axis=1)) for shift in range(4)]
     if source == "GIF":
@@ -136,7 +136,7 @@ def test_the_search_finds_the_quality_in_few_trials(needed: int, slope: float) -
 
 
 @pytest.mark.parametrize(("score", "end"), [(60.0, 97), (99.0, 30)])
-def test_the_search_ends_at_the_bound_where_the_target_is_out_of_reach(score: float, end: int) -> None:
+def test_the_search_ends_at_the_lowest_or_highest_quality_if_the_target_is_out_of_reach(score: float, end: int) -> None:
     trials = search(lambda _: Trial(score), SCALE, CLOSE, 85.0, SCALE.initial)
     assert end in trials
     assert all(SCALE.lowest <= quality <= SCALE.highest for quality in trials)
@@ -156,7 +156,7 @@ def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
 
 
 def grey_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
-    """An encoder, and the quality numbers of the final encodings that were made."""
+    """An encoder, and a list to which it adds the quality setting of each final encoding."""
     qualities: list[int] = []
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
@@ -171,7 +171,7 @@ def grey_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
 
 
 @pytest.mark.parametrize("draft_deficit", [-8.0, 0.0, 8.0])
-def test_the_slow_encoder_runs_few_times_however_wrong_the_drafts_are(draft_deficit: float) -> None:
+def test_the_slow_encoder_runs_few_times_even_if_the_drafts_mislead(draft_deficit: float) -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
     encoder, qualities = grey_encoder(draft_deficit)
     result = encode_to_score(image, None, encoder, 85.0, Sample(image))

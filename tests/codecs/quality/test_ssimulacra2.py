@@ -1,4 +1,4 @@
-"""The perceptual score: right against another implementation, the same from both backends, safe on any size."""
+"""SSIMULACRA 2.1: scores agree with another implementation and between both backends, and any size is handled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.codecs.quality import ssimulacra2 as quality
 from tests.codecs import pictures
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
-"""Pictures from outside the project, used where they are present."""
+"""Pictures outside the repository. Tests that need them are skipped if they are missing."""
 
 needs_c = pytest.mark.skipif(quality.backend() != "c", reason="the C extension was not built here")
 
@@ -47,7 +47,7 @@ def test_the_same_picture_scores_100(picture: np.ndarray, using: quality.Backend
 
 
 @pytest.mark.parametrize("using", quality.BACKENDS)
-def test_a_finer_jpeg_scores_higher(using: quality.Backend) -> None:
+def test_a_jpeg_of_higher_quality_scores_higher(using: quality.Backend) -> None:
     picture = pictures.scene(640, 480)
     source = reference(picture, using)
     scores = [source.score(as_jpeg(picture, q).tobytes()) for q in (5, 20, 40, 60, 80, 90, 97)]
@@ -96,7 +96,7 @@ def test_mirrored_pictures_score_the_same(using: quality.Backend) -> None:
     assert score(picture[:, ::-1].copy(), other[:, ::-1].copy(), using) == pytest.approx(upright, abs=0.01)
 
 
-def test_any_buffer_of_bytes_is_taken() -> None:
+def test_any_buffer_of_bytes_is_accepted() -> None:
     picture = pictures.scene(64, 48)
     data = as_jpeg(picture, 70).tobytes()
     source = quality.Reference(bytearray(picture.tobytes()), 64, 48)
@@ -168,7 +168,7 @@ def test_other_threads_run_while_a_picture_is_scored() -> None:
 
     before = sys.getswitchinterval()
     thread = threading.Thread(target=tick)
-    sys.setswitchinterval(1000)  # from here on a thread runs only where another gives the interpreter away
+    sys.setswitchinterval(1000)  # from here on, a thread runs only if another one releases the interpreter lock
     try:
         thread.start()
         ticked = False
@@ -200,7 +200,7 @@ def test_several_threads_score_against_one_reference() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # libvips adds in the order in which its rows come
+    # libvips adds up rows in the order in which its threads finish them
     assert np.array(found) == pytest.approx(np.array([[expected] * 5 for expected in alone]), abs=1e-3)
 
 
@@ -211,16 +211,18 @@ def over(picture: np.ndarray, grey: int) -> np.ndarray:
 
 @pytest.mark.parametrize("using", quality.BACKENDS)
 @pytest.mark.parametrize("worse_over", [0, 255])
-def test_of_transparent_pictures_the_worse_background_counts(worse_over: int, using: quality.Backend) -> None:
+def test_the_score_of_a_transparent_picture_is_that_over_the_worse_background(
+    worse_over: int, using: quality.Backend
+) -> None:
     picture = pictures.graphic(alpha=True)
     other = picture.copy()
     see_through = picture[..., 3] < 128
-    other[see_through, :3] = 255 - worse_over  # seen over the opposite grey only
+    other[see_through, :3] = 255 - worse_over  # visible only over the opposite grey
     other[see_through, 3] = np.maximum(other[see_through, 3], 40)
     picture[see_through, :3] = 255 - worse_over
     expected = [score(over(picture, grey), over(other, grey), using) for grey in (0, 255)]
     source = quality.TransparentReference(picture.tobytes(), picture.shape[1], picture.shape[0], using=using)
-    assert source.score(other.tobytes()) == pytest.approx(min(expected), abs=1.0)  # Pillow rounds otherwise
+    assert source.score(other.tobytes()) == pytest.approx(min(expected), abs=1.0)  # Pillow rounds differently
     assert abs(expected[0] - expected[1]) > 5
     assert (expected[0] < expected[1]) == (worse_over == 0)
     assert source.score(picture.tobytes()) == 100

@@ -189,7 +189,7 @@ def test_a_missing_repository_revision_or_file_is_named(hub: Hub, models: ModelS
     "facts", [{"X-Linked-Etag": '"abc"'}, {"X-Linked-Size": "many"}, {"X-Repo-Commit": ""}, {"Location": ""}]
 )
 def test_a_server_that_is_no_hub_is_reported(hub: Hub, models: ModelStore, facts: dict[str, str]) -> None:
-    hub.facts = facts
+    hub.extra_headers = facts
     assert "127.0.0.1" in failure(models)
 
 
