@@ -19,7 +19,7 @@ from imgproc_local.domain.image import Format
 from tests.codecs import pictures
 from tests.codecs.jpeg.test_optimize import NO_LIMIT
 from tests.codecs.pictures import never_stop
-from tests.remote.tinify_server import shrunk
+from tests.remote.tinify_server import shrink
 
 FULL: dict[str, Callable[[], bytes]] = {
     "jpeg": pictures.full_jpeg,
@@ -41,7 +41,7 @@ def checked_result(folder: Path, data: bytes, result: bytes) -> bytes | None:
 def round_trip(folder: Path, data: bytes) -> bytes:
     picture = sent(folder, data)
     assert picture is not None
-    out = checked_result(folder, data, shrunk(picture))
+    out = checked_result(folder, data, shrink(picture))
     assert out is not None
     assert len(out) < len(data)
     return out
@@ -81,7 +81,7 @@ def test_the_result_is_displayed_upright(tmp_path: Path, form: str, orientation:
 
 def test_metadata_that_the_service_added_is_removed(tmp_path: Path) -> None:
     data = pictures.saved(pictures.scene(), "JPEG", quality=95)
-    result = pictures.saved(pictures.opened(shrunk(data)), "JPEG", quality=60, comment=b"OTHER-COMMENT")
+    result = pictures.saved(pictures.opened(shrink(data)), "JPEG", quality=60, comment=b"OTHER-COMMENT")
     out = checked_result(tmp_path, data, result)
     assert out is not None
     assert b"OTHER-COMMENT" not in out
@@ -105,9 +105,9 @@ def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips
     assert picture is not None
     assert Image.open(io.BytesIO(picture)).info["icc_profile"] == profile
     original = in_srgb(pictures.opened(data))
-    stripped = shrunk(picture)
+    stripped = shrink(picture)
     assert "icc_profile" not in Image.open(io.BytesIO(stripped)).info
-    converted = shrunk(pictures.saved(original, form))
+    converted = shrink(pictures.saved(original, form))
     for result, expected_profile in ((stripped, profile), (converted, None)):
         out = checked_result(tmp_path, data, result)
         assert out is not None
@@ -150,8 +150,8 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
         (pictures.saved(pictures.scene()[::-1, ::-1], "JPEG"), "looks different"),
         (pictures.saved(255 - pictures.scene(), "JPEG"), "looks different"),
         (pictures.saved(np.zeros((240, 320, 3), np.uint8), "JPEG"), "looks different"),
-        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2], "not a complete picture"),
-        (shrunk(JPEG)[: len(shrunk(JPEG)) // 2] + b"\xff\xd9", "not a complete picture"),
+        (shrink(JPEG)[: len(shrink(JPEG)) // 2], "not a complete picture"),
+        (shrink(JPEG)[: len(shrink(JPEG)) // 2] + b"\xff\xd9", "not a complete picture"),
     ],
 )
 def test_a_result_that_is_not_the_same_picture_is_refused(tmp_path: Path, result: bytes, message: str) -> None:
@@ -179,7 +179,7 @@ def test_check_stop_is_called(tmp_path: Path) -> None:
         raise StageTimedOut("late")
 
     with pytest.raises(StageTimedOut):
-        external.checked_result(path, probe(path, NO_LIMIT), shrunk(JPEG), expired)
+        external.checked_result(path, probe(path, NO_LIMIT), shrink(JPEG), expired)
 
 
 def test_an_avif_is_sent_if_nothing_has_to_be_restored(tmp_path: Path) -> None:
