@@ -1,5 +1,5 @@
 """Compares this project's codecs with other encoders on this machine ("peers"): bytes, scores and CPU time for the
-pictures in a folder. Prints a table per format.
+pictures in a folder. Prints a table per format; all tables are in one file, so that their rows can be compared.
 
 `python -m tests.bench.peers FOLDER [--format jpeg png webp avif gif] [--target 85] [--effort best] [--limit N]
 [--max-megapixels N] [--sharp DIR] [--cache DIR] [--each]`
