@@ -140,7 +140,7 @@ class Connections:
         else:
             task = asyncio.create_task(self._start(accepted, host))
             self._handshakes[task] = host
-            task.add_done_callback(self._handshakes.pop)
+            task.add_done_callback(lambda task: self._handshakes.pop(task, None))
         await asyncio.sleep(0)  # `sock_accept` does not let other tasks run where a connection is waiting
 
     async def _start(self, accepted: socket.socket, host: str) -> None:
@@ -174,7 +174,9 @@ class Connections:
             log.warning("the address %s holds its share of all connections: %s", host, self._counts())
             return self._close_idle(host)
         if len(self._handshakes) >= max(1, most // 2):
-            next(iter(self._handshakes)).cancel()
+            oldest = next(iter(self._handshakes))
+            del self._handshakes[oldest]
+            oldest.cancel()
         if len(self._open) + len(self._handshakes) < self.limits.connections and self._handles_used() < handles:
             return True
         log.warning("a new connection replaces an idle one where there is one: %s", self._counts())

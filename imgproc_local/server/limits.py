@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+import sys
 
-try:
-    import resource
-except ImportError:  # Windows, which has no limit on the handles of a process
-    resource = None  # type: ignore[assignment]
+from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -44,31 +41,40 @@ MIN_HANDLES = 16
 """Handles for connections that are used even where the reserve would leave none."""
 
 
-def raise_handle_limit(limits: Limits) -> None:
-    """Raise the soft limit of open handles to what `limits` can use, or to the hard limit where that is lower.
-
-    It is not raised further: `select` in C libraries can't take handles above 1,023, and macOS refuses an unlimited
-    soft limit.
-    """
-    if resource is None:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * limits.connections + limits.reserved_handles
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
 def handles_for_connections(limits: Limits) -> int:
     """How many handles connections and their requests may use now. The limit of a process can be changed from outside.
 
     A request that is being answered counts as two handles, because an upload or a download also has an open file.
     """
-    most = 2 * limits.connections
-    if resource is None:
-        return most
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if soft == resource.RLIM_INFINITY:
-        return most
-    return max(MIN_HANDLES, min(most, soft - limits.reserved_handles))
+    most, limit = 2 * limits.connections, _handle_limit()
+    return most if limit is None else max(MIN_HANDLES, min(most, limit - limits.reserved_handles))
+
+
+if sys.platform == "win32":  # where the handles of a process have no limit to speak of
+
+    def raise_handle_limit(limits: Limits) -> None:
+        """Does nothing."""
+
+    def _handle_limit() -> int | None:
+        return None
+
+else:
+    import resource
+
+    def raise_handle_limit(limits: Limits) -> None:
+        """Raise the soft limit of open handles to what `limits` can use, or to the hard limit if that is lower.
+
+        It is not raised further: `select` in C libraries can't take handles above 1,023, and macOS refuses an unlimited
+        soft limit.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * limits.connections + limits.reserved_handles
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+    def _handle_limit() -> int | None:
+        """The most handles that this process may have open now; None without a limit."""
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return None if soft == resource.RLIM_INFINITY else soft

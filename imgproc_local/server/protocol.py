@@ -4,8 +4,8 @@ The header of a request is collected until it is complete and given to uvicorn's
 beginning of a pipelined header may be received in one packet with the end of the request before it. The parser then has
 that beginning already, and the rest follows as it is received.
 
-The overridden methods are those of uvicorn 0.54. `tests/server/test_front_door.py` checks each limit; run it with every
-new version of uvicorn or httptools.
+The overridden methods are those of uvicorn 0.54. The tests in `tests/server` check each limit; run them
+with every new version of uvicorn or httptools.
 """
 
 from __future__ import annotations

@@ -14,11 +14,10 @@ import pytest
 
 from tests.faults.server_process import SOURCE, ServerProcess, make_key, serving
 from tests.support import pictures
-from tests.support.raw_http import connect, receive_all, statuses
+from tests.support.raw_http import GET, connect, receive_all, statuses
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file handles, nor SIGTERM")
 
-GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 STOP_S = 3.0
 """On a busy machine. uvicorn alone waits 5 seconds for connections that are answering."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import time
 from urllib.parse import urlsplit
 
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+"""A request whose header is not complete: fields or an empty line follow."""
 PAUSE_S = 0.05
 """Between packets, so that the server receives them separately."""
 TIMEOUT_S = 10
@@ -53,3 +56,13 @@ def receive_until(connection: socket.socket, end: bytes) -> bytes:
 def statuses(received: bytes) -> list[int]:
     """The status codes of the responses in `received`."""
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
+
+
+def error_of(received: bytes) -> tuple[int, str]:
+    """Status and message of the only response in `received`."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head
+    assert b"connection: close" in head
+    content = json.loads(body)
+    assert list(content) == ["message"]
+    return int(head[9:12]), content["message"]

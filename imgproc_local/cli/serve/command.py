@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from imgproc_local.compose import Services
     from imgproc_local.system.folder_lock import Owner
 
-BACKLOG = 512
+BACKLOG = 2048
 """Connections that the kernel may queue until the server accepts them."""
 LOOPBACK_OF = dict(zip(ALL_INTERFACES, ("127.0.0.1", "::1"), strict=True))
 SHUTDOWN_S = 5

@@ -1,32 +1,19 @@
-"""What the server does before a request has shown a key: malformed, large, slow and many requests.
-
-Run these tests with every new version of uvicorn or httptools.
-"""
+"""Malformed, large and slow requests: what the server refuses before a key is read, and what it must accept."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
-import socket
-import sys
-import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 
 from imgproc_local.api import requests
-from imgproc_local.server import connections
 from imgproc_local.server.limits import Limits
-from imgproc_local.server.server import Server, server_config
 from tests.support import pictures
-from tests.support.raw_http import TIMEOUT_S, connect, exchange, receive_all, receive_until, statuses
+from tests.support.raw_http import GET, connect, error_of, exchange, receive_all, receive_until, statuses
 from tests.support.service import Running, running
 
-GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CLOSE = b"Connection: close\r\n\r\n"
 LIMITS = Limits(header_s=1, keep_alive_s=2, discard_s=1, refused_s=0.5)
@@ -38,27 +25,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service with short time-outs."""
     with running(tmp_path_factory.mktemp("data"), limits=LIMITS) as started:
         yield started
-
-
-def error_of(received: bytes) -> tuple[int, str]:
-    """Status and message of the only response in `received`."""
-    head, _, body = received.partition(b"\r\n\r\n")
-    assert b"content-type: application/json" in head
-    assert b"connection: close" in head
-    content = json.loads(body)
-    assert list(content) == ["message"]
-    return int(head[9:12]), content["message"]
-
-
-def is_closed(connection: socket.socket) -> bool:
-    """Whether the service has closed a connection on which it sends nothing."""
-    connection.settimeout(0.05)
-    try:
-        return connection.recv(1) == b""
-    except TimeoutError:
-        return False
-    except ConnectionError:
-        return True
 
 
 # ---- what is refused ----
@@ -238,60 +204,6 @@ def test_a_connection_serves_requests_until_its_idle_time_is_over(service: Runni
             time.sleep(LIMITS.keep_alive_s * 0.5)
 
 
-async def endless(scope: Any, receive: Any, send: Any) -> None:
-    """An application whose response has no end."""
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    disconnected = asyncio.create_task(receive_until_disconnect(receive))
-    while not disconnected.done():
-        await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": True})
-
-
-async def receive_until_disconnect(receive: Any) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-@contextlib.contextmanager
-def serving_endlessly(limits: Limits) -> Iterator[tuple[str, Server, threading.Thread]]:
-    """Serves `endless`: the address, the server and its thread."""
-    server = Server(server_config(endless, 20), on_stop=lambda: None, limits=limits)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", server, thread
-        server.should_exit = True
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
-    with serving_endlessly(Limits(stalled_write_s=0.5)) as (root, _, _), connect(root) as connection:
-        connection.sendall(GET + b"\r\n")
-        time.sleep(0.5 + TOLERANCE_S / 2)
-        assert statuses(receive_all(connection)) == [200]
-
-
-def test_a_client_that_reads_slowly_stays_connected() -> None:
-    with serving_endlessly(Limits(stalled_write_s=1)) as (root, _, _), connect(root) as connection:
-        connection.sendall(GET + b"\r\n")
-        for _ in range(20):
-            time.sleep(0.1)
-            for _ in range(100):
-                assert connection.recv(65536)
-
-
-def test_a_stop_disconnects_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
-    with serving_endlessly(Limits(stop_s=0.5)) as (root, server, thread), connect(root) as connection:
-        connection.sendall(GET + b"\r\n")
-        assert connection.recv(1)
-        began_s = time.monotonic()
-        server.should_exit = True
-        thread.join(20)
-        assert time.monotonic() - began_s < 0.5 + TOLERANCE_S
-        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
-
-
 @pytest.mark.parametrize(("bytes_per_packet", "status"), [(1, 408), (400, 202)])
 def test_an_upload_may_be_slow_but_not_without_end(
     service: Running, monkeypatch: pytest.MonkeyPatch, bytes_per_packet: int, status: int
@@ -317,72 +229,3 @@ def test_an_upload_may_be_slow_but_not_without_end(
                 assert time.monotonic() - began_s < 20
     assert statuses(response) == [status]
     assert time.monotonic() - began_s > 0.5
-
-
-# ---- number ----
-
-
-def test_the_longest_idle_connection_makes_room_for_a_new_one(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=20)) as service:
-        silent = [connect(service.root) for _ in range(40)]
-        assert httpx.get(f"{service.root}/healthz").status_code == 200
-        closed = [is_closed(connection) for connection in silent]
-        assert closed[:20] == [True] * 20, "those that were idle longest"
-        assert closed[-10:] == [False] * 10
-        for connection in silent:
-            connection.close()
-
-
-def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=4)) as service:
-        service.client.close()
-        head = f"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\nContent-Length: 99\r\n"
-        form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
-        uploads = [connect(service.root) for _ in range(4)]
-        for upload in uploads:
-            upload.sendall((head + form).encode())
-        time.sleep(0.3)
-        status, message = error_of(exchange(service.root))
-        assert (status, "too many open connections" in message) == (503, True)
-        for upload in uploads:
-            upload.close()
-        time.sleep(0.3)
-        assert httpx.get(f"{service.root}/healthz").status_code == 200
-
-
-def test_a_request_for_which_no_handle_is_left_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "handles_for_connections", lambda limits: 3)
-    with running(tmp_path_factory.mktemp("data")) as service:
-        head = f"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\nContent-Length: 99\r\n"
-        form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
-        with connect(service.root) as upload, connect(service.root) as poll:
-            upload.sendall((head + form).encode())
-            time.sleep(0.2)
-            poll.sendall(GET + b"\r\n")
-            assert error_of(receive_all(poll))[0] == 503
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="uses a second loopback address")
-def test_one_foreign_address_gets_its_share_only(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "is_loopback", lambda host: host == "127.0.0.1")
-    with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=40)) as service:
-        address = ("127.0.0.1", int(service.root.rpartition(":")[2]))
-        near = [connect(service.root) for _ in range(10)]
-        far = [socket.create_connection(address, TIMEOUT_S, ("127.0.0.2", 0)) for _ in range(60)]
-        time.sleep(0.3)
-        assert [is_closed(connection) for connection in near] == [False] * 10
-        assert [is_closed(connection) for connection in far].count(False) == 20
-        for connection in (*near, *far):
-            connection.close()
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)],
-)
-def test_loopback_addresses(host: str, expected: bool) -> None:
-    assert connections.is_loopback(host) == expected
