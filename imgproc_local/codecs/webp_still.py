@@ -49,8 +49,9 @@ Samples show more detail than the whole graphic, whose repeated parts lossless W
 """
 
 MIN_LOSSLESS_SHARE, MIN_PALETTE_SHARE = 0.5, 0.3
-"""Lossless and palette files rarely take less than this part of the bytes of the PNG file that is converted. Where even
-that is too large, the sample is not tried.
+MIN_DETAILED_BYTES_PER_PIXEL = 0.25
+"""Lossless and palette files rarely take less than this part of the bytes of a PNG file that has more bytes per
+pixel than the last of these numbers. Where even that is too large, the sample is not tried.
 """
 
 MIN_PALETTE_BYTES = 2_000
@@ -171,14 +172,15 @@ def _lossless_candidates(
 ) -> Iterator[bytes]:
     """A graphic stored lossless, and reduced to a palette; each where the sample shows that it may beat lossy."""
     max_bytes = MAX_LOSSLESS_RATIO * lossy_bytes
-    if MIN_LOSSLESS_SHARE * size_bytes < max_bytes and (
+    detailed_bytes = size_bytes if size_bytes > MIN_DETAILED_BYTES_PER_PIXEL * image.width * image.height else 0
+    if MIN_LOSSLESS_SHARE * detailed_bytes < max_bytes and (
         len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < sample.share * max_bytes
     ):
         encoded = encode_lossless(image, check_stop)
         yield encoded
         if len(encoded) < MIN_PALETTE_BYTES:
             return
-    if MIN_PALETTE_SHARE * size_bytes < MAX_PALETTE_RATIO * lossy_bytes and _palette_may_win(
+    if MIN_PALETTE_SHARE * detailed_bytes < MAX_PALETTE_RATIO * lossy_bytes and _palette_may_win(
         sample, lossy_bytes, target, check_stop
     ):
         result = palette.smallest_palette(image, profile, target, check_stop, PALETTE_SEARCH)
