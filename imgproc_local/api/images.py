@@ -49,18 +49,20 @@ async def process(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
 async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[DispatchBody]:
     """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
     services: Services = request.app.state.services
+    key = authenticated_key(request)
     idempotency_key = read_idempotency_key(request.headers)
     wait_s = read_wait_s(request.headers)
     if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
-        await services.jobs.require_room()
+        await services.jobs.require_room(key.account_id)
     with services.blobs.incoming() as incoming:
         form = await read_form(request, incoming, services.config.max_upload_bytes)
         plan, problems = read_plan(operation, form)
         job, is_new = await services.engine.accept(
-            authenticated_key(request).account_id,
+            key.account_id,
             plan,
             incoming,
             form.filename or "",
+            client_id=key.id,
             idempotency_key=idempotency_key,
             problems=problems,
         )

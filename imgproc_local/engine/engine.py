@@ -55,11 +55,13 @@ class Engine:
         upload: Incoming,
         filename: str,
         *,
+        client_id: str = "",
         idempotency_key: str | None = None,
         problems: Mapping[str, Sequence[str]] | None = None,
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
+        `client_id` tells the clients of the account apart: the many jobs of one wait for the few of another.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 
         Raises:
@@ -93,6 +95,7 @@ class Engine:
                     info=info,
                     prices={stage: self._price(stage, len(plan.languages)) for stage in STAGES[plan.operation]},
                     lanes=self._lanes,
+                    client_id=client_id,
                     idempotency_key=idempotency_key,
                 )
             )

@@ -22,6 +22,8 @@ from imgproc_local.storage.job_rows import read_job, read_jobs
 
 ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
+BATCH_BEGINS_AT = 10
+"""A job belongs to a batch if its client has this many unfinished jobs already."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 MAX_ATTEMPTS = 3
 """How many times the process may be killed while a stage is running; then the stage fails."""
@@ -33,7 +35,10 @@ INTERRUPTED = (
 
 
 class Submission(Struct, frozen=True):
-    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs."""
+    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs.
+
+    `client_id` tells the clients of one account apart; see `BATCH_BEGINS_AT`.
+    """
 
     account_id: str
     plan: Plan
@@ -43,6 +48,7 @@ class Submission(Struct, frozen=True):
     info: ImageInfo
     prices: Mapping[StageName, int]
     lanes: Mapping[StageName, str]
+    client_id: str = ""
     idempotency_key: str | None = None
 
     @property
@@ -80,8 +86,7 @@ class Jobs:
             earlier = await self._earlier(tx, submission)
             if earlier is not None:
                 return earlier, False
-            if await tx.value("count_open_jobs") >= self._queue_limit:
-                raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
+            await self._require_room(tx, submission.account_id)
             required = sum(submission.prices.values())
             account = await tx.one("account_by_id", {"account_id": submission.account_id})
             assert account is not None
@@ -108,10 +113,12 @@ class Jobs:
                     "fingerprint": submission.fingerprint,
                 },
             )
+            client = {"account_id": submission.account_id, "client_id": submission.client_id}
+            unfinished = await tx.value("count_open_jobs_of_client", {**client, "limit": BATCH_BEGINS_AT})
             for stage, price in submission.prices.items():
                 lane = submission.lanes[stage]
-                values = {"job_id": job_id, "account_id": submission.account_id, "name": stage.value}
-                await tx.run("insert_stage", {**values, "lane": lane, "price": price})
+                values = {**client, "job_id": job_id, "name": stage.value, "lane": lane, "price": price}
+                await tx.run("insert_stage", {**values, "batch": unfinished >= BATCH_BEGINS_AT})
                 await move_credits(tx, submission.account_id, "hold", -price, job_id, stage.value)
             return await read_job(tx, job_id), True
 
@@ -134,11 +141,24 @@ class Jobs:
             )
         return await read_job(tx, row["id"])
 
-    async def require_room(self) -> None:
+    async def require_room(self, account_id: str) -> None:
         """For a check before an upload is read; `submit` checks again. Raises: QueueFull."""
         async with self._database.reading() as read:
-            if await read.value("count_open_jobs") >= self._queue_limit:
-                raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
+            await self._require_room(read, account_id)
+
+    async def _require_room(self, tx: Transaction, account_id: str) -> None:
+        """Raises: QueueFull, unless there is room, or others fill the queue and the account holds less than its share.
+
+        The share of each of N accounts is half of the queue, divided by N. The shares of all accounts together may
+        exceed the queue's limit by half of it; above that, an account may still have one job.
+        """
+        queue = await tx.one("queue_shares", {"account_id": account_id})
+        assert queue is not None
+        limit, total, own = self._queue_limit, queue["total"], queue["own"]
+        others = queue["accounts"] - (own > 0)
+        is_below_share = others > 0 and own < limit // 2 // (others + 1) and total < limit + limit // 2
+        if total >= limit and not (is_below_share or (others > 0 and own == 0)):
+            raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
 
     async def require_project(self, account_id: str, project_id: str) -> None:
         """Raises `InvalidRequest` where the account has no such project."""

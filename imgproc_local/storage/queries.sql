@@ -62,6 +62,17 @@ INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id
 -- name: count_open_jobs
 SELECT count(*) FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
 
+-- name: queue_shares
+-- Of the unfinished jobs: all, those of the account, and how many accounts have any.
+SELECT count(*) AS total, coalesce(sum(account_id = :account_id), 0) AS own, count(DISTINCT account_id) AS accounts
+FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
+
+-- name: count_open_jobs_of_client
+SELECT count(*) FROM (
+    SELECT DISTINCT job_id FROM stages
+    WHERE account_id = :account_id AND client_id = :client_id AND state IN ('pending', 'running')
+    LIMIT :limit);
+
 -- name: highest_job_id
 SELECT max(id) FROM jobs;
 
@@ -80,8 +91,8 @@ INSERT INTO jobs (
 );
 
 -- name: insert_stage
-INSERT INTO stages (job_id, account_id, name, lane, state, price)
-VALUES (:job_id, :account_id, :name, :lane, 'pending', :price);
+INSERT INTO stages (job_id, account_id, client_id, batch, name, lane, state, price)
+VALUES (:job_id, :account_id, :client_id, :batch, :name, :lane, 'pending', :price);
 
 -- ---- jobs: reading them ----
 
@@ -161,16 +172,36 @@ ORDER BY id DESC LIMIT :limit;
 -- name: claim_stage
 -- A stage with attempts ran when the process ended, so its picture may be the cause. It is claimed after all others, and
 -- while it runs nothing else in its lane is claimed: if the process ends again, no other stage is suspected.
+-- Accounts take turns: the next stage is of the account whose last start in the lane is longest ago. Within the account,
+-- batches come last, then the order of upload counts. `waiting` finds the accounts by one index search each.
+WITH RECURSIVE waiting (account_id) AS (
+    SELECT min(account_id) FROM stages
+    WHERE lane = :lane AND state = 'pending' AND attempts = (
+        SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending')
+    UNION ALL
+    SELECT (
+        SELECT min(account_id) FROM stages
+        WHERE lane = :lane AND state = 'pending' AND account_id > waiting.account_id AND attempts = (
+            SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending'))
+    FROM waiting WHERE waiting.account_id IS NOT NULL
+)
 UPDATE stages
 SET state = 'running', attempts = attempts + 1, started_at = :at,
     started_seq = (SELECT coalesce(max(started_seq), 0) + 1 FROM stages)
 WHERE id = (
     SELECT id FROM stages
     WHERE lane = :lane AND state = 'pending'
+        AND attempts = (SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending')
+        AND account_id = (
+            SELECT account_id FROM waiting WHERE account_id IS NOT NULL
+            ORDER BY coalesce((
+                SELECT max(started_seq) FROM stages AS earlier
+                WHERE earlier.account_id = waiting.account_id AND earlier.lane = :lane), 0)
+            LIMIT 1)
         AND NOT EXISTS (
             SELECT 1 FROM stages AS others
             WHERE others.lane = :lane AND others.state = 'running' AND (others.attempts > 1 OR stages.attempts > 0))
-    ORDER BY attempts, id LIMIT 1)
+    ORDER BY batch, id LIMIT 1)
 RETURNING job_id, name, attempts;
 
 -- name: work_of_job

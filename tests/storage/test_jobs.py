@@ -135,11 +135,11 @@ async def test_a_full_queue_refuses_until_a_job_is_final(store: Store) -> None:
     for _ in range(QUEUE_LIMIT):
         await store.submit()
     with pytest.raises(QueueFull):
-        await store.jobs.require_room()
+        await store.jobs.require_room(store.account_id)
     with pytest.raises(QueueFull):
         await store.submit()
     await store.finish()
-    await store.jobs.require_room()
+    await store.jobs.require_room(store.account_id)
     await store.submit()
 
 

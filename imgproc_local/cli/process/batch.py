@@ -141,7 +141,7 @@ class Batch:
         while not self._stopping:
             self._job_deleted.clear()
             try:
-                await services.jobs.require_room()
+                await services.jobs.require_room(self._account_id)
                 with services.blobs.incoming() as incoming:
                     await asyncio.to_thread(_copy_to_store, picture, incoming, services.config.max_upload_bytes)
                     if self._stopping:
