@@ -173,9 +173,13 @@ class Runner:
         token.check()
         stage.prepare(token.check)
         token.restart_timeout()
+        original = claimed.job.original
+        damage = self._blobs.find_damage(original.sha256, original.size_bytes)
+        if damage is not None:
+            raise StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again.")
         work = WorkItem(
-            path=os.fsencode(self._blobs.path(claimed.job.original.sha256)),
-            size_bytes=claimed.job.original.size_bytes,
+            path=os.fsencode(self._blobs.path(original.sha256)),
+            size_bytes=original.size_bytes,
             info=claimed.info,
             languages=claimed.languages,
             convert_to=claimed.convert_to,

@@ -12,6 +12,7 @@ again. Before a file is used, it is compared with its address, unless it has not
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import logging
 import os
@@ -173,9 +174,10 @@ class Blobs:
 
         The file is read only if it has changed since it was stored or last compared. Raises: StorageFailed.
         """
-        return await asyncio.to_thread(self._damage, sha256, size_bytes)
+        return await asyncio.to_thread(self.find_damage, sha256, size_bytes)
 
-    def _damage(self, sha256: str, size_bytes: int) -> Damage | None:
+    def find_damage(self, sha256: str, size_bytes: int) -> Damage | None:
+        """As `damage`, but blocks."""
         path = self.path(sha256)
         with storage_errors():
             try:
@@ -188,6 +190,10 @@ class Blobs:
                     return "damaged"
             except (FileNotFoundError, IsADirectoryError):
                 return "missing"
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    return "damaged"
+                raise
         self._remember(sha256, state)
         return None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import disk
 from tests.support import pictures
 from tests.support.service import Running, running
 
@@ -45,3 +46,20 @@ def test_a_damaged_result_is_not_served_and_is_repaired_by_the_same_upload(
     repaired = service.client.get(address)
     assert repaired.content == intact.content
     assert repaired.headers["etag"] == intact.headers["etag"]
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+def test_a_stage_of_a_damaged_upload_fails_with_what_to_do_and_costs_nothing(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    with running(tmp_path / "data") as service:
+        service.run(service.services.engine.stop())
+        balance = service.client.get("/credits/balance").json()["data"]["balance"]
+        job_id = service.dispatch("optimize", pictures.jpeg())["job_id"]
+    (file,) = disk.stored_files(tmp_path / "data").values()
+    damage(file)
+    with running(tmp_path / "data") as service:
+        job = service.final(job_id)
+        assert job["status"] == "failed"
+        assert "Send the picture again" in job["errors"][0]["message"]
+        assert service.client.get("/credits/balance").json()["data"]["balance"] == balance
