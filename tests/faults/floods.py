@@ -443,8 +443,8 @@ FLOODS: dict[str, Callable[[], bytes]] = {
     "xmp-namespaces-40000.png": lambda: png_with_xmp(xmp_namespaces(40_000)),
     "xmp-entities.png": lambda: png_with_xmp(xmp_entities(12)),
     "xmp-question-marks.png": lambda: png_with_xmp(
-        packet(language_alternative("dc:rights", "Ex? " * 8_000)),
-        png_chunk(b"tEXt", b"Copyright\0" + b"?" * 3_000),
+        packet(language_alternative("dc:rights", "Ab c " * 6_000)),
+        png_chunk(b"tEXt", b"Copyright\0" + b"?a" * 1_400 + b"?z"),
     ),
     "xmp-near-match.png": _xmp_repeated_in_another_chunk,
     "xmp-in-pieces.jpg": lambda: jpeg_extension_in_pieces(1_990),

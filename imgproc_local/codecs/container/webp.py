@@ -100,6 +100,11 @@ def read_header(data: Data) -> ImageInfo:
         raise BrokenImage("The WebP holds no picture.")
     if frames == 0 and picture is None:
         raise BrokenImage("The WebP is declared as an animation but has no frames.")
+    if canvas and picture and not frames and canvas != picture[:2]:
+        raise BrokenImage(
+            f"The WebP is damaged: its header says {canvas[0]}×{canvas[1]} pixels, its picture has"
+            f" {picture[0]}×{picture[1]}."
+        )
     width, height = canvas or (picture or (0, 0, False))[:2]
     if not width or not height:
         raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")

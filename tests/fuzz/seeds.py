@@ -1,0 +1,82 @@
+"""The inputs that fuzzing begins with, made by code: a valid file of each kind, and hostile ones that are small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from PIL import ImageCms
+
+from tests.codecs import pictures as rich
+from tests.faults.floods import FLOODS
+from tests.support import gguf_files, pictures
+
+SMALL_FLOODS = (
+    "xmp-nested-200.png",
+    "xmp-entities.png",
+    "exif-loop.jpg",
+    "frames-declared.png",
+    "extents-of-4-gib.avif",
+)
+FORMATS = ("jpeg", "png", "gif", "webp", "avif")
+
+BOUNDARY = b"----a"
+FORM = (
+    b"multipart/form-data; boundary=----a\n"
+    b'------a\r\nContent-Disposition: form-data; name="languages"\r\n\r\nen,de\r\n'
+    b'------a\r\nContent-Disposition: form-data; name="image"; filename="a.png"\r\n'
+    b"Content-Type: image/png\r\n\r\n\x89PNG\r\n\x1a\n\r\n------a--\r\n"
+)
+TEXTS = (
+    "Two gulls above the harbour of Example at 52.5189, 13.4003, write to ada@example.org",
+    '{"lat": 52.1, "lon": 13.2, "owner": "Ada"} <gpx><trkpt lat="54.22"/></gpx> https://www.google.com/maps/@1.1,2.2',
+    "S/N 5822-QW N 66° 31.606 W 006° 07.606 30U XC 99316 10163 9C3XGV4C+9F 64°31'26.4\"N ISO: 100; Gain: 3",
+)
+
+
+@cache
+def seeds(target: str) -> tuple[bytes, ...]:
+    """The seeds of a target of `tests/fuzz/targets.py`."""
+    if target in FORMATS:
+        return _of_format(target)
+    return {**_parts(), "probe": tuple(seed for each in FORMATS for seed in _of_format(each))}[target]
+
+
+def _of_format(name: str) -> tuple[bytes, ...]:
+    full = {
+        "jpeg": rich.full_jpeg,
+        "png": rich.full_png,
+        "gif": rich.full_gif,
+        "webp": rich.full_webp,
+        "avif": rich.full_avif,
+    }[name]()
+    plain = {
+        "jpeg": lambda: pictures.jpeg(16, 16),
+        "png": lambda: pictures.png(8, 8),
+        "gif": lambda: pictures.gif(2, 8, 8),
+        "webp": lambda: pictures.webp(16, 16),
+        "avif": lambda: pictures.avif(16, 16),
+    }[name]()
+    animated = [rich.animated(name.upper(), [100] * 3)] if name in ("png", "gif", "webp", "avif") else []
+    progressive = [pictures.encoded(pictures.photo(16, 16), "JPEG", progressive=True)] if name == "jpeg" else []
+    suffix = "jpg" if name == "jpeg" else name
+    hostile = [FLOODS[file]() for file in SMALL_FLOODS if file.endswith(suffix)]
+    return (plain, full, *animated, *progressive, *hostile)
+
+
+def _parts() -> Mapping[str, tuple[bytes, ...]]:
+    return {
+        "xmp": (rich.xmp_packet(),),
+        "exif": (rich.tiff(),),
+        "iptc": (rich.photoshop(rich.iptc_datasets()), rich.iptc_datasets()),
+        "icc": (_profile(),),
+        "texts": tuple(text.encode() for text in TEXTS),
+        "multipart": (FORM,),
+        "gguf": (gguf_files.text_model(), gguf_files.projector()),
+        "splice": _of_format("jpeg"),
+        "ssimulacra2": (bytes(16 * 16 * 3),),
+    }
+
+
+def _profile() -> bytes:
+    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

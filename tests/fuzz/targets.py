@@ -1,0 +1,184 @@
+"""What is fuzzed: functions that take any bytes and may refuse them with an error of the service, but nothing else.
+
+A target may also assert what holds for every input that is accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from litestar.datastructures import Headers
+
+from imgproc_local.api import requests
+from imgproc_local.codecs.container import Blocks, apng, avif, avif_writer, jpeg, png, webp
+from imgproc_local.codecs.metadata import exif, icc, iptc, strip, xmp, xmp_fields
+from imgproc_local.codecs.metadata.read import embedded
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import detect
+from imgproc_local.domain.errors import ServiceError
+from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.privacy import clean_text
+from imgproc_local.vision.models import gguf
+from imgproc_local.vision.text.embedded_text import collect_texts
+from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shorten
+
+MAX_FORM_IMAGE_BYTES = 100_000
+
+
+def fuzz_probe(data: bytes) -> None:
+    FORMATS[detect(data)].container.read_header(data)
+
+
+def fuzz_container(form: Format, data: bytes) -> None:
+    """Reads, cleans and rewrites a file; what is written has the same size and reads again."""
+    container = FORMATS[form].container
+    if not container.matches(data[:512]):
+        return
+    info = container.read_header(data)
+    timing = FORMATS[form].read_timing
+    if timing is not None:
+        timing(data)
+    _of_one_format(form, data)
+    blocks = container.read_blocks(data)
+    published = _published(blocks)
+    bare = container.with_blocks(data, Blocks())
+    again = container.read_header(bare)
+    assert (again.width_px, again.height_px) == (info.width_px, info.height_px), "cleaning changed the size"
+
+    def write(blocks: Blocks, shortest: bool) -> bytes:
+        return container.with_blocks(data, blocks, shortest=shortest)
+
+    clean = strip.clean_file(data, blocks, published, form, write)
+    container.read_blocks(clean)
+
+
+def _of_one_format(form: Format, data: bytes) -> None:
+    if form is Format.JPEG:
+        jpeg.components(data)
+        jpeg.is_progressive(data)
+        jpeg.gain_map(data)
+        jpeg.gain_map_marks(data)
+        jpeg.luma_sampling(data)
+    elif form is Format.PNG:
+        png.has_chunk(data, b"acTL")
+        palette = apng.palette_chunks(data)
+        for frame in apng.frames(data)[:100]:
+            apng.as_png(data, frame, palette)
+    elif form is Format.WEBP:
+        webp.is_lossless(data)
+    elif form is Format.AVIF:
+        avif_writer.stored_alpha(data)
+        avif.has_own_colours(data)
+
+
+def _published(blocks: Blocks) -> strip.Published:
+    published = strip.publishable(blocks, KeepLocation.CITY)
+    for target in Format:
+        strip.blocks_for(published, Format.PNG, target, orientation=6)
+    collect_texts(embedded(blocks, KeepLocation.ALL), "a.jpg", None)
+    return published
+
+
+def fuzz_xmp(data: bytes) -> None:
+    """A packet that is written reads again and has no more properties than the one that was read."""
+    packet = xmp.parse(data)
+    found = xmp_fields.published(packet.properties, str, KeepLocation.ALL).elements
+    written = xmp.write(xmp_fields.ordered({element.tag: element for element in found}), 60_000)
+    if written is not None:
+        again = xmp.parse(written)
+        assert again.is_complete, "a written packet can't be read"
+        assert again.properties.keys() <= packet.properties.keys(), "a packet has gained properties"
+    _published(Blocks(xmp=data, more_xmp=data[::2]))
+
+
+def fuzz_exif(data: bytes) -> None:
+    exif.tags(data, exif.EXIF_IFD)
+    exif.has_second_ifd(data)
+    exif.degrees(exif.read_ifd(data, exif.GPS_IFD))
+    published = _published(Blocks(exif=data))
+    written = exif.write(published.exif, exif.orientation(data), 65_000)
+    if written is not None:
+        assert len(written) <= 65_000
+        assert exif.read_ifd(written).keys() <= {*published.exif, exif.ORIENTATION}
+
+
+def fuzz_iptc(data: bytes) -> None:
+    for datasets in (iptc.from_photoshop(data), data):
+        cut = _published(Blocks(iptc=datasets)).iptc
+        assert cut is None or iptc.from_photoshop(iptc.to_photoshop(cut)) == cut
+
+
+def fuzz_icc(data: bytes) -> None:
+    icc.colour_space(data)
+    icc.is_wide(data)
+    icc.kept_profile(data)
+
+
+def fuzz_texts(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    cleaned = clean_text(text)
+    assert cleaned.removed or cleaned.text == text
+    shorten(human_text(text))
+    filename_words(text[:255])
+    is_screenshot_name(text[:255])
+
+
+def fuzz_multipart(data: bytes) -> None:
+    """A form whose Content-Type is the first line; every byte after it is the body."""
+    content_type, _, body = data.partition(b"\n")
+    size = 1 + len(body) // 3
+
+    async def stream() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), size):
+            yield body[at : at + size]
+
+    request: Any = SimpleNamespace(
+        headers=Headers({"content-type": content_type.decode("latin-1")}),
+        stream=stream,
+        app=SimpleNamespace(state=SimpleNamespace(uploads=requests.Uploads())),
+    )
+    received = bytearray()
+    incoming: Any = SimpleNamespace(write=received.extend)
+    with contextlib.suppress(UnicodeDecodeError):  # which api/errors.py answers, as it does for paths and queries
+        _RUNNER.run(requests.read_form(request, incoming, MAX_FORM_IMAGE_BYTES))
+    assert len(received) <= MAX_FORM_IMAGE_BYTES
+
+
+def fuzz_gguf(data: bytes) -> None:
+    _GGUF.write_bytes(data)
+    header = gguf.read_header(_GGUF)
+    gguf.check_pair(header, header)
+
+
+_RUNNER = asyncio.Runner()
+_FOLDER = tempfile.TemporaryDirectory(prefix="imgproc-local-fuzz-")
+_GGUF = Path(_FOLDER.name) / "model.gguf"
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "probe": fuzz_probe,
+    **{form.value: partial(fuzz_container, form) for form in Format},
+    "xmp": fuzz_xmp,
+    "exif": fuzz_exif,
+    "iptc": fuzz_iptc,
+    "icc": fuzz_icc,
+    "texts": fuzz_texts,
+    "multipart": fuzz_multipart,
+    "gguf": fuzz_gguf,
+}
+"""By the name on the command line."""
+
+
+def run(name: str, data: bytes) -> bool:
+    """Whether the target accepted the input. Any error but a refusal is raised."""
+    try:
+        TARGETS[name](data)
+    except ServiceError:
+        return False
+    return True
