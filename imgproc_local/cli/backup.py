@@ -1,4 +1,4 @@
-"""`backup`: the database and all its files in one archive, also beside a running server."""
+"""`backup`: writes the database and all its files to an archive. Works beside a running server."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 WINDOW_S = 60.0
 MAX_RECORDS = 30
-"""Messages of one kind in a window."""
+"""The most messages of one kind that are written in a window."""
 MAX_TRACEBACKS = 5
-"""Messages of one kind in a window if they have a traceback."""
+"""The same for messages with a traceback."""
 
 Kind = tuple[str, int, str | None]
 """The file and line that logged a message, and the type of the exception."""
@@ -28,7 +28,7 @@ class Window(Struct):
 
 
 class LimitedHandler(logging.Handler):
-    """Passes records to `target`, of one kind at most `MAX_RECORDS` in `WINDOW_S` seconds.
+    """Passes records to `target`: of each kind at most `MAX_RECORDS` in `WINDOW_S` seconds.
 
     The number of records that were not written is logged once the window is over: with the next record of any kind, or
     when the handler is closed.

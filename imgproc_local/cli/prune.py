@@ -64,7 +64,7 @@ def command(
 
 
 async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: bool) -> tuple[Removable, bool]:
-    """What was found, and whether the server that owns the data folder deletes the files."""
+    """Remove, or with `dry_run` only find, what is older. Returns it, and whether a running server deletes files."""
     from imgproc_local.compose import open_store
     from imgproc_local.domain.errors import DataFolderBusy
     from imgproc_local.storage.blobs import Blobs

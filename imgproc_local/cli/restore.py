@@ -1,4 +1,4 @@
-"""`restore`: a backup into an empty data folder."""
+"""`restore`: unpacks a backup into an empty data folder."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ State = Literal["ok", "warning", "problem"]
 
 
 class Check(Struct, frozen=True):
-    """The result of one check: `detail` says what was seen, `advice` what the user can do, if anything.
+    """The result of one check: `detail` is what was found, `advice` what the user can do, None if nothing.
 
-    `warning` works, but not as well as it could; `problem` does not work.
+    A `warning` is about something that works, but not as well as it could; a `problem` about something that does not.
     """
 
     name: str

@@ -14,7 +14,7 @@ OLDEST_SQLITE = (3, 37, 0)
 
 
 def installation(*, frozen: bool) -> Iterator[Check]:
-    """The checks. `frozen` is true in a PyInstaller build, which contains its libraries: pip can't change them."""
+    """Check the program and its libraries. `frozen` is true in a PyInstaller build: pip can't change its libraries."""
     from imgproc_local import __version__
 
     yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parents[2]}")
@@ -43,7 +43,7 @@ def _sqlite(advice: str) -> Check:
 
 
 def _libvips(advice: str) -> Check:
-    """Encodes a small image in every format, because libvips may list a format whose encoder is missing."""
+    """Encode a small image in every format, because libvips may list a format although its encoder is missing."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     try:
@@ -81,7 +81,7 @@ def _pillow(advice: str, avif_advice: str) -> Check:
 
 
 def _scoring(advice: str) -> Check:
-    """The implementation of the metric that the quality search uses."""
+    """Which implementation of SSIMULACRA 2.1 the quality search uses."""
     from imgproc_local.codecs.quality import ssimulacra2 as quality
 
     if quality.backend() == "c":
@@ -90,7 +90,7 @@ def _scoring(advice: str) -> Check:
 
 
 def _jpeg(advice: str) -> Check:
-    """The encoders that make JPEG files smallest."""
+    """Whether all encoders are installed that make JPEG files smaller."""
     from imgproc_local.codecs.jpeg import encoders
 
     missing = encoders.missing_packages()
