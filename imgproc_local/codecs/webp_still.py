@@ -96,6 +96,11 @@ EFFORTS: dict[Effort, EncoderEffort] = {
 }
 
 
+def has_chroma_extension() -> bool:
+    """Whether the C extension for chroma was built; without it libwebp's slower way is used."""
+    return _webp_chroma is not None
+
+
 def encode_photograph(
     image: pyvips.Image,
     profile: bytes | None,

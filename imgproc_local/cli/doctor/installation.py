@@ -28,6 +28,7 @@ def installation(*, frozen: bool) -> Iterator[Check]:
     compiler = _advice("Install a C compiler and Python's headers, then install imgproc-local again.", frozen)
     yield _scoring(compiler)
     yield _jpeg(compiler)
+    yield _webp(compiler)
     yield _processor()
 
 
@@ -97,6 +98,15 @@ def _jpeg(advice: str) -> Check:
     if not missing:
         return Check("jpeg", "ok", "jpegli, chroma preserved by the C extension, scans optimized by mozjpeg")
     return Check("jpeg", "warning", f"without {', '.join(missing)}: files are a few percent larger", advice)
+
+
+def _webp(advice: str) -> Check:
+    """Which implementation prepares the chroma of lossy WebP files."""
+    from imgproc_local.codecs import webp_still
+
+    if webp_still.has_chroma_extension():
+        return Check("webp", "ok", "chroma prepared by the C extension")
+    return Check("webp", "warning", "chroma prepared by libwebp, four times slower than by the C extension", advice)
 
 
 def _processor() -> Check:
