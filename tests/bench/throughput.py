@@ -1,4 +1,4 @@
-"""Compares 500 queued jobs in the engine with the same codec calls in a thread pool of the same size.
+"""Compares 500 queued jobs in the engine and its worker processes with the same codec calls on threads.
 
 Half of the direct calls run before the jobs and half after them, so that other load on the machine affects both. Half
 of the jobs optimize, half convert to WebP. A task that wakes up every millisecond shows stalls of the event loop.
@@ -25,13 +25,15 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.runner import WORKER_NICENESS
+from imgproc_local.engine.worker import NICENESS
 from tests.bench.load import jpegs, percentile, print_table, shuffled, verdict
 from tests.codecs.operations import to_webp
 
 MAX_PIXELS = 200_000_000
 TICK_S = 0.001
 REPORT_OVER_S = 0.02
+LEAST_THROUGHPUT = 0.97
+"""Of that of threads in one process, for which the direct calls stand."""
 Call = tuple[Operation, Path]
 
 
@@ -43,16 +45,16 @@ def direct(calls: list[Call], threads: int) -> tuple[float, float]:
         info = probe(file, MAX_PIXELS)
         (optimize_file if operation is Operation.OPTIMIZE else to_webp)(file, info, lambda: None)
 
-    started_at, cpu_before = time.perf_counter(), time.process_time()
+    started_at, cpu_before = time.perf_counter(), _cpu_s()
     with ThreadPoolExecutor(threads, initializer=_engine_priority) as pool:
         for _ in pool.map(run, calls):
             pass
-    return time.perf_counter() - started_at, time.process_time() - cpu_before
+    return time.perf_counter() - started_at, _cpu_s() - cpu_before
 
 
 def _engine_priority() -> None:
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), WORKER_NICENESS)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 class Stall(NamedTuple):
@@ -105,22 +107,30 @@ class Ticker:
 
 async def through_engine(calls: list[Call], threads: int, folder: Path, blame: bool) -> tuple[float, float, Ticker]:
     config = Config(data_dir=folder, codec_threads=threads, queue_limit=len(calls) + 1)
+    cpu_before = _cpu_s()
     async with open_services(config, "bench") as services:
         account_id = await services.store.keys.account_id(create=True)
         ticker = Ticker(blame)
         ticking = asyncio.create_task(ticker.tick())
         if blame:
             threading.Thread(target=ticker.watch, daemon=True).start()
-        started_at, cpu_before = time.perf_counter(), time.process_time()
+        started_at = time.perf_counter()
         jobs = [await _submit(services, account_id, call) for call in calls]
         for job_id in jobs:
             job = await services.engine.wait(job_id, 3600)
             if job.status != "completed":
                 raise SystemExit(f"a job ended as {job.status}: {job.stages}")
-        elapsed, cpu = time.perf_counter() - started_at, time.process_time() - cpu_before
+        elapsed = time.perf_counter() - started_at
         ticker.end()
         ticking.cancel()
-        return elapsed, cpu, ticker
+    # the CPU time of the workers counts once they have ended
+    return elapsed, _cpu_s() - cpu_before, ticker
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 async def _submit(services: Services, account_id: str, call: Call) -> str:
@@ -153,13 +163,17 @@ def main() -> None:
         second = direct(calls[half:], arguments.threads)
     direct_s, direct_cpu_s = first[0] + second[0], first[1] + second[1]
     late_ms = [late * 1000 for late in ticker.late_s]
-    ratio = engine_s / direct_s
+    throughput = direct_s / engine_s
     print_table(
         f"{len(calls)} jobs, {arguments.threads} threads, {len(files)} JPEGs",
         [
             ("direct calls, before + after", f"{first[0]:.1f} + {second[0]:.1f} = {direct_s:.1f} s", ""),
             ("engine, from the first submission to the last result", f"{engine_s:.1f} s", ""),
-            ("ratio", f"{ratio:.3f}", verdict(ratio, 1.10, "×")),
+            (
+                "throughput of the engine, relative to threads",
+                f"{throughput:.3f}",
+                "met" if throughput >= LEAST_THROUGHPUT else f"MISSED, at least {LEAST_THROUGHPUT}",
+            ),
             ("CPU time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
             ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), 50, "ms")),
             ("99.9 % of ticks are late by at most", f"{percentile(late_ms, 99.9):.1f} ms", ""),

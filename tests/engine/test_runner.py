@@ -23,7 +23,8 @@ from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
-from tests.support import pictures
+from tests.support import pictures, worker_functions
+from tests.support.worker_pool import worker_pool
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUTS = Timeouts(stage_s=0.5, storage_retry_s=0.01)
@@ -32,7 +33,15 @@ TIMEOUTS = Timeouts(stage_s=0.5, storage_retry_s=0.01)
 class Harness:
     """An engine on a data folder, wired as the service wires it, with an optimize stage made by the test."""
 
-    def __init__(self, database: Database, jobs: Jobs, folder: Path, optimize: StageFunction, threads: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        jobs: Jobs,
+        folder: Path,
+        optimize: StageFunction,
+        threads: int,
+        timeouts: Timeouts,
+    ) -> None:
         self.database = database
         self.jobs = jobs
         self.blobs = Blobs(folder, jobs.is_referenced)
@@ -48,7 +57,7 @@ class Harness:
             Options(target_score=85.0),
             Prices(),
             Limits(max_pixels=10**9, pixels_in_progress=10**9, stages_at_once={CODECS_LANE: threads}),
-            TIMEOUTS,
+            timeouts,
         )
 
     def _with_file(self, function: StageFunction) -> StageFunction:
@@ -91,12 +100,16 @@ def seed_of(work: WorkItem) -> int:
 
 @asynccontextmanager
 async def harness(
-    folder: Path, optimize: StageFunction, threads: int = 1, jobs_type: type[Jobs] = Jobs
+    folder: Path,
+    optimize: StageFunction,
+    threads: int = 1,
+    jobs_type: type[Jobs] = Jobs,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> AsyncIterator[Harness]:
     folder.mkdir(exist_ok=True)
     database = await open_database(folder / "jobs.db")
     try:
-        made = Harness(database, jobs_type(database, 1000), folder, optimize, threads)
+        made = Harness(database, jobs_type(database, 1000), folder, optimize, threads, timeouts)
         await made.engine.start()
         try:
             yield made
@@ -175,6 +188,34 @@ async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
         assert "0.5 seconds" in (job.stages[0].error or "")
 
 
+HOSTILE = {
+    0: worker_functions.crash,
+    2: worker_functions.hang_with_the_interpreter_lock,
+    4: worker_functions.allocate_without_end,
+    5: worker_functions.raise_value_error,
+}
+
+
+async def test_whatever_a_stage_does_to_its_worker_no_other_job_fails(tmp_path: Path) -> None:
+    with worker_pool(tmp_path / "pool") as workers:
+
+        def run(work: WorkItem, check_stop: CheckStop) -> Output:
+            function = HOSTILE.get(seed_of(work), worker_functions.make_small_file)
+            return workers.run(function, work, work.info, check_stop)
+
+        async with harness(tmp_path / "data", run, threads=2, timeouts=Timeouts(stage_s=5)) as service:
+            jobs = [await service.accept(seed) for seed in range(8)]
+            finals = [await service.engine.wait(job.id, 60) for job in jobs]
+            assert service.engine.is_claiming
+        failed = {seed: job.stages[0].error or "" for seed, job in enumerate(finals) if job.status is Status.FAILED}
+        assert set(failed) == set(HOSTILE)
+        assert "SIGSEGV" in failed[0]
+        assert "5 seconds" in failed[2]
+        assert "memory" in failed[4]
+        assert "Server Error" in failed[5]
+        assert all(job.status is Status.COMPLETED for seed, job in enumerate(finals) if seed not in HOSTILE)
+
+
 async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_attempt(tmp_path: Path) -> None:
     started = threading.Event()
 
@@ -211,6 +252,22 @@ async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path
     async with harness(tmp_path, smaller, jobs_type=RefusesThreeResults) as service:
         job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.COMPLETED
+
+
+async def test_a_stage_without_room_for_its_result_runs_again(tmp_path: Path) -> None:
+    calls = 0
+
+    def full_at_first(work: WorkItem, check_stop: CheckStop) -> Output:
+        nonlocal calls
+        calls += 1
+        if calls <= MAX_ATTEMPTS:
+            raise StorageFailed("The disk is full.")
+        return smaller(work, check_stop)
+
+    async with harness(tmp_path, full_at_first) as service:
+        job = await service.engine.wait((await service.accept()).id, 10)
+        assert job.status is Status.COMPLETED
+    assert calls == MAX_ATTEMPTS + 1, "such attempts do not count"
 
 
 class BreaksOnOddNames(Jobs):

@@ -72,6 +72,10 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop_dispatching()
+
+    def stop_dispatching(self) -> None:
+        """End the clients; `finals` and `accepted` change no more on their own."""
         self._stop.set()
         for thread in self._threads:
             thread.join()

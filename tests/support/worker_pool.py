@@ -20,11 +20,11 @@ TIMEOUT_S = 60.0
 
 
 @contextlib.contextmanager
-def worker_pool(folder: Path, idle_s: float = IDLE_S) -> Iterator[Workers]:
+def worker_pool(folder: Path, idle_s: float = IDLE_S, timeout_s: float = TIMEOUT_S) -> Iterator[Workers]:
     """Workers whose results go to `folder/results`."""
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
-    workers = Workers(folder / "work", results, program("codec-worker"), os.environ, TIMEOUT_S, idle_s=idle_s)
+    workers = Workers(folder / "work", results, program("codec-worker"), os.environ, timeout_s, idle_s=idle_s)
     try:
         yield workers
     finally:

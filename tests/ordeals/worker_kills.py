@@ -1,0 +1,81 @@
+"""Kills worker processes at random moments under load: no other job fails for it, and every job ends once.
+
+`python -m tests.ordeals.worker_kills [--kills 50] [--seed N] [--program BINARY]`
+
+A stage may fail only with the signal in its message, and at most as many stages as workers were killed. At the end the
+data folder is checked, and no worker is left after the stop of the service.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.faults import disk
+from tests.faults.server_process import SOURCE, make_key, serving
+from tests.faults.test_kill import Fleet, wait_all_final, wait_queue_empty
+from tests.faults.test_workers import DEATH_MESSAGES, workers_of
+from tests.support.worker_pool import ends
+
+PAUSE_S = (0.2, 2.5)
+"""Between two kills: in the middle of a start, of a picture, or of nothing."""
+CLIENTS, OPEN_JOBS = 3, 4
+
+
+def kill_workers(folder: Path, kills: int, seed: int, program: tuple[str, ...]) -> str:
+    """A summary of what happened. Raises: AssertionError."""
+    choose = random.Random(seed)
+    key = make_key(folder)
+    killed = 0
+    with serving(folder, program=program) as server, Fleet(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS) as fleet:
+        root = fleet.root = server.wait_ready()
+        while killed < kills:
+            time.sleep(choose.uniform(*PAUSE_S))
+            if found := workers_of(server):
+                os.kill(choose.choice(found), signal.SIGKILL)
+                killed += 1
+        fleet.stop_dispatching()
+        with httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
+            wait_all_final(fleet, client, root)
+            wait_queue_empty(folder)
+            for job_id in fleet.accepted:
+                fleet.poll(client, root, job_id)
+        left = workers_of(server)
+        assert server.terminate() == 0, server.output()
+        assert all(ends(pid, 1) for pid in left), "a worker outlived its service"
+    assert not fleet.surprises, fleet.surprises[:5]
+    errors = [error["message"] for final in fleet.finals.values() for error in final.get("errors", [])]
+    others = [message for message in errors if not any(death in message for death in DEATH_MESSAGES)]
+    assert not others, others[:5]
+    assert len(errors) <= killed, f"{len(errors)} stages failed after {killed} kills"
+    disk.check_folder(folder)
+    retried = server.output().count("tried again on a fresh worker")
+    return (
+        f"seed {seed}: {killed} workers killed, {len(fleet.accepted)} jobs, each ended once; "
+        f"{retried} stages were done by another worker, {len(errors)} failed"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
+    parser.add_argument("--program", help="a frozen program in place of the source")
+    arguments = parser.parse_args()
+    program = (arguments.program,) if arguments.program else SOURCE
+    with tempfile.TemporaryDirectory() as folder:
+        print(kill_workers(Path(folder) / "data", arguments.kills, arguments.seed, program))
+
+
+if __name__ == "__main__":
+    if sys.platform != "linux":
+        raise SystemExit("processes are looked up in /proc, which only Linux has")
+    main()
