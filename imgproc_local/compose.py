@@ -232,7 +232,7 @@ async def open_services(
                 Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
-            upkeep = asyncio.create_task(run_upkeep(Retention(store.database), blobs, max_age(config)))
+            upkeep = asyncio.create_task(run_upkeep(Retention(store.database), blobs, max_age(config), clock))
             try:
                 yield Services(
                     config=config,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import Blobs
@@ -15,16 +17,40 @@ log = logging.getLogger(__name__)
 DELETE_FILES_EVERY_S = 30
 """How soon the files are deleted that the command `prune` has detached beside a running server."""
 REMOVE_EVERY_S = 3600
+MAX_CLOCK_JUMP = timedelta(days=1)
+"""A larger jump of the clock is an error of the clock: everything would seem old."""
 
 
-async def run_upkeep(retention: Retention, blobs: Blobs, age: MaxAge) -> None:
+def elapsed_s() -> float:
+    """Seconds since an unknown instant. No setting of the clock changes it; on Linux it counts suspended time too."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+async def run_upkeep(
+    retention: Retention,
+    blobs: Blobs,
+    age: MaxAge,
+    clock: Callable[[], datetime],
+    elapsed: Callable[[], float] = elapsed_s,
+) -> None:
     """Remove what is too old, once an hour, and delete the files that wait for it, until the task is cancelled."""
-    removed_at_s: float | None = None
+    began_at, began_s = clock(), elapsed()
+    removed_s: float | None = None
     while True:
         try:
-            if age.is_limited and (removed_at_s is None or time.monotonic() - removed_at_s >= REMOVE_EVERY_S):
-                await retention.remove(age)
-                removed_at_s = time.monotonic()
+            if age.is_limited and (removed_s is None or elapsed() - removed_s >= REMOVE_EVERY_S):
+                removed_s = elapsed()
+                jump = clock() - began_at - timedelta(seconds=elapsed() - began_s)
+                if jump > MAX_CLOCK_JUMP:
+                    log.warning(
+                        "The system's clock went %d days ahead. Until the next start, nothing is removed because of its"
+                        " age.",
+                        jump.days,
+                    )
+                else:
+                    await retention.remove(age)
             await retention.delete_files(blobs)
         except StorageFailed as error:
             log.error("The upkeep of the data folder failed: %s", error.message)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
 from imgproc_local.system.file_lock import lock_within, try_lock
-from imgproc_local.system.files import PART_PATTERN, is_disk_full, write_atomically
+from imgproc_local.system.files import PART_PATTERN, fsync_folder, is_disk_full, write_atomically
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
 LOCK_WAIT_S = 0.25
@@ -87,7 +87,10 @@ def current_owner(folder: Path) -> Owner | None:
 def make_folder(folder: Path) -> None:
     """Create the data folder if it is missing, and check that it can be written. Raises: StorageFailed."""
     try:
+        missing = [part for part in (folder, *folder.parents) if not part.exists()]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for created in missing:
+            fsync_folder(created.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

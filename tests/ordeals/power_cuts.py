@@ -38,6 +38,7 @@ from tests.support import pictures
 from tests.support.service import running
 
 CLIENTS, OPEN_JOBS = 3, 2
+FINAL_TIMEOUT_S = 300
 NAMED = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCATE)
 
 
@@ -97,7 +98,7 @@ def check_image(folder: Path, accepted: list[str], finals: dict[str, dict[str, A
     assert not damage, damage
     with running(folder) as service:
         for job_id in accepted:
-            final = service.final(job_id)
+            final = service.final(job_id, FINAL_TIMEOUT_S)
             assert final == finals.get(job_id, final), (job_id, finals[job_id], final)
             for error in final.get("errors", []):
                 assert error["message"].startswith("Interrupted"), error
