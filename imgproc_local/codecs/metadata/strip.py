@@ -31,10 +31,10 @@ from imgproc_local.codecs.metadata.bounds import (
     MAX_MERGED_VALUES,
     MAX_PUBLISHED_XMP_BYTES,
 )
-from imgproc_local.codecs.metadata.captions import is_camera_phrase, reads_as_a_caption
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.codecs.metadata.xmp import Packet
+from imgproc_local.domain.captions import is_camera_default, reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
 
@@ -135,7 +135,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
         if tag in _EXIF_FIELDS and isinstance(value, bytes):
             raw = exif.with_clean_text(tag, value, clean)
-            if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_phrase(exif.text(raw))):
+            if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_default(exif.text(raw))):
                 fields[tag] = raw
     packet = xmp.parse(blocks.xmp, blocks.more_xmp)
     properties = xmp_fields.published(packet.properties, clean, keep_location, gain_map=gain_map)
@@ -262,7 +262,7 @@ def _clean_texts(texts: Iterable[TextBlock], clean: Callable[[str], str]) -> tup
     for text in texts:
         words = clean(text.text)
         is_comment = text.keyword == "comment"
-        if words and not is_camera_phrase(words) and (not is_comment or reads_as_a_caption(words)):
+        if words and not is_camera_default(words) and (not is_comment or reads_as_a_caption(words)):
             found.append(text if words == text.text else structs.replace(text, text=words, raw=None))
     return tuple(found)
 
@@ -280,7 +280,7 @@ def unique(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
     found: dict[str, EmbeddedText] = {}
     for entry in texts:
         key = " ".join(entry.text.split())
-        if key and not is_camera_phrase(key):
+        if key and not is_camera_default(key):
             found.setdefault(key, EmbeddedText(entry.text.strip(), entry.language))
     return tuple(found.values())
 

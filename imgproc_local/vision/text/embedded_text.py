@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from imgproc_local.vision.text.human_words import filename_words, human_text
 from imgproc_local.vision.text.language import detect_language
 
 MAX_ENTRIES = 50
-"""The number of keywords, and of persons, that are read. A description uses only a few of them."""
+"""The number of texts of each kind, and of persons, that are read. A description uses only a few of them."""
 
 _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
 """Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
@@ -61,7 +61,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[flo
         ),
         titles=titles,
         captions=captions,
-        keywords=_localized(embedded.keywords[:MAX_ENTRIES]),
+        keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
         persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
         places=tuple(dict.fromkeys(place for place in places if place)),
@@ -76,11 +76,11 @@ def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> s
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
-def _localized(embedded: Iterable[EmbeddedText]) -> tuple[LocalizedText, ...]:
+def _localized(embedded: Sequence[EmbeddedText]) -> tuple[LocalizedText, ...]:
     """The cleaned texts with their languages, without those that no person wrote."""
     return tuple(
         LocalizedText(text, _primary_subtag(entry.language) or detect_language(text))
-        for entry in embedded
+        for entry in embedded[:MAX_ENTRIES]
         if (text := human_text(entry.text))
     )
 

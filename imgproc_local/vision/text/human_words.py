@@ -7,22 +7,13 @@ import unicodedata
 from functools import cache
 from urllib.parse import unquote
 
+from imgproc_local.domain.captions import has_only_machine_words
 from imgproc_local.domain.privacy import clean_text
 
 PREFERRED_ALT_CHARS = 125
 """An alt text is shortened to this length if whole sentences or fragments can be omitted."""
 MAX_ALT_CHARS = 250
 """The maximum length of every alt text."""
-
-_MACHINE_WORDS = re.compile(
-    r"(?i)\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|fujifilm|gopro|dcim|dsc|kenox"
-    r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|dav|cof|hdr|edf"
-    r"|sdr|rbt|btf|oznor\w*|(default|no) (caption|description|title)"
-    r"|(created|made|edited|processed) (with|by|in) (the )?(gimp|adobe|photoshop|lightroom|vsco|canva|snapseed|paint)"
-    r"( with .*)?)\b"
-)
-"""Words that cameras and programs write. A text that holds only these, digits and punctuation was not written by a
-person."""
 
 MAX_READ_CHARS = 2000
 """Texts are truncated to this length before they are cleaned."""
@@ -70,8 +61,8 @@ def human_text(text: str) -> str:
     text = re.sub(r"</?[A-Za-z][^<>]*>", " ", unicodedata.normalize("NFC", text))
     text = "".join(char for char in text if char.isspace() or not _unprintable(char))
     text = " ".join(text.split())
-    rest = re.sub(r"[\W\d_]+", " ", _MACHINE_WORDS.sub(" ", re.sub(r"[_\d]+", " ", text))).strip()
-    if not rest or (" " not in text and not filename_words(text) and any(char.isdigit() for char in text)):
+    is_code = " " not in text and any(char.isdigit() for char in text) and not filename_words(text)
+    if is_code or has_only_machine_words(text):
         return ""
     return text
 

@@ -1,13 +1,26 @@
-"""Which texts in a file a person wrote, and which a camera or a program put there on its own."""
+"""Which texts in a file a person wrote, and which a camera or a program put there on its own.
+
+Two questions with two answers: a text is removed from a file only if it is a camera's default, because a caption that
+is removed wrongly is lost. A text serves for a description only if it also holds a word that no camera or program
+writes, because a picture without such a text is described by other means.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-_CAMERA_PHRASES = re.compile(
+_CAMERA_DEFAULT = re.compile(
     r"(olympus|minolta|kodak|konica|samsung|sony|nikon|ricoh|pentax|casio|vivitar)?[ <]*"
     r"(digital (still )?camera|dsc|digimax.*|kenox.*|dcim|exif_jpeg_picture|jpeg|untitled|default|charset=.*)>?",
+    re.IGNORECASE,
+)
+_MACHINE_WORDS = re.compile(
+    r"\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
+    r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|dav|cof|hdr|edf"
+    r"|sdr|rbt|btf|oznor\w*|(default|no) (caption|description|title)"
+    r"|(created|made|edited|processed) (with|by|in) (the )?(gimp|adobe|photoshop|lightroom|vsco|canva|snapseed|paint)"
+    r"( with .*)?)\b",
     re.IGNORECASE,
 )
 _NO_CAPTION = re.compile(
@@ -26,9 +39,19 @@ _MAX_COMMENT_CHARACTERS = 2000
 _MAX_PHRASE_CHARACTERS = 200
 
 
-def is_camera_phrase(text: str) -> bool:
-    """Whether a caption is a camera's default, such as "OLYMPUS DIGITAL CAMERA"."""
-    return len(text) <= _MAX_PHRASE_CHARACTERS and _CAMERA_PHRASES.fullmatch(text) is not None
+def is_camera_default(text: str) -> bool:
+    """Whether a caption is a camera's default, such as "OLYMPUS DIGITAL CAMERA", and may be removed from a file."""
+    return len(text) <= _MAX_PHRASE_CHARACTERS and _CAMERA_DEFAULT.fullmatch(text) is not None
+
+
+def has_only_machine_words(text: str) -> bool:
+    """Whether a text can't serve for a description.
+
+    It is blank, or holds only words of cameras and programs, digits and punctuation. This is the stricter of the two
+    questions: true for every `is_camera_default`, and for the name of a camera alone.
+    """
+    words = _MACHINE_WORDS.sub(" ", re.sub(r"[_\d]+", " ", text))
+    return is_camera_default(text) or not re.sub(r"[\W\d_]+", " ", words).strip()
 
 
 def reads_as_a_caption(comment: str) -> bool:
