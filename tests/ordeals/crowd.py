@@ -171,7 +171,8 @@ def main() -> None:
             began_s = time.monotonic()
             code = server.terminate()
             stop_s = time.monotonic() - began_s
-            log_bytes = len(server.output()) + sum(file.stat().st_size for file in (folder / "logs").iterdir())
+            log_bytes = len(server.output()) + sum(file.stat().st_size for file in folder.glob("logs/imgproc.log*"))
+            audit_bytes = sum(file.stat().st_size for file in folder.glob("logs/audit.log*"))
             if code or "Traceback" in server.output():
                 observed.problems[f"the server ended with {code}: {server.output()[-2000:]}"] += 1
 
@@ -188,6 +189,7 @@ def main() -> None:
         ("most handles", f"{handles} of {options.handles}", ""),
         ("most memory", f"{memory / MIB:.0f} MiB", ""),
         ("log, console and file", f"{log_bytes / 1000:.1f} kB", f"< {MAX_LOG_BYTES / 1000:g} kB"),
+        ("audit log, a line for each use of a key", f"{audit_bytes / 1000:.1f} kB", ""),
         ("time of the stop", f"{stop_s:.1f} s", ""),
     ]
     print_table(f"Crowd of {options.idle} idle and {options.slow} slow, {options.seconds:g} s", rows)
