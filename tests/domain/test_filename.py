@@ -35,9 +35,17 @@ def problem(name: str) -> str | None:
     return None
 
 
+CHARACTERS = [
+    chr(code)
+    for code in range(sys.maxunicode + 1)
+    if unicodedata.category(chr(code)) not in ("Lo", "Cn", "Co") or code % 41 == 0
+]
+"""Every character of Unicode but letters without case, private and unassigned ones; of those every 41st."""
+
+
 def test_every_character_at_every_place_gives_a_safe_name() -> None:
-    for code in range(sys.maxunicode + 1):
-        char = chr(code)
+    for char in CHARACTERS:
+        code = ord(char)
         for stem, ending in ((char, ENDING), (f"a{char}b", ENDING), ("a", f".png{char}"), (f"con{char}", ".png")):
             name, plain = download_name(stem, ending), ascii_download_name(stem, ending)
             assert problem(name) is None, (hex(code), stem, name)
