@@ -16,14 +16,15 @@ from msgspec import Meta, Struct
 from imgproc_local import __version__
 from imgproc_local.api import wire
 from imgproc_local.api.auth import refuse_trailing_slash
-from imgproc_local.api.requests import get
+from imgproc_local.api.requests import MAX_IDEMPOTENCY_KEY, MAX_PROJECT_NAME, get
 from imgproc_local.compose import Services
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
 
 REF = "#/components/schemas/{name}"
 
 _LANGUAGES = Annotated[
-    list[str],
+    list[Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})]],
     Meta(
         description="ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or one"
         " comma-separated value. Default: en",
@@ -32,7 +33,12 @@ _LANGUAGES = Annotated[
 ]
 _PROJECT_ID = Annotated[str, Meta(description="ULID of an existing project; wins over project_name")]
 _PROJECT_NAME = Annotated[
-    str, Meta(description="name of the project, which is created if it is new; default API Uploads")
+    str,
+    Meta(
+        description="name of the project, which is created if it is new; default API Uploads",
+        max_length=MAX_PROJECT_NAME,
+        pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
+    ),
 ]
 _FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
 _IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
@@ -118,8 +124,19 @@ def _keyed(answers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _header(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+def _link(operation_id: str, identifier: str) -> dict[str, Any]:
+    """How to call an operation with an identifier of the answer. Source: OpenAPI 3.1, "Link Object"."""
+    return {"operationId": operation_id, "parameters": {"id": identifier}}
+
+
+def _header(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "description": description,
+        "schema": {"type": "string", **schema},
+    }
 
 
 def _query(name: str, description: str, schema: dict[str, Any], required: bool = False) -> dict[str, Any]:
@@ -133,7 +150,13 @@ def _path_id(name: str, description: str) -> dict[str, Any]:
 STATUS = {"type": "string", "enum": wire.status_words("A")}
 ULID = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}
 PREFER = _header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
-IDEMPOTENCY_KEY = _header("Idempotency-Key", "the same key and body within 24 hours answer with the same job")
+IDEMPOTENCY_KEY = _header(
+    "Idempotency-Key",
+    "the same key and body within 24 hours answer with the same job",
+    minLength=1,
+    maxLength=MAX_IDEMPOTENCY_KEY,
+    pattern="^[ -~]+$",
+)
 PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
 JOB_ID = _path_id("id", "the job_id of a dispatch, in either case")
 IMAGE_ID = _path_id("id", "the id of a job's image, in either case")
@@ -152,7 +175,13 @@ def _upload(operation: Operation, summary: str, schemas: dict[str, Any]) -> dict
         "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
         "responses": _keyed(
             {
-                "202": _json(wire.DispatchBody, "dispatched; poll the job", PREFERENCE_APPLIED),
+                "202": {
+                    **_json(wire.DispatchBody, "dispatched; poll the job", PREFERENCE_APPLIED),
+                    "links": {
+                        name: _link(name, "$response.body#/data/job_id")
+                        for name in ("get_job", "job_events", "delete_job")
+                    },
+                },
                 "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
                 "408": _json(wire.ErrorBody, "no bytes of the upload were received in time"),
                 "409": _json(wire.ErrorBody, "the Idempotency-Key was sent with another body"),
@@ -235,7 +264,19 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
             "get": _operation(
                 "get_job",
                 "A job and its results",
-                {"200": _json(wire.JobBody, "the job in its present state", PREFERENCE_APPLIED), "404": no_job},
+                {
+                    "200": {
+                        **_json(wire.JobBody, "the job in its present state", PREFERENCE_APPLIED),
+                        "links": {
+                            **{
+                                name: _link(name, "$response.body#/data/image/id")
+                                for name in ("optimized", "converted")
+                            },
+                            "delete_job": _link("delete_job", "$response.body#/data/job_id"),
+                        },
+                    },
+                    "404": no_job,
+                },
                 [JOB_ID, PREFER],
             ),
             "delete": _operation(

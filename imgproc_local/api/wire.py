@@ -115,10 +115,19 @@ class JobBody(Struct, frozen=True):
 
 
 class StatusEvent(Struct, frozen=True):
-    """One event of the stream of `GET /jobs/{id}/events`. `data` is sent as JSON on one line."""
+    """One event of the stream of `GET /jobs/{id}/events`. Source: OpenAPI 3.2, "Sequential Media Types"."""
 
     event: Annotated[Literal["status"], Meta(description="the only type of event")]
-    data: JobBody
+    data: Annotated[
+        str,
+        Meta(
+            description="the body of `GET /jobs/{id}` as JSON, on one line",
+            extra_json_schema={
+                "contentMediaType": "application/json",
+                "contentSchema": {"$ref": "#/components/schemas/JobBody"},
+            },
+        ),
+    ]
 
 
 class JobsBody(Struct, frozen=True):

@@ -66,7 +66,7 @@ def test_the_event_stream_has_the_schema_of_its_events(service: Running) -> None
     assert list(answer["content"]) == ["text/event-stream"]
     schema = published["components"]["schemas"][answer["content"]["text/event-stream"]["schema"]["$ref"][21:]]
     assert schema["properties"]["event"]["enum"] == ["status"]
-    assert schema["properties"]["data"]["$ref"].endswith("/JobBody")
+    assert schema["properties"]["data"]["contentSchema"]["$ref"].endswith("/JobBody")
     job = service.process("optimize", pictures.jpeg())
     stream = service.client.get(f"/jobs/{job['job_id']}/events")
     assert stream.headers["content-type"].startswith("text/event-stream")

@@ -1,0 +1,90 @@
+"""`.ci/audit`: known vulnerabilities of the locks, and the licences of what is packaged."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.frozen import build_module
+
+ROOT = Path(__file__).parents[2]
+AUDIT = ROOT / ".ci" / "audit"
+
+
+@pytest.fixture(scope="module")
+def audit() -> Any:
+    loader = importlib.machinery.SourceFileLoader("audit_script", str(AUDIT))
+    spec = importlib.util.spec_from_loader("audit_script", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def sbom_of_the_locked_packages(folder: Path) -> Path:
+    """A bill of materials of the installed packages that a frozen program can contain."""
+    sbom = build_module("sbom")
+    locked = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements-vision.lock").read_text(), re.MULTILINE))
+    components = [{"name": name, **sbom._licence(licence)} for name, licence in sbom.BUNDLED["system"].items()]
+    for distribution in distributions():
+        if sbom._normalized_name(distribution) in locked:
+            nested = sbom.bundled_libraries(distribution)
+            components.append({**sbom._wheel_component(distribution), "components": nested})
+    assert len(components) > 40
+    file = folder / "program.cdx.json"
+    file.write_text(json.dumps({"components": components}))
+    return file
+
+
+def test_no_locked_version_is_vulnerable_and_every_licence_is_allowed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, AUDIT, sbom_of_the_locked_packages(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"list of \d{4}-\d\d-\d\d", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [("2.17.9", True), ("2.18.0", False), ("2.18", False), ("10.0.0", False), ("2.9.1", True)]
+)
+def test_a_vulnerable_version_is_found(tmp_path: Path, audit: Any, version: str, found: bool) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text(f"litestar=={version} \\\n    --hash=sha256:00\nlitestar-htmx==0.1\n")
+    problems = list(audit.vulnerable(lock, [{"package": "litestar", "id": "CVE-1", "fixed": "2.18.0"}]))
+    assert bool(problems) is found
+
+
+def test_a_vulnerability_without_a_fix_must_be_accepted(tmp_path: Path, audit: Any) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text("diskcache==5.6.3\n")
+    advisory = {"package": "diskcache", "id": "CVE-1"}
+    assert list(audit.vulnerable(lock, [advisory]))
+    assert not list(audit.vulnerable(lock, [{**advisory, "accepted": "not used"}]))
+
+
+@pytest.mark.parametrize(
+    ("licence", "allowed"),
+    [
+        ("MIT", True),
+        ("Apache-2.0 AND GPL-3.0-only", False),
+        ("GPL-3.0-only OR MIT", True),
+        ("GPL-3.0-only", False),
+        ("AGPL-3.0-only", False),
+        ("", False),
+    ],
+)
+def test_licences_that_are_not_allowed_are_found(tmp_path: Path, audit: Any, licence: str, allowed: bool) -> None:
+    inner = {"name": "inner", "licenses": [{"expression": licence}]}
+    file = tmp_path / "x.cdx.json"
+    component = {"name": "outer", "licenses": [{"expression": "MIT"}], "components": [inner]}
+    file.write_text(json.dumps({"components": [component]}))
+    assert (not list(audit.licence_problems(file))) is allowed
