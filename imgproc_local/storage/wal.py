@@ -10,6 +10,7 @@ Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,8 +20,7 @@ from msgspec import Struct
 HEADER_BYTES, FRAME_HEADER_BYTES = 32, 24
 MAGIC_LITTLE_ENDIAN, MAGIC_BIG_ENDIAN = 0x377F0682, 0x377F0683
 MAX_PAGE_BYTES = 65536
-ATTEMPTS = 5
-"""A running server may begin the log anew while it is read."""
+ATTEMPTS, PAUSE_S = 5, 0.05
 
 Sums = tuple[int, int]
 
@@ -41,30 +41,46 @@ class _Frame(Struct, frozen=True):
     continues: bool
 
 
+class _Damage(Struct, frozen=True):
+    """`readable` frames lie before the damage."""
+
+    readable: int
+    detail: str
+
+
 def wal_path(database: Path) -> Path:
     return database.with_name(f"{database.name}-wal")
 
 
 def wal_damage(database: Path) -> str | None:
-    """What is wrong with the write-ahead log of `database`; None without damage. Raises: OSError."""
-    for _ in range(ATTEMPTS):
+    """What is wrong with the write-ahead log of `database`; None without damage. Blocks. Raises: OSError.
+
+    A running server may write while the log is read. So damage counts only if it is found twice, at the same place.
+    """
+    before = None
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(PAUSE_S)
         try:
             with wal_path(database).open("rb") as file:
                 first = file.read(HEADER_BYTES)
                 damage = _damage(file, first)
-                file.seek(0)
-                if file.read(HEADER_BYTES) == first:
-                    return damage
         except FileNotFoundError:
             return None
+        if damage is None:
+            return None
+        if before == (first, damage.readable):
+            return damage.detail
+        before = (first, damage.readable)
     return None
 
 
-def _damage(file: IO[bytes], first: bytes) -> str | None:
+def _damage(file: IO[bytes], first: bytes) -> _Damage | None:
     header = _read_header(first)
     if header is None:
         # a log that was only begun, or whose first transaction was never synced, holds zeros or very little
-        return "its header is damaged: all transactions in it are lost" if any(file.read(4 * MAX_PAGE_BYTES)) else None
+        is_used = any(file.read(4 * MAX_PAGE_BYTES))
+        return _Damage(0, "its header is damaged: all transactions in it are lost") if is_used else None
     readable = behind = commits_behind = 0
     is_followed = False
     for frame in _frames(file, header):
@@ -76,9 +92,10 @@ def _damage(file: IO[bytes], first: bytes) -> str | None:
         is_followed = is_followed or commits_behind > 0
         behind += 1
         commits_behind += frame.is_commit
-    if commits_behind and is_followed:
-        return f"{behind} frames behind frame {readable} are ignored, which hold at least one committed transaction"
-    return None
+    if not is_followed:
+        return None
+    ignored = f"{behind} frames behind frame {readable} are ignored"
+    return _Damage(readable, f"{ignored}, which hold at least one committed transaction")
 
 
 def _read_header(data: bytes) -> _Header | None:
