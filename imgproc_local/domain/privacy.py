@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct
 
@@ -41,13 +41,30 @@ class CleanText(Struct, frozen=True):
     removed: frozenset[Removed] = frozenset()
 
 
+class _LazyPattern:
+    """A pattern that is compiled when it is used first: these take 60 ms, and most pictures have no text."""
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._arguments = pattern, flags
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(*self._arguments)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self._pattern.search(text)
+
+    def sub(self, replacement: str, text: str) -> str:
+        return self._pattern.sub(replacement, text)
+
+
 _LATIN = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
 """Letters of scripts that separate words by spaces; digits; and the underscore."""
 _SYLLABIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _AT = r"(?:[@＠﹫]|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
 _DOT = r"(?:\.|\s{0,2}[\[({<]\s{0,2}(?:dot|\.|punkt|point|punto)\s{0,2}[\])}>]\s{0,2}|\sdot\s)"
 _LABEL = rf"(?:[{_LATIN}-]{{1,63}}+|[{_SYLLABIC}]{{1,63}}+)"
-_EMAIL = re.compile(
+_EMAIL = _LazyPattern(
     r"(?:\b(?:e-?mail|mailto)\s{0,2}[:=]?\s{0,2})?"
     rf"(?:(?<![{_LATIN}.+'-])[{_LATIN}.+'-]++|(?<![{_SYLLABIC}])[{_SYLLABIC}]++)"
     rf"(?:{_AT}{_LABEL}|\s(?:at|@)\s{_LABEL}(?=\sdot\s))(?:{_DOT}{_LABEL}){{1,8}}",
@@ -67,7 +84,7 @@ _AXIS = (
     r"|широта|долгота|緯度|経度|纬度|经度|easting|northing)"
 )
 _SEPARATORS = r"[\s,;/|]{1,3}"
-_COORDINATES = re.compile(
+_COORDINATES = _LazyPattern(
     "|".join(
         (
             r"\bgeo:\s?[+-]?\d[^\s\"'<>]{0,200}+",
@@ -105,7 +122,7 @@ _COORDINATES = re.compile(
     ),
     re.IGNORECASE,
 )
-_GRID_REFERENCES = re.compile(
+_GRID_REFERENCES = _LazyPattern(
     "|".join(
         (
             # Open Location Code
@@ -121,7 +138,7 @@ _MAY_BE_PRIVATE = re.compile(r"[\d@＠﹫%&\[{(<=/]|\sat\s", re.IGNORECASE)
 """Matches every text in which there may be anything to remove, so that all other texts are returned quickly."""
 
 _URL = re.compile(r"(?:\b[a-z]{2,10}://|\bwww\.)[^\s<>\"']{1,4096}+", re.IGNORECASE)
-_MAP_LINK = re.compile(
+_MAP_LINK = _LazyPattern(
     r"(?:\b[a-z]{2,10}://)?(?<![\w.-])(?:[\w-]{1,63}\.){0,4}"
     r"(?:google\.[a-z.]{2,6}/maps|maps\.google\.[a-z.]{2,6}|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.[a-z]{2,3}"
     r"|osm\.org|maps\.apple\.com|bing\.com/maps|waze\.com|what3words\.com|w3w\.co|yandex\.[a-z]{2,3}/maps|here\.com"
@@ -133,7 +150,7 @@ _POSITION_IN_URL = re.compile(
     r"[@=/,!](?:loc:)?[+-]?\d{1,3}\.\d{1,15}(?:,|%2C|/|!|&)[^\s/]{0,12}?[+-]?\d{1,3}\.\d{1,15}|[?&#](?:lat|lon|lng)",
     re.IGNORECASE,
 )
-_SERIAL = re.compile(
+_SERIAL = _LazyPattern(
     r"\b(?:(?:body|lens|camera|device|flash)?[ _-]?serial[ _-]?(?:number|num|no|nr|#)?|s/n|sn(?=\s?[:=#])"
     r"|seriennummer|seriennr|imei|num[eé]ro de s[eé]rie|n[uú]mero de serie|numero di serie)"
     r"\.?\s{0,2}[:=#]?\s{0,2}(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}",
@@ -154,7 +171,7 @@ hr i img ins kbd li mark ol p pre q s small span strike strong sub sup table tbo
 _HTML = frozenset(_HTML_NAMES.split())
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
 _NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
-_WORD = re.compile(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
+_WORD = _LazyPattern(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
 _SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
 _LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
 

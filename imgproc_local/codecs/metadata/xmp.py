@@ -15,7 +15,6 @@ from enum import StrEnum
 from string import ascii_lowercase
 from typing import Any
 from xml.etree import ElementTree as ET
-from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
@@ -273,6 +272,8 @@ def _serialized(root: ET.Element, style: PacketStyle) -> str:
 
 
 def _element(element: ET.Element, qualified: dict[str, str], declared: str = "") -> str:
+    from xml.sax.saxutils import escape  # slow to import, because it imports Python's HTTP client
+
     name = qualified[element.tag]
     attributes = "".join(f" {qualified[tag]}={_quoted(value)}" for tag, value in element.attrib.items())
     content = escape(_without_invalid_characters(element.text or ""), {"\r": "&#13;"}) + "".join(
@@ -286,4 +287,6 @@ def _without_invalid_characters(text: str) -> str:
 
 
 def _quoted(value: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
     return quoteattr(_without_invalid_characters(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
