@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from litestar import Request, Response
@@ -17,6 +18,7 @@ from imgproc_local.api.auth import require_key
 from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
+from imgproc_local.engine.durations import BOUNDS_S, StageDurations
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"
@@ -67,6 +69,12 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
                 (("", {"lane": lane, "state": state}, count) for lane, state, count in lanes),
             ),
             _metric(
+                "imgproc_stage_duration_seconds",
+                "histogram",
+                "How long stages ran, by stage and outcome.",
+                _histogram_samples(services.engine.stage_durations),
+            ),
+            _metric(
                 "imgproc_stored_bytes",
                 "gauge",
                 "Bytes of the files of jobs, each file counted once.",
@@ -77,11 +85,21 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     return Response(text, media_type=MEDIA_TYPE)
 
 
+def _histogram_samples(durations: StageDurations) -> Iterator[Sample]:
+    for stage, outcome, histogram in durations.all():
+        labels = {"stage": stage, "outcome": outcome}
+        counts = list(accumulate(histogram.buckets))
+        for bound, count in zip((*map("{:g}".format, BOUNDS_S), "+Inf"), counts, strict=True):
+            yield "_bucket", {**labels, "le": bound}, count
+        yield "_sum", labels, histogram.total_s
+        yield "_count", labels, counts[-1]
+
+
 def _metric(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> str:
     lines = [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
     for suffix, labels, value in samples:
         pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        lines.append(f"{name}{suffix}{{{pairs}}} {value:g}" if pairs else f"{name}{suffix} {value:.17g}")
+        lines.append(f"{name}{suffix}{{{pairs}}} {value:.15g}" if pairs else f"{name}{suffix} {value:.15g}")
     return "\n".join(lines) + "\n"
 
 

@@ -15,6 +15,7 @@ from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, Plan, Prices
+from imgproc_local.engine.durations import StageDurations
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
 from imgproc_local.engine.stage import Options, Stage
 from imgproc_local.engine.updates import Updates
@@ -191,6 +192,11 @@ class Engine:
         """Stop claiming, cancel running stages, and return within `Timeouts.stop_grace_s`. No accepted job is lost."""
         self.end_waits()
         await self._runner.stop()
+
+    @property
+    def stage_durations(self) -> StageDurations:
+        """How long the stages ran that have ended since the start."""
+        return self._runner.durations
 
     @property
     def is_claiming(self) -> bool:

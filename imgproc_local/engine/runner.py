@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -22,6 +23,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
+from imgproc_local.engine.durations import Outcome, StageDurations
 from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WrittenFile
@@ -83,6 +85,7 @@ class Runner:
         self._wake = wake
         self._stages_at_once = limits.stages_at_once
         self._budget = PixelBudget(limits.pixels_in_progress)
+        self.durations = StageDurations()
         self._timeouts = timeouts
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, set[CancellationToken]] = {}
@@ -150,8 +153,10 @@ class Runner:
         """Run one stage and record its outcome."""
         job_id = claimed.job.id
         outcome: Output | Exception
+        began_s = time.monotonic()
         try:
             async with self._budget.acquired(claimed.info.pixels):
+                began_s = time.monotonic()
                 loop = asyncio.get_running_loop()
                 outcome = await loop.run_in_executor(executor, self._run_stage, claimed, token)
         except Exception as error:
@@ -160,6 +165,7 @@ class Runner:
             self._running[job_id].discard(token)
             if not self._running[job_id]:
                 del self._running[job_id]
+        self.durations.add(claimed.stage.value, _outcome_name(outcome), time.monotonic() - began_s)
         try:
             await self._record(claimed, outcome)
         finally:
@@ -259,6 +265,12 @@ class Runner:
                 if self._stopping:
                     raise
                 await asyncio.sleep(self._timeouts.storage_retry_s)
+
+
+def _outcome_name(outcome: Output | Exception) -> Outcome:
+    if isinstance(outcome, Output):
+        return "done"
+    return "cancelled" if isinstance(outcome, StageCancelled) else "failed"
 
 
 def _user_message(claimed: ClaimedStage, error: Exception) -> str:
