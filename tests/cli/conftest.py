@@ -19,7 +19,11 @@ TIMEOUT_S = 60
 
 
 class Program:
-    """Starts `imgproc-local` on the data folder `data`, without the settings of the user who runs the tests."""
+    """Runs `imgproc-local` on the data folder `data`, without the settings of the user who runs the tests.
+
+    Positional arguments are those of the command. Keyword arguments are settings, passed as environment variables:
+    `port=2222` as `IMGPROC_PORT`, `config=path` as `IMGPROC_CONFIG`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
@@ -51,10 +55,10 @@ class Program:
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def here(self, *arguments: object, **settings: object) -> Result:
+    def in_process(self, *arguments: object, **settings: object) -> Result:
         """Run a command in the process of the test, which is faster than starting one.
 
-        Air-gapped mode does not block the network here, because that can't be undone for the following tests.
+        Air-gapped mode does not block the network there, because that can't be undone for the following tests.
         """
         environment: dict[str, str | None] = {f"IMGPROC_{name.upper()}": str(value) for name, value in settings.items()}
         environment = {"IMGPROC_DATA_DIR": str(self.data), **self._environment, **environment}
@@ -64,8 +68,9 @@ class Program:
         ):
             return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 
-    def here_json(self, *arguments: object, **settings: object) -> Any:
-        result = self.here(*arguments, "--json", **settings)
+    def in_process_json(self, *arguments: object, **settings: object) -> Any:
+        """The output of a command with --json, run in the process of the test. The command must succeed."""
+        result = self.in_process(*arguments, "--json", **settings)
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
 

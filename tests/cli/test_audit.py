@@ -20,19 +20,19 @@ def audit_lines(folder: Path) -> list[str]:
 def test_uses_of_keys_and_acts_of_administrators_are_audited_without_contents(program: Program) -> None:
     with serving(program.data) as server, httpx.Client() as browser:
         root = server.wait_ready()
-        key = program.here_json("keys", "create", "--name", "Secret customer")
-        program.here("credits", "grant", "5")
+        key = program.in_process_json("keys", "create", "--name", "Secret customer")
+        program.in_process("credits", "grant", "5")
         headers = {"X-API-Key": key["key"], "X-Request-Id": "the-upload"}
         files = {"image": ("Secret picture.jpg", pictures.jpeg())}
         assert httpx.post(f"{root}/api/v1/images/optimize", headers=headers, files=files).status_code == 202
         assert httpx.get(f"{root}/api/v1/languages").status_code == 200
         assert httpx.get(f"{root}/api/v1/jobs", headers={"X-API-Key": "imgp_wrong"}).status_code == 401
-        assert browser.get(program.here("sign-in").stdout.strip()).status_code == 303
-        (session,) = program.here_json("sessions", "list")
+        assert browser.get(program.in_process("sign-in").stdout.strip()).status_code == 303
+        (session,) = program.in_process_json("sessions", "list")
         made = browser.post(f"{root}/local/keys", headers={"Origin": root}, json={"name": "Other customer"}).json()
         browser.delete(f"{root}/local/keys/{made['data']['id']}", headers={"Origin": root})
-        program.here("sessions", "revoke", session["id"])
-        program.here("keys", "revoke", key["id"])
+        program.in_process("sessions", "revoke", session["id"])
+        program.in_process("keys", "revoke", key["id"])
         assert httpx.get(f"{root}/api/v1/jobs", headers=headers).status_code == 401
     lines = audit_lines(program.data)
     at = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ")
@@ -52,7 +52,7 @@ def test_uses_of_keys_and_acts_of_administrators_are_audited_without_contents(pr
 
 
 def test_the_audit_log_is_private(program: Program) -> None:
-    program.here("keys", "create", "--name", "a")
+    program.in_process("keys", "create", "--name", "a")
     assert (program.data / "logs" / "audit.log").stat().st_mode & 0o077 == 0
 
 

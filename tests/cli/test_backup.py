@@ -43,13 +43,13 @@ def data(original: Path, program: Program) -> Path:
 
 @pytest.fixture
 def archive(data: Path, program: Program, tmp_path: Path) -> Path:
-    result = program.here("backup", tmp_path / "backup.tar")
+    result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 0, result.output
     return tmp_path / "backup.tar"
 
 
 def verified(program: Program, folder: Path) -> bool:
-    result = program.here("verify", "--json", "--data-dir", folder)
+    result = program.in_process("verify", "--json", "--data-dir", folder)
     assert json.loads(result.stdout)["problems"] == [], result.stdout
     return result.exit_code == 0
 
@@ -58,7 +58,7 @@ def test_a_restored_folder_is_the_same_and_a_server_goes_on_with_it(
     archive: Path, data: Path, program: Program, tmp_path: Path
 ) -> None:
     target = tmp_path / "elsewhere"
-    result = program.here("restore", archive, "--data-dir", target)
+    result = program.in_process("restore", archive, "--data-dir", target)
     assert result.exit_code == 0, result.output
     assert verified(program, target)
     assert disk.stored_files(target).keys() == disk.stored_files(data).keys()
@@ -88,7 +88,7 @@ def test_a_backup_under_load_is_whole(program: Program, tmp_path: Path) -> None:
         try:
             for number in range(4):
                 stop.wait(0.5)
-                result = program.here("backup", tmp_path / f"{number}.tar")
+                result = program.in_process("backup", tmp_path / f"{number}.tar")
                 assert result.exit_code == 0, result.output
         finally:
             stop.set()
@@ -97,7 +97,7 @@ def test_a_backup_under_load_is_whole(program: Program, tmp_path: Path) -> None:
     finished = 0
     for number in range(4):
         target = tmp_path / str(number)
-        assert program.here("restore", tmp_path / f"{number}.tar", "--data-dir", target).exit_code == 0
+        assert program.in_process("restore", tmp_path / f"{number}.tar", "--data-dir", target).exit_code == 0
         assert verified(program, target)
         finished += disk.count_jobs(target)
     assert finished > 0
@@ -142,11 +142,11 @@ def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
     damaged = tmp_path / "damaged.tar"
     for number, change in enumerate(changes):
         damaged.write_bytes(change(content))
-        result = program.here("restore", damaged, "--data-dir", target)
+        result = program.in_process("restore", damaged, "--data-dir", target)
         assert result.exit_code == 2, (number, result.output)
         assert "Nothing was restored" in result.stderr
         assert sorted(path.name for path in target.iterdir()) == ["owner.lock"]
-    assert program.here("restore", archive, "--data-dir", target).exit_code == 0
+    assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
 
 
 def test_an_archive_that_leads_out_of_the_folder_is_refused(program: Program, tmp_path: Path) -> None:
@@ -154,17 +154,17 @@ def test_an_archive_that_leads_out_of_the_folder_is_refused(program: Program, tm
         content = backup._header(name, 0)
         content += backup._last_member(hashlib.sha256(content).hexdigest())
         (tmp_path / "bad.tar").write_bytes(content)
-        result = program.here("restore", tmp_path / "bad.tar")
+        result = program.in_process("restore", tmp_path / "bad.tar")
         assert result.exit_code == 2
         assert "not a backup" in result.stderr
 
 
 def test_a_folder_in_use_and_an_existing_file_are_refused(archive: Path, data: Path, program: Program) -> None:
-    result = program.here("restore", archive)
+    result = program.in_process("restore", archive)
     assert result.exit_code == 2
     assert "not empty" in result.stderr
     before = archive.read_bytes()
-    result = program.here("backup", archive)
+    result = program.in_process("backup", archive)
     assert result.exit_code == 2
     assert "exists already" in result.stderr
     assert archive.read_bytes() == before
@@ -175,12 +175,12 @@ def test_a_damaged_file_is_left_out_and_reported(data: Path, program: Program, t
     changed.write_bytes(bytes(changed.stat().st_size))
     cut.write_bytes(b"cut")
     missing.unlink()
-    result = program.here("backup", tmp_path / "backup.tar")
+    result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 1
     for file in (changed, cut, missing):
         assert file.name in result.stderr
-    assert program.here("restore", tmp_path / "backup.tar", "--data-dir", tmp_path / "target").exit_code == 0
-    found = json.loads(program.here("verify", "--json", "--data-dir", tmp_path / "target").stdout)["problems"]
+    assert program.in_process("restore", tmp_path / "backup.tar", "--data-dir", tmp_path / "target").exit_code == 0
+    found = json.loads(program.in_process("verify", "--json", "--data-dir", tmp_path / "target").stdout)["problems"]
     assert {problem["area"] for problem in found} == {"files"}
     assert len(found) == 3
 
@@ -190,7 +190,7 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     (target / backup.RESTORING / "files").mkdir(parents=True)
     (target / "files" / "aa").mkdir(parents=True)
     (target / "files" / "aa" / "half").write_bytes(b"half")
-    assert program.here("restore", archive, "--data-dir", target).exit_code == 0
+    assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
     assert verified(program, target)
 
 
@@ -201,7 +201,7 @@ def test_a_backup_without_space_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "_last_member", full)
-    result = program.here("backup", tmp_path / "backup.tar")
+    result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 2
     assert "No space left" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -210,6 +210,6 @@ def test_a_backup_without_space_leaves_nothing(
 def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, program: Program, tmp_path: Path) -> None:
     with closing(sqlite3.connect(data / "imgproc.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-    result = program.here("backup", tmp_path / "backup.tar")
+    result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 2
     assert "schema 99" in result.stderr

@@ -1,4 +1,7 @@
-"""`config show`: every setting, its value and its source."""
+"""`config show`: every setting, its value and its source.
+
+The keyword arguments of `program.in_process` are settings, passed as environment variables.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from tests.cli.conftest import Program
 
 
 def test_every_setting_is_shown_with_value_source_and_description(program: Program) -> None:
-    shown = program.here_json("config", "show")
+    shown = program.in_process_json("config", "show")
     assert [setting["name"] for setting in shown["settings"]] == list(SETTINGS)
     for setting in shown["settings"]:
         assert setting["description"] == setting_meta(setting["name"]).description
-    text = program.here("config", "show").stdout
+    text = program.in_process("config", "show").stdout
     for name in SETTINGS:
         assert f"\n{name} = " in text
 
@@ -21,7 +24,7 @@ def test_every_setting_is_shown_with_value_source_and_description(program: Progr
 def test_each_source_is_named(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("queue_limit = 7\nport = 1111\n")
-    shown = program.here_json("config", "show", "--data-dir", tmp_path / "x", config=file, port=2222)
+    shown = program.in_process_json("config", "show", "--data-dir", tmp_path / "x", config=file, port=2222)
     settings = {setting["name"]: (setting["value"], setting["source"]) for setting in shown["settings"]}
     assert shown["file"] == str(file)
     assert settings["queue_limit"] == (7, str(file))
@@ -31,21 +34,21 @@ def test_each_source_is_named(program: Program, tmp_path: Path) -> None:
 
 
 def test_no_data_folder_is_created(program: Program) -> None:
-    program.here_json("config", "show")
+    program.in_process_json("config", "show")
     assert not program.data.exists()
 
 
 def test_an_unknown_setting_in_the_file_is_refused(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("ports = 1111\n")
-    result = program.here("config", "show", config=file)
+    result = program.in_process("config", "show", config=file)
     assert result.exit_code == 2
     assert "'ports'" in result.stderr
 
 
 def test_a_secret_is_shown_only_as_set_or_not_set(program: Program) -> None:
-    assert 'compression_key = "not set"' in program.here("config", "show").stdout
+    assert 'compression_key = "not set"' in program.in_process("config", "show").stdout
     for arguments in (("config", "show"), ("config", "show", "--json")):
-        shown = program.here(*arguments, compression_key="secret-word").stdout
+        shown = program.in_process(*arguments, compression_key="secret-word").stdout
         assert "secret-word" not in shown
         assert '"set"' in shown

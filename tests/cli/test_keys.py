@@ -10,40 +10,40 @@ from tests.faults.server_process import serving
 
 
 def test_create_prints_exactly_the_id_the_name_and_the_key(program: Program) -> None:
-    created = program.here_json("keys", "create", "--name", "shop")
+    created = program.in_process_json("keys", "create", "--name", "shop")
     assert list(created) == ["id", "name", "key"]
     assert created["name"] == "shop"
     assert created["key"].startswith("imgp_")
 
 
 def test_the_list_shows_every_key_but_never_a_secret(program: Program) -> None:
-    first = program.here_json("keys", "create", "--name", "shop")
-    second = program.here_json("keys", "create", "--name", "größer", "--rate-limit", 0, "--account", "other")
-    for result in (program.here("keys", "list"), program.here("keys", "list", "--json")):
+    first = program.in_process_json("keys", "create", "--name", "shop")
+    second = program.in_process_json("keys", "create", "--name", "größer", "--rate-limit", 0, "--account", "other")
+    for result in (program.in_process("keys", "list"), program.in_process("keys", "list", "--json")):
         assert result.exit_code == 0
         for key in (first, second):
             assert key["id"] in result.stdout
             assert key["name"] in result.stdout
             assert key["key"] not in result.stdout
             assert key["key"].removeprefix("imgp_") not in result.stdout
-    listed = program.here_json("keys", "list")
+    listed = program.in_process_json("keys", "list")
     assert [key["rate_limit"] for key in listed] == [None, 0]
     assert [key["account"] for key in listed] == ["default", "other"]
-    assert "no limit" in program.here("keys", "list").stdout
+    assert "no limit" in program.in_process("keys", "list").stdout
 
 
 def test_a_new_key_is_printed_once(program: Program) -> None:
-    result = program.here("keys", "create", "--name", "shop")
+    result = program.in_process("keys", "create", "--name", "shop")
     assert result.exit_code == 0
     assert result.stdout.count("imgp_") == 1
 
 
 def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: Program) -> None:
-    key = program.here_json("keys", "create", "--name", "shop")
-    assert program.here("keys", "revoke", key["id"].upper()).exit_code == 0
-    assert program.here_json("keys", "list")[0]["revoked_at"] is not None
-    assert "revoked" in program.here("keys", "list").stdout
-    again = program.here("keys", "revoke", key["id"])
+    key = program.in_process_json("keys", "create", "--name", "shop")
+    assert program.in_process("keys", "revoke", key["id"].upper()).exit_code == 0
+    assert program.in_process_json("keys", "list")[0]["revoked_at"] is not None
+    assert "revoked" in program.in_process("keys", "list").stdout
+    again = program.in_process("keys", "revoke", key["id"])
     assert again.exit_code == 2
     assert key["id"] in again.stderr
 
@@ -54,8 +54,8 @@ def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: P
      ("--name", "a", "--rate-limit", "many"), ("--name", "\udcff"), ("--name", "a", "--account", "")],
 )  # fmt: skip
 def test_invalid_arguments_are_refused_and_no_key_is_created(program: Program, arguments: tuple[str, ...]) -> None:
-    assert program.here("keys", "create", *arguments).exit_code == 2
-    assert program.here_json("keys", "list") == []
+    assert program.in_process("keys", "create", *arguments).exit_code == 2
+    assert program.in_process_json("keys", "list") == []
 
 
 def test_a_running_server_applies_new_and_revoked_keys_and_credits(program: Program) -> None:

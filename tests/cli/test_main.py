@@ -29,17 +29,17 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help_page(program: Program, command: str) -> None:
-    result = program.here(command, "--help")
+    result = program.in_process(command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
 
 
 def test_the_version_is_printed(program: Program) -> None:
-    assert __version__ in program.here("--version").stdout
+    assert __version__ in program.in_process("--version").stdout
 
 
 def test_an_unknown_command_is_refused(program: Program) -> None:
-    result = program.here("frobnicate")
+    result = program.in_process("frobnicate")
     assert result.exit_code == 2
     assert "No such command 'frobnicate'." in result.stderr
 
@@ -55,14 +55,14 @@ def test_an_unknown_command_is_refused(program: Program) -> None:
 def test_a_mistyped_command_or_option_gets_a_suggestion(
     program: Program, arguments: tuple[str, ...], suggestion: str
 ) -> None:
-    result = program.here(*arguments)
+    result = program.in_process(*arguments)
     assert result.exit_code == 2
     assert f"Did you mean {suggestion}?" in result.stderr
 
 
 @pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance"), ("config", "show")])
 def test_an_invalid_setting_is_refused_in_one_line(program: Program, command: tuple[str, ...]) -> None:
-    result = program.here(*command, port=99999)
+    result = program.in_process(*command, port=99999)
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: port (IMGPROC_PORT)")
     assert len(result.stderr.splitlines()) == 1
@@ -73,7 +73,7 @@ def test_a_data_folder_that_can_not_be_created_is_refused(
     program: Program, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
-    result = program.here(*command, "--data-dir", tmp_path / "file" / "data")
+    result = program.in_process(*command, "--data-dir", tmp_path / "file" / "data")
     assert result.exit_code == 2
     assert "--data-dir" in result.stderr
 
@@ -81,6 +81,6 @@ def test_a_data_folder_that_can_not_be_created_is_refused(
 def test_data_dir_is_accepted_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
     for number, arguments in enumerate((("--data-dir", "{}", "keys", "list"), ("keys", "list", "--data-dir", "{}"))):
         folder = tmp_path / f"other-{number}"
-        assert program.here(*(argument.format(folder) for argument in arguments)).exit_code == 0
+        assert program.in_process(*(argument.format(folder) for argument in arguments)).exit_code == 0
         assert folder.is_dir()
     assert not program.data.exists()

@@ -43,7 +43,7 @@ def folder(program: Program) -> Path:
 
 
 def problems(program: Program) -> list[Any]:
-    document = json.loads(program.here("verify", "--json").stdout)
+    document = json.loads(program.in_process("verify", "--json").stdout)
     return [problem for problem in document["problems"] if problem["area"] != "foreign"]
 
 
@@ -59,11 +59,11 @@ def ledger(folder: Path) -> list[tuple[Any, ...]]:
 def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, program: Program) -> None:
     before, movements = disk.stored_files(folder), ledger(folder)
     size_before = size_of_files(folder)
-    predicted = program.here_json("prune", "--older-than", "90d", "--dry-run")
+    predicted = program.in_process_json("prune", "--older-than", "90d", "--dry-run")
     assert disk.stored_files(folder) == before
     assert predicted["removed"] is False
     assert (predicted["jobs"], predicted["files"]) == (2, 3)
-    removed = program.here_json("prune", "--older-than", "90d")
+    removed = program.in_process_json("prune", "--older-than", "90d")
     assert removed == predicted | {"removed": True}
     assert len(before) - len(disk.stored_files(folder)) == removed["files"]
     assert size_before - size_of_files(folder) == removed["size_bytes"]
@@ -71,7 +71,7 @@ def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, 
     assert ledger(folder) == movements
     assert problems(program) == []
     disk.check_folder(folder)
-    assert program.here_json("prune", "--older-than", "90d") == {
+    assert program.in_process_json("prune", "--older-than", "90d") == {
         "removed": True,
         "jobs": 0,
         "files": 0,
@@ -83,8 +83,8 @@ def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, 
 def test_only_originals_or_only_results_are_removed_and_the_job_stays(
     folder: Path, program: Program, only: str, files: int
 ) -> None:
-    predicted = program.here_json("prune", "--older-than", "90d", "--only", only, "--dry-run")
-    removed = program.here_json("prune", "--older-than", "90d", "--only", only)
+    predicted = program.in_process_json("prune", "--older-than", "90d", "--only", only, "--dry-run")
+    removed = program.in_process_json("prune", "--older-than", "90d", "--only", only)
     assert removed["files"] == predicted["files"] == files
     assert disk.count_jobs(folder) == 3
     assert problems(program) == []
@@ -109,7 +109,7 @@ def test_unfinished_jobs_stay(program: Program) -> None:
     with running(program.data, clock=Clock()) as service:
         service.run(service.services.engine.stop())
         service.dispatch("process", pictures.jpeg())
-    assert program.here_json("prune", "--older-than", "0d")["jobs"] == 0
+    assert program.in_process_json("prune", "--older-than", "0d")["jobs"] == 0
     assert disk.count_jobs(program.data) == 1
 
 
@@ -119,7 +119,7 @@ def test_beside_a_server_the_server_deletes_the_files(
     monkeypatch.setattr("imgproc_local.engine.upkeep.DELETE_FILES_EVERY_S", 0.05)
     with running(folder) as service:
         files = disk.stored_files(folder)
-        result = program.here("prune", "--older-than", "90d")
+        result = program.in_process("prune", "--older-than", "90d")
         assert result.exit_code == 0, result.output
         assert "running server" in result.stdout
         for _ in range(200):
@@ -132,7 +132,7 @@ def test_beside_a_server_the_server_deletes_the_files(
 
 def test_the_settings_remove_while_the_server_runs_and_doctor_shows_what(folder: Path, program: Program) -> None:
     def retention(**settings: object) -> str:
-        checks = json.loads(program.here("doctor", "--json", **settings).stdout)["checks"]
+        checks = json.loads(program.in_process("doctor", "--json", **settings).stdout)["checks"]
         return str(next(check["detail"] for check in checks if check["name"] == "retention"))
 
     assert retention().startswith("off; removing jobs older than 90 days would free ")
@@ -151,6 +151,6 @@ def test_the_settings_remove_while_the_server_runs_and_doctor_shows_what(folder:
 
 @pytest.mark.parametrize("age", ["90", "d", "-1d", "90 d", "999999d", "1h"])
 def test_an_age_without_a_unit_is_refused(program: Program, age: str) -> None:
-    result = program.here("prune", "--older-than", age)
+    result = program.in_process("prune", "--older-than", age)
     assert result.exit_code == 2
     assert "90d" in result.stderr

@@ -24,7 +24,7 @@ LINK = re.compile(r"(http://\S+/)\?token=(\S+)")
 
 def test_sign_in_prints_a_link_that_works_once(program: Program) -> None:
     with serving(program.data) as server:
-        result = program.here("sign-in")
+        result = program.in_process("sign-in")
         assert result.exit_code == 0, result.output
         link = result.stdout.strip()
         assert link.startswith(f"{server.root}/?token=")
@@ -34,33 +34,33 @@ def test_sign_in_prints_a_link_that_works_once(program: Program) -> None:
 
 
 def test_sign_in_without_a_server_says_what_to_do(program: Program) -> None:
-    result = program.here("sign-in")
+    result = program.in_process("sign-in")
     assert result.exit_code == 2
     assert "imgproc-local serve" in result.stderr
 
 
 def test_sessions_are_listed_and_revoked_at_once(program: Program) -> None:
-    assert "No browser" in program.here("sessions", "list").stdout
+    assert "No browser" in program.in_process("sessions", "list").stdout
     with serving(program.data) as server, httpx.Client(base_url=server.wait_ready()) as one, httpx.Client() as two:
         for browser, name in ((one, "Browser one"), (two, "Browser two")):
-            browser.get(program.here("sign-in").stdout.strip(), headers={"User-Agent": name})
-        first, second = program.here_json("sessions", "list")
+            browser.get(program.in_process("sign-in").stdout.strip(), headers={"User-Agent": name})
+        first, second = program.in_process_json("sessions", "list")
         assert [first["browser"], second["browser"]] == ["Browser one", "Browser two"]
-        assert "Browser two" in program.here("sessions", "list").stdout
+        assert "Browser two" in program.in_process("sessions", "list").stdout
         assert one.get("/").status_code == 200
-        assert program.here("sessions", "revoke", first["id"]).exit_code == 0
+        assert program.in_process("sessions", "revoke", first["id"]).exit_code == 0
         assert one.get("/").status_code == 403
         assert two.get(f"{server.root}/").status_code == 200
-        unused = program.here("sign-in").stdout.strip()
-        assert program.here("sessions", "revoke", "--all").exit_code == 0
+        unused = program.in_process("sign-in").stdout.strip()
+        assert program.in_process("sessions", "revoke", "--all").exit_code == 0
         assert two.get(f"{server.root}/").status_code == 403
         assert httpx.get(unused).status_code == 403, "links that were not used are revoked too"
-    assert program.here("sessions", "revoke", first["id"]).exit_code == 2
+    assert program.in_process("sessions", "revoke", first["id"]).exit_code == 2
 
 
 @pytest.mark.parametrize("arguments", [(), ("x", "--all")])
 def test_revoke_needs_one_id_or_all(program: Program, arguments: tuple[str, ...]) -> None:
-    assert program.here("sessions", "revoke", *arguments).exit_code == 2
+    assert program.in_process("sessions", "revoke", *arguments).exit_code == 2
 
 
 # ---- what `serve` prints ----
@@ -74,7 +74,7 @@ def test_a_server_without_a_terminal_prints_no_secret_but_how_to_get_one(program
     assert "token=" not in printed
     assert "imgproc-local sign-in" in printed
     assert "imgproc-local keys create" in printed
-    assert program.here_json("keys", "list") == [], "a key that nobody can see is not created"
+    assert program.in_process_json("keys", "list") == [], "a key that nobody can see is not created"
 
 
 def terminal_output(folder: Path, until: str) -> str:

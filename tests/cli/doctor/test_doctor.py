@@ -19,11 +19,11 @@ from tests.support import pictures
 
 
 def checks(program: Program, exit_code: int = 0, **settings: object) -> dict[str, dict[str, Any]]:
-    result = program.here("doctor", **settings)
+    result = program.in_process("doctor", **settings)
     assert result.exit_code == exit_code, result.stdout
     import json
 
-    document = json.loads(program.here("doctor", "--json", **settings).stdout)
+    document = json.loads(program.in_process("doctor", "--json", **settings).stdout)
     assert document["ok"] is (exit_code == 0)
     for check in document["checks"]:
         assert check["detail"] in result.stdout
@@ -45,7 +45,7 @@ def store_a_job(program: Program) -> None:
     """A finished job with its files, as a server leaves them."""
     import httpx
 
-    key = program.here_json("keys", "create", "--name", "k")["key"]
+    key = program.in_process_json("keys", "create", "--name", "k")["key"]
     with serving(program.data) as server:
         answer = httpx.post(
             f"{server.root}/api/v1/images/optimize",
@@ -81,7 +81,7 @@ def test_the_installation_is_reported(program: Program) -> None:
 
 
 def test_a_used_folder_has_no_problem_is_not_changed_and_no_secret_is_printed(program: Program) -> None:
-    secret = program.here_json("keys", "create", "--name", "k")["key"]
+    secret = program.in_process_json("keys", "create", "--name", "k")["key"]
     store_a_job(program)
     before = listing(program.data)
     found = checks(program)
@@ -89,7 +89,7 @@ def test_a_used_folder_has_no_problem_is_not_changed_and_no_secret_is_printed(pr
     assert found["jobs"]["detail"] == "1 completed"
     assert found["keys"]["detail"].startswith("2 ")
     assert found["server"]["detail"].startswith("none")
-    assert secret not in program.here("doctor").stdout
+    assert secret not in program.in_process("doctor").stdout
 
 
 def test_a_running_server_is_reported_with_its_address(program: Program) -> None:
@@ -101,7 +101,7 @@ def test_a_running_server_is_reported_with_its_address(program: Program) -> None
 
 
 def test_a_balance_that_differs_from_its_ledger_is_a_problem(program: Program) -> None:
-    program.here_json("credits", "grant", 5)
+    program.in_process_json("credits", "grant", 5)
     change(program, "UPDATE accounts SET balance = balance + 1")
     assert checks(program, exit_code=1)["credits"]["state"] == "problem"
 
@@ -120,14 +120,14 @@ def test_a_missing_file_is_a_problem_and_a_leftover_one_a_warning(program: Progr
 
 @pytest.mark.parametrize("bytes_preserved", [0, 5000])
 def test_a_damaged_database_is_a_problem(program: Program, bytes_preserved: int) -> None:
-    program.here_json("credits", "grant", 5)
+    program.in_process_json("credits", "grant", 5)
     path = program.data / "imgproc.db"
     path.write_bytes(path.read_bytes()[:bytes_preserved] + os.urandom(40_000))
     assert checks(program, exit_code=1)["database"]["state"] == "problem"
 
 
 def test_a_database_with_a_newer_schema_is_a_problem(program: Program) -> None:
-    program.here_json("credits", "grant", 5)
+    program.in_process_json("credits", "grant", 5)
     change(program, "PRAGMA user_version = 99")
     found = checks(program, exit_code=1)
     assert "99" in found["database"]["detail"]

@@ -28,7 +28,7 @@ def test_no_planted_secret_is_in_the_report(program: Program) -> None:
     with (program.data / "logs" / "imgproc.log").open("a", encoding="utf-8") as log:
         log.write(f"a line with {key} and {COMPRESSION_KEY}, {PICTURE}, /?token={token}\n")
         log.write(f"{home}/pictures/'Oma zu Hause.png' of maxmustermann: \x1b[31m\n")
-    result = program.here(
+    result = program.in_process(
         "doctor",
         "--report",
         compression_service="tinify",
@@ -59,13 +59,13 @@ def test_no_planted_secret_is_in_the_report(program: Program) -> None:
 
 
 def test_invalid_settings_are_reported_too(program: Program) -> None:
-    result = program.here("doctor", "--report", port=99999)
+    result = program.in_process("doctor", "--report", port=99999)
     assert result.exit_code == 1
     assert "port (IMGPROC_PORT)" in result.stdout
     assert "sqlite" in result.stdout
 
 
 def test_report_and_json_can_not_be_combined(program: Program) -> None:
-    result = program.here("doctor", "--report", "--json")
+    result = program.in_process("doctor", "--report", "--json")
     assert result.exit_code == 2
     assert "--json" in result.stderr

@@ -45,7 +45,7 @@ def data(original: Path, program: Program) -> Path:
 
 def verify(program: Program) -> dict[str, Any]:
     """The areas of the problems by name, with their details."""
-    document = program.here("verify", "--json")
+    document = program.in_process("verify", "--json")
     assert document.exit_code in (0, 1), document.stderr
     result: dict[str, Any] = json.loads(document.stdout)
     assert result["ok"] is (document.exit_code == 0)
@@ -57,7 +57,7 @@ def verify(program: Program) -> dict[str, Any]:
 
 def doctor(program: Program) -> set[str]:
     """The names of the checks of `doctor` that report a problem."""
-    checks = json.loads(program.here("doctor", "--json").stdout)["checks"]
+    checks = json.loads(program.in_process("doctor", "--json").stdout)["checks"]
     return {check["name"] for check in checks if check["state"] == "problem"}
 
 
@@ -240,7 +240,7 @@ DAMAGES = [
 def test_an_intact_folder_of_a_killed_server_has_no_problem(data: Path, program: Program) -> None:
     assert verify(program) == {}
     assert doctor(program) == set()
-    text = program.here("verify").stdout
+    text = program.in_process("verify").stdout
     assert f" {len(files(data))} files" in text, text
     assert "No problems found." in text
 
@@ -252,7 +252,7 @@ def test_each_damage_is_found(
     damage(data)
     found = verify(program)
     assert area in found, found
-    text = program.here("verify")
+    text = program.in_process("verify")
     assert text.exit_code == 1
     assert "->" in text.stdout, "there is advice"
     if check is not None:
@@ -267,7 +267,7 @@ def test_files_that_belong_to_no_job_are_a_warning(data: Path, program: Program)
     found = verify(program)
     assert list(found) == ["foreign"]
     assert len(found["foreign"]) == 3
-    assert "warning" in program.here("verify").stdout
+    assert "warning" in program.in_process("verify").stdout
 
 
 def test_lost_transactions_stay_reported_after_the_next_start(data: Path, program: Program) -> None:
@@ -289,6 +289,6 @@ def test_a_busy_server_has_no_problem(program: Program) -> None:
 
 
 def test_a_missing_folder_is_refused(program: Program) -> None:
-    result = program.here("verify")
+    result = program.in_process("verify")
     assert result.exit_code == 2
     assert "does not exist" in result.stderr

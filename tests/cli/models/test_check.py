@@ -26,18 +26,18 @@ from tests.support.tiny import MMPROJ, TEXT
 @pytest.fixture
 def models(program: Program) -> ModelStore:
     """The tiny model, installed by `models import`."""
-    result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
+    result = program.in_process("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     return ModelStore(program.data / "models")
 
 
 def doctor(program: Program) -> dict[str, dict[str, Any]]:
-    return {check["name"]: check for check in json.loads(program.here("doctor", "--json").stdout)["checks"]}
+    return {check["name"]: check for check in json.loads(program.in_process("doctor", "--json").stdout)["checks"]}
 
 
 def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore) -> None:
     assert doctor(program)["grades"]["advice"] == "`imgproc-local models check tiny` grades each language."
-    result = program.here("models", "check", "tiny", "--languages", "de,es")
+    result = program.in_process("models", "check", "tiny", "--languages", "de,es")
     assert result.exit_code == 0, result.stderr
     header, german, spanish, *_ = result.stdout.splitlines()
     assert header.split() == ["LANGUAGE", "GRADE", "COLOURS", "COUNTS", "POSITIONS", "WORDS", "SCENES", "REFUSED"]
@@ -47,7 +47,7 @@ def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore
     saved = models.grades("tiny")
     assert set(saved) == {"de", "es"}
     assert saved["es"] == 0 < saved["de"] < 0.7
-    assert program.here("models", "check", "tiny", "--languages", "en").exit_code == 0
+    assert program.in_process("models", "check", "tiny", "--languages", "en").exit_code == 0
     assert models.grades("tiny") == {**saved, "en": models.grades("tiny")["en"]}, (
         "grades of other languages are preserved"
     )
@@ -60,7 +60,7 @@ def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore
 
 
 def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelStore) -> None:
-    [graded] = program.here_json("models", "check", "tiny", "--languages", "en")
+    [graded] = program.in_process_json("models", "check", "tiny", "--languages", "en")
     assert graded["language"] == "en"
     assert graded["grade"].startswith("D ")
     assert models.grades("tiny") == {"en": graded["share"]}
@@ -82,7 +82,7 @@ def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelS
 )
 def test_invalid_arguments_are_refused(program: Program, arguments: list[str], message: str) -> None:
     install(ModelStore(program.data / "models"), "tiny")
-    result = program.here("models", "check", *arguments)
+    result = program.in_process("models", "check", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
 
@@ -90,7 +90,7 @@ def test_invalid_arguments_are_refused(program: Program, arguments: list[str], m
 def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
     models = ModelStore(program.data / "models")
     install(models, "broken")
-    result = program.here("models", "check", "broken", "--languages", "en")
+    result = program.in_process("models", "check", "broken", "--languages", "en")
     assert result.exit_code == 2
     assert "does not work here" in result.stderr
     assert models.grades("broken") == {}
@@ -108,7 +108,7 @@ def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
 
 
 def test_a_check_that_takes_too_long_saves_no_grade(program: Program, models: ModelStore) -> None:
-    result = program.here("models", "check", "tiny", "--timeout", "0.001")
+    result = program.in_process("models", "check", "tiny", "--timeout", "0.001")
     assert result.exit_code == 2
     assert "did not end within 0.001 minutes; no grade was saved" in result.stderr
     assert models.grades("tiny") == {}

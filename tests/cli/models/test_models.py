@@ -37,14 +37,14 @@ def models(program: Program) -> ModelStore:
 
 
 def listed(program: Program, **settings: object) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in program.here_json("models", "list", **settings)}
+    return {one["name"]: one for one in program.in_process_json("models", "list", **settings)}
 
 
 def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Program) -> None:
     known = listed(program)
     assert known["qwen3-vl-2b"]["state"] == "can be pulled"
     assert not any(one["in_use"] for one in known.values())
-    text = program.here("models", "list").stdout
+    text = program.in_process("models", "list").stdout
     assert all(name in text for name in known)
     assert str(program.data / "models") in text
     assert "No model is in use" in text
@@ -53,27 +53,29 @@ def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Prog
 
 def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, without_llama: None) -> None:
     pair = write_pair(tmp_path / "pair")
-    result = program.here("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64)
+    result = program.in_process(
+        "models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64
+    )
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
     assert "In use from the next picture on" in result.stdout
     assert "llama-cpp-python is not installed: install imgproc-local[vision]" in result.stderr
     mine = listed(program)["mine"]
     assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
-    assert "mine" in program.here("models", "list").stdout
-    assert program.here("models", "use", "none").exit_code == 0
+    assert "mine" in program.in_process("models", "list").stdout
+    assert program.in_process("models", "use", "none").exit_code == 0
     assert not listed(program)["mine"]["in_use"]
-    assert program.here("models", "use", "mine").exit_code == 0
+    assert program.in_process("models", "use", "mine").exit_code == 0
     assert listed(program)["mine"]["in_use"]
-    assert "files verified" in program.here("models", "verify").stdout
-    assert program.here("models", "remove", "mine").exit_code == 0
+    assert "files verified" in program.in_process("models", "verify").stdout
+    assert program.in_process("models", "remove", "mine").exit_code == 0
     assert "mine" not in listed(program)
 
 
 def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, without_llama: None) -> None:
     pair = write_pair(tmp_path / "pair")
     drive = tmp_path / "drive" / "models"
-    assert program.here("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
+    assert program.in_process("models", "import", *pair, "--name", "mine", models_dir=drive).exit_code == 0
     assert ModelStore(drive).names() == ["mine"]
     assert listed(program, models_dir=drive)["mine"]["in_use"]
     assert "mine" not in listed(program)
@@ -82,10 +84,10 @@ def test_models_dir_may_be_on_another_drive(program: Program, tmp_path: Path, wi
 def test_a_drive_that_is_not_connected_is_reported(program: Program, tmp_path: Path) -> None:
     drive = tmp_path / "drive" / "models"
     for command, exit_code in ((("list",), 1), (("list", "--json"), 1), (("verify",), 2), (("use", "mine"), 2)):
-        result = program.here("models", *command, models_dir=drive)
+        result = program.in_process("models", *command, models_dir=drive)
         assert result.exit_code == exit_code, result.stdout
         assert f"models folder {drive} is missing. Connect its drive" in result.stderr
-    assert "qwen3-vl-2b" in program.here("models", "list", models_dir=drive).stdout
+    assert "qwen3-vl-2b" in program.in_process("models", "list", models_dir=drive).stdout
     assert not drive.exists()
 
 
@@ -94,7 +96,7 @@ def test_the_setting_overrides_the_selection_and_use_says_so(
 ) -> None:
     install(models, "a")
     install(models, "b", seed=1)
-    result = program.here("models", "use", "b", model="a")
+    result = program.in_process("models", "use", "b", model="a")
     assert "The setting model is 'a' and overrides this selection." in result.stderr
     known = listed(program, model="a")
     assert (known["a"]["in_use"], known["b"]["in_use"]) == (True, False)
@@ -118,7 +120,7 @@ def test_every_refusal_has_a_message_and_changes_nothing(
 ) -> None:
     install(models, "a")
     write_pair(tmp_path / "pair")
-    result = program.here("models", *(argument.format(pair=tmp_path / "pair") for argument in arguments))
+    result = program.in_process("models", *(argument.format(pair=tmp_path / "pair") for argument in arguments))
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
@@ -132,7 +134,7 @@ def test_a_damaged_model_is_reported_by_list_and_by_verify(
     install(models, "b", seed=1)
     path = models.folder / "a" / "mmproj.gguf"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
-    result = program.here("models", "verify")
+    result = program.in_process("models", "verify")
     assert result.exit_code == 1
     assert "has changed" in result.stdout
     assert "b: files verified" in result.stdout
@@ -140,7 +142,7 @@ def test_a_damaged_model_is_reported_by_list_and_by_verify(
     damaged = listed(program)["a"]
     assert damaged["state"] == "damaged"
     assert "has 4 bytes" in damaged["problem"]
-    assert program.here("models", "remove", "a").exit_code == 0
+    assert program.in_process("models", "remove", "a").exit_code == 0
 
 
 @pytest.fixture
@@ -163,22 +165,24 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
     program: Program, tmp_path: Path, models: ModelStore, without_llama: None, hub_settings: dict[str, object]
 ) -> None:
     assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
-    carried = program.here("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
+    carried = program.in_process("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
     assert carried.exit_code == 0, carried.stderr
     assert "models import carried" in carried.stdout
     assert not models.folder.exists()
-    result = program.here("models", "pull", "small", **hub_settings)
+    result = program.in_process("models", "pull", "small", **hub_settings)
     assert result.exit_code == 0, result.stderr
     assert "licence MIT" in result.stderr
     assert "Installed small" in result.stdout
-    assert program.here("models", "import", tmp_path / "carried", "--name", "again", air_gapped=True).exit_code == 0
+    assert (
+        program.in_process("models", "import", tmp_path / "carried", "--name", "again", air_gapped=True).exit_code == 0
+    )
     check_folder(models, ["again", "small"])
 
 
 def test_an_air_gapped_machine_downloads_nothing(
     program: Program, models: ModelStore, hub_settings: dict[str, object]
 ) -> None:
-    result = program.here("models", "pull", "small", air_gapped=True, **hub_settings)
+    result = program.in_process("models", "pull", "small", air_gapped=True, **hub_settings)
     assert result.exit_code == 2
     assert "air_gapped" in result.stderr
     assert "--to DIR" in result.stderr
@@ -188,7 +192,7 @@ def test_an_air_gapped_machine_downloads_nothing(
 def test_a_model_that_llama_cpp_can_not_load_is_not_installed(
     program: Program, tmp_path: Path, models: ModelStore
 ) -> None:
-    result = program.here("models", "import", *write_pair(tmp_path / "pair"), "--name", "b")
+    result = program.in_process("models", "import", *write_pair(tmp_path / "pair"), "--name", "b")
     assert result.exit_code == 2
     assert "does not work here" in result.stderr
     check_folder(models, [])
@@ -216,11 +220,11 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
 
 @needs_tiny
 def test_the_tiny_model_is_tested_when_it_is_imported(program: Program, models: ModelStore) -> None:
-    result = program.here("models", "import", TEXT, MMPROJ, "--name", "tiny")
+    result = program.in_process("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     assert "Testing tiny in a child process" in result.stderr
     assert listed(program)["tiny"]["state"] == "installed"
-    again = program.here("models", "verify", "tiny")
+    again = program.in_process("models", "verify", "tiny")
     assert "tiny: files verified, works here." in again.stdout
     assert "Testing" not in again.stderr
 
@@ -263,4 +267,4 @@ def test_a_connection_of_a_child_process_is_recorded(program: Program, tmp_path:
 
 
 def test_json_is_one_document(program: Program) -> None:
-    assert isinstance(json.loads(program.here("models", "list", "--json").stdout), list)
+    assert isinstance(json.loads(program.in_process("models", "list", "--json").stdout), list)

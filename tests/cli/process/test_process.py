@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 def assert_empty(program: Program) -> None:
     """The data folder has no job and no file, and each balance equals its ledger."""
-    found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
+    found = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
     assert found["jobs"]["detail"] == "none"
     assert found["files"]["detail"].startswith("0 stored")
     assert found["files"]["state"] == "ok"
@@ -182,7 +182,7 @@ def test_jobs_that_were_in_the_queue_are_processed_first_and_are_not_deleted(
     assert result.returncode == 0, result.stderr
     assert "Unfinished jobs in the data folder: 2." in result.stderr
     assert len(names(tmp_path / "out")) == 8
-    found = {check["name"]: check for check in program.here_json("doctor")["checks"]}
+    found = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
     assert found["jobs"]["detail"] == "2 completed"
 
 
@@ -250,11 +250,11 @@ def test_invalid_arguments_are_refused_before_anything_is_done(
     program: Program, folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (folder / "empty").mkdir()
-    result = program.here("process", *(argument.format(folder) for argument in arguments))
+    result = program.in_process("process", *(argument.format(folder) for argument in arguments))
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stdout == ""
-    assert not program.data.exists() or program.here_json("credits", "balance")["balance"] == 1_000_000
+    assert not program.data.exists() or program.in_process_json("credits", "balance")["balance"] == 1_000_000
 
 
 def test_an_argument_that_can_not_be_read_fails_and_the_others_are_processed(
@@ -307,13 +307,13 @@ def test_too_few_credits_refuse_the_run_and_the_message_says_how_many_to_grant(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:
     # 4 pictures at 2 languages + 1 + 1
-    result = program.here("process", folder, "--languages", "en,de", "--out", tmp_path / "out", first_balance=10)
+    result = program.in_process("process", folder, "--languages", "en,de", "--out", tmp_path / "out", first_balance=10)
     assert result.exit_code == 2
     assert "credits grant 6" in result.stderr
     assert not (tmp_path / "out").exists()
-    program.here_json("credits", "grant", 6)
+    program.in_process_json("credits", "grant", 6)
     assert program("process", folder, "--languages", "en,de", "--out", tmp_path / "out").returncode == 0
-    assert program.here_json("credits", "balance")["balance"] == 0
+    assert program.in_process_json("credits", "balance")["balance"] == 0
 
 
 def test_credits_of_a_failed_stage_are_returned_and_the_other_results_are_written(
@@ -325,7 +325,7 @@ def test_credits_of_a_failed_stage_are_returned_and_the_other_results_are_writte
     assert image["status"] == "failed"
     failed = {error["stage"] for error in image["errors"]}
     assert failed
-    paid = 1_000_000 - program.here_json("credits", "balance")["balance"]
+    paid = 1_000_000 - program.in_process_json("credits", "balance")["balance"]
     assert paid == 3 - len(failed)
     assert (image["optimized_file"] is None) == ("optimize" in failed)
     assert (image["converted_file"] is None) == ("convert" in failed)

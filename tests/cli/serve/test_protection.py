@@ -78,7 +78,7 @@ def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: tuple[Path,
 
 @pytest.mark.parametrize("value", ["proxy.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2"])
 def test_a_proxy_is_named_by_addresses(program: Program, value: str) -> None:
-    result = program.here("config", "show", behind_proxy=value)
+    result = program.in_process("config", "show", behind_proxy=value)
     assert result.exit_code == 2
     assert "behind_proxy" in result.stderr
 
