@@ -144,7 +144,7 @@ def by_coverage(campaign: Campaign) -> None:
         return mutated(data, source, seeds(campaign.target)[:8])[:max_bytes]
 
     campaign.begin()
-    options = [f"-seed={campaign.seed}", "-max_len=262144", f"-timeout={GRACE_S}", "-rss_limit_mb=4096", "-verbosity=1"]
+    options = [f"-seed={campaign.seed}", "-max_len=262144", "-timeout=86400", "-rss_limit_mb=4096", "-verbosity=1"]
     atheris.Setup(["fuzz", *options, str(folder)], execute, custom_mutator=mutate, internal_libfuzzer=True)
     atheris.Fuzz()
 

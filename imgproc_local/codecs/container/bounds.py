@@ -20,7 +20,7 @@ MAX_PICTURES = 16
 """Pictures that may follow the first in a JPEG: previews and a gain map."""
 
 MAX_FRAMES = 20_000
-"""Frames of an animation: thirteen minutes at 25 frames per second. Each costs a few milliseconds, however small it is."""
+"""Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
 
 MAX_PNG_CHUNKS = 50_000
 """Chunks of a PNG. libpng writes 8 KB into each: 25 MB have 3,200."""

@@ -116,5 +116,9 @@ def _curve(raw: bytes, x: float) -> float:
         return float(one * (1 - part) + next_one * part) / 65535
     if raw[:4] == b"para" and raw[8:10] in (b"\0\3", b"\0\4"):
         g, a, b, c, d = (number / 65536 for number in struct.unpack(">5i", raw[12:32]))
-        return float((a * x + b) ** g) if x >= d else c * x
+        if x < d:
+            return float(c * x)
+        if a * x + b < 0:
+            raise ValueError("a power of a negative number")
+        return float((a * x + b) ** g)
     raise ValueError("neither a sampled nor a parametric curve")
