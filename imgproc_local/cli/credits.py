@@ -13,6 +13,7 @@ from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
+    from imgproc_local.compose import Store
     from imgproc_local.config import Config
 
 MAX_GRANT = 1_000_000_000_000
@@ -38,7 +39,7 @@ def command() -> None:
 @click.pass_context
 def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
     """Show the balance of an account."""
-    _print_balance(account, asyncio.run(_add_credits(load_config(ctx, data_dir), account, 0)), as_json)
+    _print_balance(account, asyncio.run(_balance(load_config(ctx, data_dir), account)), as_json)
 
 
 @command.command("grant")
@@ -56,7 +57,7 @@ def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str 
 @click.pass_context
 def grant(ctx: click.Context, amount: int, account: str, as_json: bool, data_dir: str | None) -> None:
     """Add N credits to an account and show the new balance."""
-    _print_balance(account, asyncio.run(_add_credits(load_config(ctx, data_dir), account, amount)), as_json)
+    _print_balance(account, asyncio.run(_grant(load_config(ctx, data_dir), account, amount)), as_json)
 
 
 def _print_balance(account: str, balance: int, as_json: bool) -> None:
@@ -68,19 +69,28 @@ def _print_balance(account: str, balance: int, as_json: bool) -> None:
         click.echo(f"The account {account!r} has {balance:,} credits.")
 
 
-async def _add_credits(config: Config, account: str, amount: int) -> int:
-    """Add `amount` credits to the account, none if it is 0, and return the balance.
-
-    Raises: NotFound for an account that does not exist.
-    """
+async def _balance(config: Config, account: str) -> int:
+    """The balance of the account. Raises: NotFound."""
     from imgproc_local.compose import open_store
-    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
     async with open_store(config) as store:
-        account_id = await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)
-        if not amount:
-            return await store.credits.balance(account_id)
+        return await store.credits.balance(await _account_id(store, account))
+
+
+async def _grant(config: Config, account: str, amount: int) -> int:
+    """Add `amount` credits to the account and return its new balance. Raises: NotFound."""
+    from imgproc_local.compose import open_store
+
+    async with open_store(config) as store:
+        account_id = await _account_id(store, account)
         balance = await store.credits.grant(account_id, amount)
     with audited(config.data_dir):
         audit("credits.grant", account=account_id, amount=amount, by="command")
     return balance
+
+
+async def _account_id(store: Store, account: str) -> str:
+    """The id of the account. The default account is created if it does not exist yet. Raises: NotFound for another."""
+    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
+
+    return await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)

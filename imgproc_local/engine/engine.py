@@ -62,7 +62,8 @@ class Engine:
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
-        `client_id` tells the clients of the account apart: the many jobs of one wait for the few of another.
+        `client_id` names the client within the account: if one client queues a batch of many jobs, the single jobs of
+        the account's other clients are run before the batch.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 
         Raises:
@@ -205,7 +206,7 @@ class Engine:
 
     @property
     def has_unstopped_threads(self) -> bool:
-        """Whether a stage did not end when the engine stopped, such as a model that is being loaded."""
+        """Whether threads still run stages after `stop`. Loading a model, for example, can't be interrupted."""
         return self._runner.has_unstopped_threads
 
     def _wake_lanes(self) -> None:
