@@ -15,15 +15,21 @@ from imgproc_local.codecs.metadata.bounds import (
     MAX_PHOTOSHOP_RESOURCES,
 )
 
+# the numbers of the datasets of record 2 that hold texts
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
 BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
 COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
 COPYRIGHT, CAPTION, CAPTION_WRITER = 116, 120, 122
 
+_VERSION, _VERSION_BYTES = 0, 2
+"""The dataset of record 2 that holds the version of the IIM, and the length of its value."""
 _UTF8_MARK = b"\x1b%G"
-_RESOURCE = 0x0404
+"""The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
+_IPTC_RESOURCE = 0x0404
+"""The identifier of the Photoshop image resource that holds IPTC datasets."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
-_MAX_SHORT_BYTES = 0x7FFF
+_MAX_VALUE_BYTES = 0x7FFF
+"""The longest value of a standard dataset. An extended dataset, whose length is written in more bytes, is only read."""
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
@@ -41,7 +47,7 @@ def from_photoshop(resources: bytes) -> bytes | None:
         if at + 4 > len(resources):
             break
         (size,) = struct.unpack(">I", resources[at : at + 4])
-        if number == _RESOURCE:
+        if number == _IPTC_RESOURCE:
             found.append(resources[at + 4 : at + 4 + size])
         at += 4 + size
         # some writers omit the padding byte
@@ -52,7 +58,7 @@ def from_photoshop(resources: bytes) -> bytes | None:
 
 def to_photoshop(datasets: bytes) -> bytes:
     """The image resource that holds these datasets."""
-    return b"8BIM" + struct.pack(">HHI", _RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
+    return b"8BIM" + struct.pack(">HHI", _IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
 
 
 def read(block: bytes | None) -> dict[int, list[str]]:
@@ -68,15 +74,18 @@ def read(block: bytes | None) -> dict[int, list[str]]:
     return found
 
 
-def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
-    """The run with only these datasets of record 2, and those that give their encoding and version.
+def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
+    """A block with only the texts of the datasets 2:`numbers`, None if there are none.
 
-    A text that `clean` does not change is copied byte for byte; one that it empties is removed. None if none is left.
+    The datasets that declare the encoding (1:90) and the version (2:00) are copied, too. A text that `clean` does not
+    change is copied byte for byte; a text that it empties is removed.
     """
     head: list[bytes] = []
     out: list[bytes] = []
     for record, number, value, whole in _datasets(block or b""):
-        if (record, number, value) == (1, 90, _UTF8_MARK) or (record, number, len(value)) == (2, 0, 2):
+        is_encoding = (record, number) == (1, 90) and value == _UTF8_MARK
+        is_version = (record, number) == (2, _VERSION) and len(value) == _VERSION_BYTES
+        if is_encoding or is_version:
             head.append(whole)
         elif record == 2 and number in numbers and (text := _decode(value)):
             cleaned = clean(text) if clean else text
@@ -89,7 +98,10 @@ def cut(block: bytes | None, numbers: Collection[int], clean: Callable[[str], st
 
 
 def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """The record, number and value of each of the first `MAX_IPTC_DATASETS`, and the dataset as stored."""
+    """The datasets of the block, as (record, number, value, stored bytes of the whole dataset).
+
+    Only the first `MAX_IPTC_DATASETS` are read.
+    """
     at = 0
     for _ in range(MAX_IPTC_DATASETS):
         start = at
@@ -97,12 +109,12 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
             return
         record, number, size = struct.unpack(">BBH", block[at + 1 : at + 5])
         at += 5
-        if size & 0x8000:
-            digits = size & 0x7FFF
-            if digits > MAX_IPTC_LENGTH_BYTES:
+        if size & 0x8000:  # an extended dataset: the other bits are the number of bytes that hold the length
+            length_bytes = size & 0x7FFF
+            if length_bytes > MAX_IPTC_LENGTH_BYTES:
                 return
-            size = int.from_bytes(block[at : at + digits], "big")
-            at += digits
+            size = int.from_bytes(block[at : at + length_bytes], "big")
+            at += length_bytes
         if at + size > len(block):
             return
         yield record, number, block[at : at + size], block[start : at + size]
@@ -110,12 +122,12 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 
 def _encode(text: str, like: bytes) -> bytes:
-    """A text in the encoding of the value that it replaces, cut to the length of a standard dataset."""
+    """A text in the encoding of `like`, the value that it replaces, cut to `_MAX_VALUE_BYTES`."""
     try:
         like.decode("utf-8")
-        return text.encode("utf-8", "ignore")[:_MAX_SHORT_BYTES]
+        return text.encode("utf-8", "ignore")[:_MAX_VALUE_BYTES]
     except UnicodeDecodeError:
-        return text.encode("cp1252", "replace")[:_MAX_SHORT_BYTES]
+        return text.encode("cp1252", "replace")[:_MAX_VALUE_BYTES]
 
 
 def _decode(value: bytes) -> str:

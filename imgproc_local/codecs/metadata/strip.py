@@ -142,7 +142,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
     if not properties.is_complete:
         clean.removed.add(Removed.UNREADABLE)
     datasets = [number for number, name in _DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
-    published_datasets, texts = iptc.cut(blocks.iptc, datasets, clean), _clean_texts(blocks.texts, clean)
+    published_datasets, texts = iptc.select(blocks.iptc, datasets, clean), _clean_texts(blocks.texts, clean)
     return Published(
         fields,
         {element.tag: element for element in properties.elements},
@@ -184,7 +184,7 @@ def blocks_for(
     if source is not target:
         words, datasets, texts = _merged(published), None, ()
     elif below < xmp_fields.WEIGHTS:
-        datasets = iptc.cut(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
+        datasets = iptc.select(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
         texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
     packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
     return Blocks(exif.write(fields, orientation, exif_bytes), packet, datasets, published.icc, texts)
