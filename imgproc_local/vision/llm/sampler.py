@@ -2,6 +2,9 @@
 
 Checking one token against the grammar takes 0.01 ms; checking the whole vocabulary takes 8 to 29 ms. So a token is
 sampled without the grammar first. Only if the grammar rejects it, the whole vocabulary is checked.
+
+The first attempt at an answer is greedy: the most probable token is taken. An answer that fails the checks of the
+describer is generated again with a seed: its tokens are sampled randomly.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from typing import Any
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm.prompt import GRAMMAR
 
-RETRY_TEMPERATURE = 0.7
-RETRY_TOP_K = 40
-"""With a seed, a token is sampled among this many of the most probable ones, at `RETRY_TEMPERATURE`."""
+TEMPERATURE = 0.7
+"""The temperature of random sampling. Greedy sampling needs none."""
+TOP_K = 40
+"""Random sampling chooses among this many of the most probable tokens."""
 MAX_DRAWS = 8
-"""How often a token is sampled with a seed, before the whole vocabulary is checked."""
+"""How often a token is sampled randomly, until the grammar allows one, before the whole vocabulary is checked."""
 
 
 class Sampler:
@@ -33,8 +37,8 @@ class Sampler:
         if seed is None:
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_greedy())
         else:
-            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_k(RETRY_TOP_K))
-            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_temp(RETRY_TEMPERATURE))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_k(TOP_K))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_temp(TEMPERATURE))
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_dist(seed))
         self._grammar = llama.llama_sampler_init_grammar(vocabulary, GRAMMAR.encode(), b"root")
         if not self._grammar:
@@ -57,12 +61,13 @@ class Sampler:
             # if one logit is NaN, all are, and the sampler of the grammar would abort the process
             if not math.isfinite(llama.llama_get_logits_ith(context, row)[token]):
                 raise ModelUnusable(
-                    "The model computed NaN instead of numbers: its weights don't work here, or not for this picture."
+                    "The model computed NaN instead of numbers: its weights are damaged, or don't work on this machine"
+                    " or with this picture. Run `imgproc-local models verify`, or choose another model."
                 )
             if self._is_allowed(token):
                 llama.llama_sampler_accept(self._grammar, token)
                 return token
-        # llama_sampler_sample also accepts the token, in the grammar of this chain
+        # this call also updates the state of `_grammar`, which is in the chain: no llama_sampler_accept is needed
         return int(llama.llama_sampler_sample(self._constrained, context, row))
 
     def _is_allowed(self, token: int) -> bool:
