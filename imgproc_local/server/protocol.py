@@ -33,12 +33,12 @@ HEADER_ENDS = (b"\n\r\n", b"\n\n")
 UPGRADE_FIELD = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
-class Parser(Enum):
+class ParserState(Enum):
     """What uvicorn's parser has received."""
 
-    NOTHING = "no part of a request whose end it has not received"
-    HEADER = "the beginning of a header"
-    BODY = "a header, and not the whole body"
+    BETWEEN_REQUESTS = "complete requests, or nothing yet"
+    IN_HEADER = "the beginning of a header"
+    IN_BODY = "a complete header, but not the whole body"
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -52,15 +52,15 @@ class HttpConnection(HttpToolsProtocol):
         self.deadline_s = math.inf
         self._connections = connections
         self._limits = connections.limits
-        self._parser_has = Parser.NOTHING
+        self._parser_state = ParserState.BETWEEN_REQUESTS
         self._header = bytearray()
         """The beginning of a header that was not given to the parser."""
-        self._packet_bytes = 0
-        """Bytes of the packets that continued a header in the parser."""
+        self._continuation_bytes = 0
+        """Bytes received since the parser got the beginning of the header that it is in."""
         self._field_bytes = 0
         """Bytes of the request line and the fields that the parser has found in the header."""
-        self._reason: Refusal | None = None
-        """Why a callback of the parser raised an error."""
+        self._callback_refusal: Refusal | None = None
+        """The refusal for the error that a callback of the parser raised."""
         self._refused = False
         self._waiting_refusal: Refusal | None = None
         """A refusal that is sent after the responses to earlier requests."""
@@ -80,7 +80,7 @@ class HttpConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def expire(self) -> None:
-        header_begun = bool(self._header) or self._parser_has is Parser.HEADER
+        header_begun = bool(self._header) or self._parser_state is ParserState.IN_HEADER
         if self._connections.is_idle(self) and header_begun and not self._refused:
             self._refuse(refusals.header_timed_out(self._limits))
         else:
@@ -100,14 +100,14 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        if self._parser_has is Parser.NOTHING:
+        if self._parser_state is ParserState.BETWEEN_REQUESTS:
             complete = self._complete_header(data)
             if complete is None:
                 return
             data = complete
-        elif self._parser_has is Parser.HEADER:
-            self._packet_bytes += len(data)
-            if self._packet_bytes > self._limits.header_bytes:
+        elif self._parser_state is ParserState.IN_HEADER:
+            self._continuation_bytes += len(data)
+            if self._continuation_bytes > self._limits.header_bytes:
                 self._refuse(refusals.header_too_large(self._limits))
                 return
         super().data_received(data)
@@ -134,11 +134,11 @@ class HttpConnection(HttpToolsProtocol):
         header.clear()
         return complete
 
-    # ---- callbacks of the parser; an error that they raise refuses the request ----
+    # ---- callbacks of the parser; if one raises an error, uvicorn calls send_400_response ----
 
     def on_message_begin(self) -> None:
-        self._parser_has = Parser.HEADER
-        self._packet_bytes = 0
+        self._parser_state = ParserState.IN_HEADER
+        self._continuation_bytes = 0
         self._field_bytes = 0
         super().on_message_begin()
 
@@ -150,23 +150,23 @@ class HttpConnection(HttpToolsProtocol):
         super().on_header(name, value)
         self._count_field_bytes(len(name) + len(value))
         if len(self.headers) > self._limits.header_fields:
-            raise self._because(refusals.header_too_large(self._limits))
+            raise self._callback_error(refusals.header_too_large(self._limits))
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= self._limits.pipelined_requests:
-            raise self._because(refusals.too_many_requests(self._limits))
+            raise self._callback_error(refusals.too_many_requests(self._limits))
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            raise self._because(refusals.NOT_ONE_HOST)
+            raise self._callback_error(refusals.NOT_ONE_HOST)
         if self.parser.should_upgrade():
-            raise self._because(refusals.NO_UPGRADE)
+            raise self._callback_error(refusals.NO_UPGRADE)
         if not self._connections.begin_request(self):
-            raise self._because(refusals.NO_CONNECTION_FREE)
+            raise self._callback_error(refusals.NO_CONNECTION_FREE)
         super().on_headers_complete()
-        self._parser_has = Parser.BODY
+        self._parser_state = ParserState.IN_BODY
 
     def on_message_complete(self) -> None:
-        self._parser_has = Parser.NOTHING
+        self._parser_state = ParserState.BETWEEN_REQUESTS
         super().on_message_complete()
         if self.cycle.response_complete:  # the request was answered before the end of its body
             self._connections.begin_idle(self, self._limits.keep_alive_s)
@@ -174,30 +174,32 @@ class HttpConnection(HttpToolsProtocol):
     def _count_field_bytes(self, count: int) -> None:
         self._field_bytes += count
         if self._field_bytes > self._limits.header_bytes:
-            raise self._because(refusals.header_too_large(self._limits))
+            raise self._callback_error(refusals.header_too_large(self._limits))
 
-    def _because(self, refusal: Refusal) -> ValueError:
-        self._reason = refusal
+    def _callback_error(self, refusal: Refusal) -> ValueError:
+        """An error for a callback to raise, so that `refusal` is sent instead of the general one."""
+        self._callback_refusal = refusal
         return ValueError(refusal.message)
 
     # ---- responses ----
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.transport.is_closing() or not self.cycle.response_complete:  # the second: a pipelined request follows
+        # `cycle` belongs to the latest request, which may still wait for its response
+        if self.transport.is_closing() or not self.cycle.response_complete:
             return
         if self._waiting_refusal is not None:
             self._send_refusal(self._waiting_refusal)
-        elif self._parser_has is Parser.BODY:
+        elif self._parser_state is ParserState.IN_BODY:
             self._connections.begin_idle(self, self._limits.discard_s)
-        elif self._header or self._parser_has is Parser.HEADER:
+        elif self._header or self._parser_state is ParserState.IN_HEADER:
             self._connections.begin_idle(self, self._limits.header_s)
         else:
             self._connections.begin_idle(self, self._limits.keep_alive_s)
 
     def send_400_response(self, msg: str) -> None:
         """Called by uvicorn for what its parser refuses, after a warning to the log."""
-        self._refuse(self._reason or refusals.NOT_HTTP)
+        self._refuse(self._callback_refusal or refusals.NOT_HTTP)
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer with an error and close the connection. Nothing that is received afterwards is read."""
@@ -206,14 +208,16 @@ class HttpConnection(HttpToolsProtocol):
         log.info("a request from %s was refused with %d: %s", self.address, refusal.status, refusal.message)
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
-            if self._parser_has is Parser.BODY:  # that request was answered already
-                self.abort()
-            else:
+        # `cycle` belongs to the latest request with a complete header. In the body, that request is refused; else the
+        # request after it is, which has no cycle.
+        all_answered = self.cycle is None or self.cycle.response_complete
+        if self._parser_state is not ParserState.IN_BODY:
+            if all_answered:
                 self._send_refusal(refusal)
-        elif self._parser_has is not Parser.BODY:
-            self._waiting_refusal = refusal
-        elif self.pipeline or self.cycle.response_started:
+            else:
+                self._waiting_refusal = refusal
+        elif all_answered or self.pipeline or self.cycle.response_started:
+            # a refusal would be a second response to this request, or would overtake the responses to earlier ones
             self.abort()
         else:
             self._send_refusal(refusal)
@@ -221,10 +225,12 @@ class HttpConnection(HttpToolsProtocol):
             self.cycle.message_event.set()
 
     def _send_refusal(self, refusal: Refusal) -> None:
-        """Send `refusal` and the end of the stream. A client that is still sending would lose a response that is
-        followed by a closed connection.
+        """Send `refusal` and the end of the stream, and leave the connection open for `refused_s` so that it is read.
+
+        If the connection were closed while the client is still sending, the client would get a reset instead of the
+        refusal.
         """
-        if self.transport.get_write_buffer_size():
+        if self.transport.get_write_buffer_size():  # the client is not reading the earlier responses
             self.abort()
             return
         self.transport.write(refusal.response(self.server_state.default_headers))
