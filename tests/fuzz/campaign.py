@@ -27,7 +27,8 @@ MAX_INPUT_S = 2.0
 """An input that takes longer is a hang."""
 ALARM_S = 20
 """An input that takes this much CPU time is interrupted."""
-GRACE_S = 60
+GRACE_S = 600
+"""A run that lasts this much longer than asked is ended: starting takes minutes where the processor is busy."""
 NAMES = ("probe", "jpeg", "png", "gif", "webp", "avif", "xmp", "exif", "iptc", "icc", "texts", "multipart", "gguf")
 
 
