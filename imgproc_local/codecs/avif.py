@@ -21,7 +21,7 @@ from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
-    finish,
+    evaluate,
     for_display,
     open_upright,
     to_srgb_if_visually_lossless,
@@ -103,10 +103,10 @@ def candidates(source: Source) -> Iterator[bytes]:
     alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
     fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
     if fixed or too_long or image.format != "uchar":
-        finish(image, check_stop, "avg")
+        evaluate(image, check_stop, "avg")
         return
     blocks = source.blocks_for(Format.AVIF)
-    image = _with_blocks(finish(image, check_stop, "copy_memory"), blocks, blocks.icc)
+    image = _with_blocks(evaluate(image, check_stop, "copy_memory"), blocks, blocks.icc)
     sample = Sample(image, profile=blocks.icc)
     size_bytes = len(container.with_blocks(data, Blocks())) - len(source.blocks.icc or b"")
     alphas = AlphaEncoder(check_stop)
@@ -131,7 +131,7 @@ def converted(source: Source) -> bytes:
             return for_display(open_upright(path, info, fail_on=fail_on), source.blocks.icc, eight_bit=False)
 
         image, profile = decoded()
-        image = _in_eight_bits(finish(image, check_stop, "copy_memory"))
+        image = _in_eight_bits(evaluate(image, check_stop, "copy_memory"))
         # AVIF would change an opaque alpha channel, too
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
@@ -144,7 +144,7 @@ def converted(source: Source) -> bytes:
             del image, sample
             whole = without_alpha(decoded()[0]) if opaque else decoded()[0]
             if whole.hasalpha() and info.pixels < GRID_FROM_PIXELS:  # read twice, for the colours and for the alpha
-                whole = finish(whole, check_stop, "copy_memory")
+                whole = evaluate(whole, check_stop, "copy_memory")
             encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
         else:
             image, profile = to_srgb_if_visually_lossless(image, profile)
@@ -192,7 +192,7 @@ def _encoder(
         part = without_alpha(part)
         if part.format == "uchar" and options["bitdepth"] > 8:
             part = _in_sixteen_bits(part)
-        return bytes(finish(part, check_stop, "heifsave_buffer", **options))
+        return bytes(evaluate(part, check_stop, "heifsave_buffer", **options))
 
     def draft(part: pyvips.Image, quality: int) -> bytes:
         colour = save(part, keep="none", Q=QUALITIES[quality], **final | settings.draft)
@@ -209,7 +209,7 @@ def _encoder(
         if is_grid:
             if part.width % 2 or part.height % 2:  # a grid of subsampled tiles must have even sides
                 options["subsample_mode"] = "off"
-            part = finish(part, check_stop, "copy_memory")
+            part = evaluate(part, check_stop, "copy_memory")
             tiles, columns = _tiles(part)
         colour = [save(tile, keep="none", **options) for tile in tiles]
         alpha = []

@@ -14,7 +14,7 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs.container.avif_writer import CodedPicture, picture_of
-from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 
 MAX_ERROR = 16
@@ -128,7 +128,7 @@ class AlphaEncoder:
         black = pyvips.Image.black(alpha.width, alpha.height, bands=3).cast(alpha.format)
         masked = black.bandjoin(alpha).copy(interpretation="rgb16" if alpha.format == "ushort" else "srgb")
         options |= {"compression": "av1", "subsample_mode": "on", "keep": "none"}
-        return bytes(finish(masked, self._check_stop, "heifsave_buffer", **options))
+        return bytes(evaluate(masked, self._check_stop, "heifsave_buffer", **options))
 
 
 def worst_error(encoded: bytes, alpha: pyvips.Image) -> int:

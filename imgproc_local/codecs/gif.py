@@ -11,7 +11,7 @@ from functools import partial
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
-from imgproc_local.codecs.picture.decode import CheckStop, finish, open_upright
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate, open_upright
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.domain.image import Format
@@ -46,7 +46,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     yield best
     if info.pixels >= MIN_LONG_PIXELS and len(source.data) <= MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
         # decode all frames, so that a damaged file is refused although its data is only copied
-        finish(open_upright(path, info, all_frames=True), check_stop, "avg")
+        evaluate(open_upright(path, info, all_frames=True), check_stop, "avg")
         return
     blocks = source.blocks_for(Format.GIF)
     smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(best), blocks, check_stop)
@@ -62,7 +62,7 @@ def _smaller(
     open_frames: Callable[[], pyvips.Image], size_bytes: int, blocks: Blocks, check_stop: CheckStop
 ) -> bytes | None:
     """The frames encoded again as a GIF with `blocks`; None if it has `size_bytes` or more, or looks different."""
-    encoded = finish(open_frames(), check_stop, "gifsave_buffer", **_OPTIONS)
+    encoded = evaluate(open_frames(), check_stop, "gifsave_buffer", **_OPTIONS)
     smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
         return None
@@ -83,7 +83,7 @@ def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
     old, new = (_without_hidden_colours(each) for each in (old, new))
-    error = finish((old - new).abs().cast("uchar"), check_stop, "stats")
+    error = evaluate((old - new).abs().cast("uchar"), check_stop, "stats")
     # row 0 has the statistics of all bands together: minimum, maximum, sum, sum of squares, mean
     return error(1, 0)[0], error(4, 0)[0]
 

@@ -14,7 +14,7 @@ from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
-    finish,
+    evaluate,
     for_display,
     open_upright,
     to_srgb_if_visually_lossless,
@@ -69,9 +69,9 @@ def candidates(source: Source) -> Iterator[bytes]:
             )
     elif info.frames > 1:
         # decodes every frame, so that damage is reported
-        finish(image, check_stop, "avg")
+        evaluate(image, check_stop, "avg")
     else:
-        image = finish(image, check_stop, "copy_memory")
+        image = evaluate(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
         encoder = lossy_encoder(image, sample, source.target, EFFORTS[source.effort], check_stop)
@@ -111,7 +111,7 @@ def converted(source: Source) -> bytes:
                     return save(decoded()[0], check_stop, **_animation_options(info, quality))
 
                 return _animated(path, info, encode_strip, profile, target, check_stop), profile
-            image = finish(image, check_stop, "copy_memory")
+            image = evaluate(image, check_stop, "copy_memory")
             if info.pixels >= MIN_LARGE_PIXELS:
                 sample = Sample(image, profile=profile)
                 encoder = fast_encoder(check_stop)

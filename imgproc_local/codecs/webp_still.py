@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
@@ -209,7 +209,7 @@ def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, ch
 def _palette_may_win(sample: Sample, lossy_bytes: float, target: float, check_stop: CheckStop) -> bool:
     """Whether a quick palette of the sample, stored lossless, comes near the size and the score of lossy."""
     options = {"palette": True, "Q": 100, "dither": 0.5, "effort": 1, "compression": 1, "keep": "none"}
-    indexed = finish(sample.image, check_stop, "pngsave_buffer", **options)
+    indexed = evaluate(sample.image, check_stop, "pngsave_buffer", **options)
     decoded = pyvips.Image.pngload_buffer(indexed).copy_memory()
     ratio = len(encode_lossless(decoded, check_stop, DRAFT_EFFORT)) / (sample.share * lossy_bytes)
     if ratio > MAX_PALETTE_RATIO:
@@ -288,4 +288,4 @@ def with_sharp_chroma(image: pyvips.Image) -> tuple[pyvips.Image, dict[str, Any]
 
 
 def save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
-    return bytes(finish(image, check_stop, "webpsave_buffer", keep="none", **options))
+    return bytes(evaluate(image, check_stop, "webpsave_buffer", keep="none", **options))

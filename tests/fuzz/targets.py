@@ -64,7 +64,7 @@ def _of_one_format(form: Format, data: bytes) -> None:
         jpeg.components(data)
         jpeg.is_progressive(data)
         jpeg.gain_map(data)
-        jpeg.gain_map_marks(data)
+        jpeg.iso_gain_map_segments(data)
         jpeg.luma_sampling(data)
     elif form is Format.PNG:
         png.has_chunk(data, b"acTL")

@@ -24,7 +24,8 @@ STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
 ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
-GAIN_MAP_MARKS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
+GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
+"""The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
 MAX_SEGMENT_BYTES = 65533
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
@@ -245,7 +246,8 @@ def gain_map(data: Data) -> bytes | None:
 
 def _mentions_gain_map(data: Data) -> bool:
     return any(
-        segment.marker in (APP1, APP2) and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
+        segment.marker in (APP1, APP2)
+        and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
         for segment in segments(data)
     )
 
@@ -287,26 +289,28 @@ def _scans(data: Data, start: int) -> list[bytes]:
     return [*found, data[start : picture_end(data)]]
 
 
-def with_blocks_and_gain_map(data: Data, blocks: Blocks, marks: bytes, tail: bytes) -> bytes:
-    """Like `with_blocks`, with ISO 21496-1's segments `marks` and the gain map `tail` after the picture.
+def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, gain_map: bytes) -> bytes:
+    """Like `with_blocks`, with the `iso_segments` of `iso_gain_map_segments`, and the gain map after the picture.
 
     The multi-picture index, through which programs find the gain map, is written again.
     """
     primary = with_blocks(data, blocks)
-    head = primary[:2] + marks
+    head = primary[:2] + iso_segments
     index_bytes = 4 + len(MPF) + 82
     primary_bytes = len(head) + index_bytes + len(primary) - 2
     # offsets count from the index's own TIFF header
     offset = primary_bytes - (len(head) + 4 + len(MPF))
-    return head + _segment(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(tail))) + primary[2:] + tail
+    return (
+        head + _segment(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map))) + primary[2:] + gain_map
+    )
 
 
-def gain_map_marks(data: Data) -> bytes:
-    """The segments of a picture or of a gain map that ISO 21496-1 defines."""
+def iso_gain_map_segments(data: Data) -> bytes:
+    """The APP2 segments that describe a gain map by ISO 21496-1, of a picture or of the gain map, joined."""
     return b"".join(
         _segment(APP2, data[segment.payload : segment.end])
         for segment in segments(data)
-        if segment.marker == APP2 and any(mark in data[segment.payload : segment.end] for mark in GAIN_MAP_MARKS)
+        if segment.marker == APP2 and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 
 try:
@@ -47,14 +47,17 @@ edge of the upright picture.
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` quickly encodes a picture in memory; `packed` returns a smaller file with the coefficients of that draft.
+    """`draft` quickly encodes a picture in memory; `final` returns a smaller file with the coefficients of that draft.
+
+    Both take the picture and its quality setting. `final` also takes the draft, which mozjpeg ignores: it encodes the
+    picture again.
 
     If `stored`, a JPEG, is given, only the luma of a draft is used: the chroma coefficients are those of `stored`,
     turned upright by its EXIF orientation.
     """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
-    packed: Callable[[pyvips.Image, int, bytes, CheckStop], bytes]
+    final: Callable[[pyvips.Image, int, bytes, CheckStop], bytes]
     stored: bytes | None = None
     orientation: int = 1
 
@@ -106,7 +109,7 @@ def was_encoded_here(data: bytes) -> bool:
 
 
 def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
-    pixels = finish(image, check_stop, "write_to_memory")
+    pixels = evaluate(image, check_stop, "write_to_memory")
     return bytes(pyjpegli.encode(pixels, image.width, image.height, quality))
 
 
@@ -119,13 +122,13 @@ def _with_optimized_scans(_image: pyvips.Image, _quality: int, draft: bytes, che
 def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = False) -> Encoder:
     def encode(image: pyvips.Image, quality: int, check_stop: CheckStop, **extra: Any) -> bytes:
         options = {"Q": quality, "subsample_mode": subsample_mode, "quant_table": quant_table, **_MOZJPEG, **extra}
-        return bytes(finish(image, check_stop, "jpegsave_buffer", **options))
+        return bytes(evaluate(image, check_stop, "jpegsave_buffer", **options))
 
-    def packed(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
+    def final(image: pyvips.Image, quality: int, _draft: bytes, check_stop: CheckStop) -> bytes:
         # optimize_scans holds the data of several candidate scan scripts in memory
         return encode(image, quality, check_stop, optimize_scans=not large, interlace=True)
 
-    return Encoder(encode, packed)
+    return Encoder(encode, final)
 
 
 @cache

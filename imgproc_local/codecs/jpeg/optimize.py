@@ -1,8 +1,10 @@
 """Optimises JPEG files: encodes them again at the lowest quality that meets the target, or compresses them losslessly.
 
 That quality setting differs from picture to picture, from 40 to 95, and is searched for each. Encoding again loses
-detail, so its result is discarded if it saves too little, and a file with a quantisation table that is used here is not
-encoded again. Optimising a result therefore changes nothing.
+detail, so its result is discarded if it saves too little. A file with a quantisation table that this service writes is
+not encoded again; optimising a result therefore changes nothing.
+
+The clean copy of a file has the same picture data, and of its metadata only what may be published.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.decode import (
     CheckStop,
     decode_complete,
-    finish,
+    evaluate,
     open_upright,
     to_srgb,
     to_srgb_if_visually_lossless,
@@ -39,8 +41,8 @@ MIN_LARGE_PIXELS = 24_000_000
 
 LOW_BITS_PER_PIXEL = 0.7
 MAX_SAVED_BY_REPACKING, MAX_SAVED_BY_REPACKING_LOW = 0.1, 0.6
-"""The largest share of a file that optimised Huffman codes save: in most files, and in those below
-`LOW_BITS_PER_PIXEL`.
+"""The largest share of a file's bytes that lossless recompression saves, in most files and in files with fewer than
+`LOW_BITS_PER_PIXEL`. It is not tried if the lossy encoding saves more than that.
 """
 
 LOSSLESS_SIZE_RATIO = 1.02
@@ -56,9 +58,9 @@ def candidates(source: Source) -> Iterator[bytes]:
     info, check_stop = source.info, source.check_stop
     gain_map = container.gain_map(source.data)
     if gain_map is not None:
-        marks = container.gain_map_marks(source.data)
-        if marks or _announces_gain_map(source.blocks):
-            yield from _with_gain_map(source, marks, _cleaned_gain_map(gain_map))
+        iso_segments = container.iso_gain_map_segments(source.data)
+        if iso_segments or _describes_gain_map(source.blocks):
+            yield from _with_gain_map(source, iso_segments, _cleaned_gain_map(gain_map))
             return
     clean = source.clean_copy()
     yield clean
@@ -68,28 +70,28 @@ def candidates(source: Source) -> Iterator[bytes]:
     max_bytes = int(MAX_SIZE_SHARE * len(clean))
     encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
     packed = None
-    if info.pixels < MIN_LARGE_PIXELS and (encoded is None or _repacking_may_save_as_much(clean, info, encoded)):
-        packed = _repacked(clean, info, check_stop)
+    if encoded is None or _repacking_may_save_as_much(clean, info, encoded):
+        packed = _repacked_unless_large(clean, info, check_stop)
     if packed is not None and (encoded is None or len(packed) <= LOSSLESS_SIZE_RATIO * len(encoded)):
         yield packed
     elif encoded is not None:
         yield encoded
 
 
-def _with_gain_map(source: Source, marks: bytes, gain_map: bytes) -> Iterator[bytes]:
+def _with_gain_map(source: Source, iso_segments: bytes, gain_map: bytes) -> Iterator[bytes]:
     """The clean copy of an Ultra HDR picture, and the same file with its scans compressed better."""
 
-    def write(blocks: Blocks, _: bool) -> bytes:
-        return container.with_blocks_and_gain_map(source.data, blocks, marks, gain_map)
+    def write(blocks: Blocks, _shortest: bool) -> bytes:  # a JPEG's blocks have only one form, so none is shorter
+        return container.with_blocks_and_gain_map(source.data, blocks, iso_segments, gain_map)
 
     published = strip.publishable(source.blocks, source.keep_location, gain_map=True)
     options = {"orientation": source.info.orientation, "gain_map_bytes": len(gain_map)}
     clean = strip.clean_file(source.data, source.blocks, published, Format.JPEG, write, **options)
     yield clean
     _check_complete(source.path, source.info, source.check_stop)
-    packed = _repacked(clean[: -len(gain_map)], source.info, source.check_stop)
+    packed = _repacked_unless_large(clean[: -len(gain_map)], source.info, source.check_stop)
     if packed is not None:
-        yield container.with_blocks_and_gain_map(packed, container.read_blocks(packed), marks, gain_map)
+        yield container.with_blocks_and_gain_map(packed, container.read_blocks(packed), iso_segments, gain_map)
 
 
 def _repacking_may_save_as_much(clean: bytes, info: ImageInfo, encoded: bytes) -> bool:
@@ -99,21 +101,22 @@ def _repacking_may_save_as_much(clean: bytes, info: ImageInfo, encoded: bytes) -
     return len(encoded) > (1 - max_saved) * len(clean) and not container.is_progressive(clean)
 
 
-def _repacked(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
-    """The same pixels in fewer bytes, None if that is not possible."""
+def _repacked_unless_large(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
+    """The same pixels in fewer bytes; None if that is not possible, or the picture has `MIN_LARGE_PIXELS` or more."""
     if info.pixels >= MIN_LARGE_PIXELS:
         return None
     packed = repacked(clean, check_stop)
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
 
 
-def _announces_gain_map(blocks: Blocks) -> bool:
-    """Whether the XMP that is written announces the gain map. It does not if the XMP of the source is damaged."""
-    packet = _gain_map_blocks(blocks).xmp or b""
-    return any(mark in packet for mark in container.GAIN_MAP_MARKS)
+def _describes_gain_map(blocks: Blocks) -> bool:
+    """Whether the XMP in `blocks` describes a gain map even after cleaning, which removes XMP that can't be parsed."""
+    packet = _cleaned_blocks(blocks).xmp or b""
+    return any(name in packet for name in container.GAIN_MAP_IDENTIFIERS)
 
 
-def _gain_map_blocks(blocks: Blocks) -> Blocks:
+def _cleaned_blocks(blocks: Blocks) -> Blocks:
+    """What may be published of `blocks`, without any location but with the properties that describe a gain map."""
     published = strip.publishable(blocks, KeepLocation.NONE, gain_map=True)
     return strip.blocks_for(published, Format.JPEG, Format.JPEG, gain_map_bytes=0)
 
@@ -121,30 +124,33 @@ def _gain_map_blocks(blocks: Blocks) -> Blocks:
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
     """The gain map with only the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
-    clean = container.with_blocks(gain_map, Blocks(xmp=_gain_map_blocks(blocks).xmp, icc=blocks.icc))
-    return clean[:2] + container.gain_map_marks(gain_map) + clean[2:]
+    clean = container.with_blocks(gain_map, Blocks(xmp=_cleaned_blocks(blocks).xmp, icc=blocks.icc))
+    return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
 
 
 def _encoded(source: Source, clean: bytes, max_bytes: int, fail_on: str) -> bytes | None:
     """The picture encoded again, None if that takes more than `max_bytes`."""
     info, target, check_stop = source.info, source.target, source.check_stop
     image, profile = _opened(source, fail_on)
-    image = finish(image, check_stop, "copy_memory")
+    image = evaluate(image, check_stop, "copy_memory")
     if info.pixels < MIN_LARGE_PIXELS:
-        shown, profile = to_srgb_if_visually_lossless(image, profile)
-        original = Original(clean, info.orientation) if shown is image and container.components(clean) == 3 else None
-        encoded = smallest(shown, profile, original, target, max_bytes, check_stop, source.effort)
+        converted, profile = to_srgb_if_visually_lossless(image, profile)
+        # chroma can be copied from the original only if its pixels were not converted
+        can_copy_chroma = converted is image and container.components(clean) == 3
+        original = Original(clean, info.orientation) if can_copy_chroma else None
+        encoded = smallest(converted, profile, original, target, max_bytes, check_stop, source.effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(source, fail_on)
         choice = choose(encoders(image, large=True), sample, target + SAMPLE_ONLY_MARGIN, check_stop)
         if choice is None:
             return None
-        encoded_sample = choice.encoder.packed(sample.image, choice.quality, b"", check_stop)
+        no_draft = b""  # large pictures are encoded by mozjpeg, which needs none
+        encoded_sample = choice.encoder.final(sample.image, choice.quality, no_draft, check_stop)
         if len(encoded_sample) > SKIP_IF_OVER_BUDGET * max_bytes * sample.share:
             return None
         del sample  # frees a tenth of the memory that the encoder takes
-        encoded = choice.encoder.packed(image, choice.quality, b"", check_stop)
+        encoded = choice.encoder.final(image, choice.quality, no_draft, check_stop)
     if encoded is None:
         return None
     encoded = container.with_blocks(encoded, structs.replace(source.blocks_for(Format.JPEG), icc=profile))
@@ -163,5 +169,5 @@ def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
     decode_complete(
         path,
         info,
-        lambda fail_on: finish(open_upright(path, unrotated, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
+        lambda fail_on: evaluate(open_upright(path, unrotated, shrink=shrink, fail_on=fail_on), check_stop, "avg"),
     )

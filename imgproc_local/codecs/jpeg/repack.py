@@ -81,13 +81,13 @@ def _run(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | 
 
 def _same_pixels(data: bytes, packed: bytes, check_stop: CheckStop) -> bool:
     # imported here, because the child does not need libvips
-    from imgproc_local.codecs.picture.decode import finish
+    from imgproc_local.codecs.picture.decode import evaluate
     from imgproc_local.codecs.picture.libvips import pyvips
 
     try:
         before, after = (pyvips.Image.jpegload_buffer(each, access="sequential") for each in (data, packed))
         shape, other = ((each.width, each.height, each.bands, each.interpretation) for each in (before, after))
-        return shape == other and finish(before != after, check_stop, "max") == 0
+        return shape == other and evaluate(before != after, check_stop, "max") == 0
     except pyvips.Error:
         return False
 

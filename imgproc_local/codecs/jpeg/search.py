@@ -98,8 +98,8 @@ class _Task(Struct, frozen=True):
     def draft(self, choice: Choice) -> bytes:
         return choice.encoder.draft(self.image, choice.quality, self.check_stop)
 
-    def packed(self, choice: Choice, draft: bytes) -> bytes:
-        return choice.encoder.packed(self.image, choice.quality, draft, self.check_stop)
+    def final(self, choice: Choice, draft: bytes) -> bytes:
+        return choice.encoder.final(self.image, choice.quality, draft, self.check_stop)
 
 
 def smallest(
@@ -131,16 +131,16 @@ def smallest(
             choice, draft = _refined(task, other, task.draft(other))
     if len(draft) > max_bytes and not sample.is_whole:
         sample_draft = choice.encoder.draft(sample.image, choice.quality, check_stop)
-        packed = choice.encoder.packed(sample.image, choice.quality, sample_draft, check_stop)
-        if len(draft) * len(packed) > SKIP_IF_OVER_BUDGET * max_bytes * len(sample_draft):
+        sample_final = choice.encoder.final(sample.image, choice.quality, sample_draft, check_stop)
+        if len(draft) * len(sample_final) > SKIP_IF_OVER_BUDGET * max_bytes * len(sample_draft):
             return None
-    encoded = task.packed(choice, draft)
+    encoded = task.final(choice, draft)
     if 8 * len(encoded) < LOW_DETAIL_BITS_PER_PIXEL * pixels and effort != "fast":
         low_detail = choose([low_detail_encoder()], sample, task.aim, check_stop)
         if low_detail is not None:
             low_detail, draft = _refined(task, low_detail, b"" if whole is None else task.draft(low_detail))
             if low_detail.meets(task.aim):
-                encoded = min(encoded, task.packed(low_detail, draft), key=len)
+                encoded = min(encoded, task.final(low_detail, draft), key=len)
     return encoded if len(encoded) <= max_bytes else None
 
 

@@ -228,8 +228,8 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
     return image, kept
 
 
-def finish(image: pyvips.Image, check_stop: CheckStop, operation: str, **options: Any) -> Any:
-    """The result of `image.<operation>(**options)`, stopped soon after `check_stop` begins to raise.
+def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, **options: Any) -> Any:
+    """The result of `image.<operation>(**options)`, which evaluates the pipeline. Stops soon after `check_stop` raises.
 
     libvips calls back between rows, libwebp also while it encodes. libheif's encoder and mozjpeg's scan optimisation
     cannot be interrupted. Raises: what `check_stop` raised.
@@ -272,7 +272,7 @@ def thumbnail(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckSt
 
     def scaled(fail_on: str) -> pyvips.Image:
         image = open_upright(path, info, shrink=shrink, fail_on=fail_on)
-        return finish(_scaled(image, max_side_px), check_stop, "copy_memory")
+        return evaluate(_scaled(image, max_side_px), check_stop, "copy_memory")
 
     # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
     image = to_srgb(decode_complete(path, info, scaled))

@@ -17,7 +17,7 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
 
@@ -151,7 +151,7 @@ def _filtered(rows: pyvips.Image, filters: tuple[str, ...], level: int, check_st
     """The filtered rows that compress best, and the estimate of their compressed size. `level` is for the estimates."""
     best, best_bytes = b"", 0
     for name in filters:
-        saved = finish(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
+        saved = evaluate(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
         stored = b"".join(
             saved[chunk.payload : chunk.end] for chunk in container.chunks(saved) if chunk.kind == b"IDAT"
         )

@@ -21,7 +21,7 @@ from msgspec import structs
 from imgproc_local.codecs.container import Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.metadata.icc import colour_space
-from imgproc_local.codecs.picture.decode import CheckStop, finish, open_upright, to_srgb, without_alpha
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.png import deflate, palette, posterize
@@ -82,8 +82,8 @@ def _encoded(
     image = open_upright(path, info)
     if info.pixels > MAX_PIXELS_IN_MEMORY:
         options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
-        return bytes(finish(image, check_stop, "pngsave_buffer", **options)), profile
-    image = finish(image, check_stop, "copy_memory")
+        return bytes(evaluate(image, check_stop, "pngsave_buffer", **options)), profile
+    image = evaluate(image, check_stop, "copy_memory")
     image = _without_redundancy(image, rgb_only=profile is not None)
     lossless = deflate.layout(image, check_stop)
     if target is None or image.format != "uchar":
@@ -183,4 +183,4 @@ def _redeflate(stream: bytes, info: ImageInfo) -> bytes:
 
 def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
     """Decode the whole picture, so that an incomplete one is refused although its data is only copied."""
-    finish(open_upright(path, info), check_stop, "avg")
+    evaluate(open_upright(path, info), check_stop, "avg")

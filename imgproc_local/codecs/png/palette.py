@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.picture.decode import CheckStop, finish
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
@@ -154,7 +154,7 @@ def _quantised(
 ) -> Indexed:
     """The picture quantised by libimagequant, with the colours of large areas restored."""
     options = {"palette": True, "Q": quality, "dither": dither, "effort": effort, "compression": 1, "keep": "none"}
-    picture = read_indexed(finish(image, check_stop, "pngsave_buffer", **options))
+    picture = read_indexed(evaluate(image, check_stop, "pngsave_buffer", **options))
     colours = [colour if colour[3] else bytes(4) for colour in picture.colours[: max(picture.indices) + 1]]
     replaceable = dict(enumerate(colours))
     table = bytearray(256)

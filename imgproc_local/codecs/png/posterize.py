@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from imgproc_local.codecs.picture.decode import CheckStop, finish, without_alpha
+from imgproc_local.codecs.picture.decode import CheckStop, evaluate, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample, score
 
@@ -39,7 +39,7 @@ def posterized(
     Yields nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile`
     is its ICC profile, None for sRGB. Raises: what `check_stop` raises.
     """
-    smooth = finish(_smooth(image), check_stop, "copy_memory")
+    smooth = evaluate(_smooth(image), check_stop, "copy_memory")
     if smooth.avg() < 255 * MIN_SMOOTH_SHARE:
         return
     sample = Sample(image, TILES, profile)
@@ -55,7 +55,7 @@ def posterized(
     passing = STEPS[:low]
     for steps in (passing, [step for step in passing[:-1] if step in COMPRESS_WELL]):
         for step in reversed(steps):
-            result = finish(_with_step(image, smooth, step), check_stop, "copy_memory")
+            result = evaluate(_with_step(image, smooth, step), check_stop, "copy_memory")
             if sample.is_whole or score(image, result, profile) >= target:
                 yield result
                 break

@@ -161,5 +161,5 @@ def test_a_stopped_encoder_stops_reading_its_source(tmp_path: Path) -> None:
             raise StageCancelled("The job was cancelled.")
 
     with pytest.raises(StageCancelled):
-        decode.finish(image, check_stop, "webpsave_buffer")
+        decode.evaluate(image, check_stop, "webpsave_buffer")
     assert data.tell() < len(data.getbuffer()) * 3 // 4
