@@ -8,7 +8,7 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import echo_json, encodable_text, path_text, printable, size_text
 from imgproc_local.system.audit import audit
@@ -33,7 +33,7 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     folder = load_config(ctx, data_dir).data_dir
     file = file.absolute()
     manifest = write_backup(folder, folder / DATABASE_FILE, file, __version__, rfc3339(utc_now()))
-    with audited(folder):
+    with open_audit_log(folder):
         audit("data.backup", files=len(manifest.files), by="command")
     if as_json:
         counts = {"files": len(manifest.files), "size_bytes": file.stat().st_size}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.system.audit import audit
@@ -84,7 +84,7 @@ async def _grant(config: Config, account: str, amount: int) -> int:
     async with open_store(config) as store:
         account_id = await _account_id(store, account)
         balance = await store.credits.grant(account_id, amount)
-    with audited(config.data_dir):
+    with open_audit_log(config.data_dir):
         audit("credits.grant", account=account_id, amount=amount, by="command")
     return balance
 

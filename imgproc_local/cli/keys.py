@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.system.audit import audit
@@ -122,7 +122,7 @@ async def _create(config: Config, name: str, account: str, rate_limit: int | Non
 
     async with open_store(config) as store:
         key, secret = await store.keys.create(name, account, rate_limit)
-    with audited(config.data_dir):
+    with open_audit_log(config.data_dir):
         audit("key.create", key=key.id, account=key.account_id, by="command")
     return key, secret
 
@@ -139,5 +139,5 @@ async def _revoke(config: Config, key_id: str) -> None:
 
     async with open_store(config) as store:
         await store.keys.revoke(key_id)
-    with audited(config.data_dir):
+    with open_audit_log(config.data_dir):
         audit("key.revoke", key=key_id.lower(), by="command")

@@ -67,16 +67,19 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
 def audit_to_file(data_dir: Path) -> None:
     """Write the audit log to its file. Only the process that holds the lock of the data folder may call this."""
     try:
-        audit.log.addHandler(_open_audit_log(data_dir, AUDIT_MAX_BYTES))
+        audit.log.addHandler(_audit_handler(data_dir, AUDIT_MAX_BYTES))
     except OSError as error:
         logging.getLogger(__name__).error("the audit log can't be written: %s", error.strerror)
 
 
 @contextmanager
-def audited(data_dir: Path) -> Iterator[None]:
-    """Append what the block audits, in a process that does not hold the lock of the data folder."""
+def open_audit_log(data_dir: Path) -> Iterator[None]:
+    """Append the `audit` lines of the block to the audit log, in a process without the lock of the data folder.
+
+    If the file can't be written, that is printed to the console, and the block runs without it.
+    """
     try:
-        handler = _open_audit_log(data_dir, NO_ROTATION)
+        handler = _audit_handler(data_dir, NO_ROTATION)
     except OSError as error:
         click.echo(f"The audit log in {data_dir / FOLDER} can't be written ({error.strerror}).", err=True)
         yield
@@ -89,7 +92,7 @@ def audited(data_dir: Path) -> Iterator[None]:
         handler.close()
 
 
-def _open_audit_log(data_dir: Path, max_bytes: int) -> logging.Handler:
+def _audit_handler(data_dir: Path, max_bytes: int) -> logging.Handler:
     handler = _open_log(data_dir, max_bytes, AUDIT_FILE)
     handler.setFormatter(_Utc(AUDIT_FORMAT))
     return handler

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import echo_json, size_text
 from imgproc_local.system.audit import audit
@@ -80,7 +80,7 @@ async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: boo
         if dry_run:
             return found, False
         await retention.remove(age)
-        with audited(config.data_dir):
+        with open_audit_log(config.data_dir):
             audit("data.prune", kind=kind, jobs=found.jobs, files=found.files, by="command")
         try:
             lock = FolderLock(config.data_dir, Owner(os.getpid(), "prune", since=rfc3339(utc_now())))

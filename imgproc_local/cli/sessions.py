@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.system.audit import audit
 
@@ -86,7 +86,7 @@ async def _revoke(config: Config, session_id: str | None) -> list[str]:
         else:
             await store.sessions.revoke(session_id)
             revoked = [session_id.lower()]
-    with audited(config.data_dir):
+    with open_audit_log(config.data_dir):
         for session in revoked:
             audit("session.revoke", session=session, by="command")
     return revoked

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.exit_codes import Refused
-from imgproc_local.cli.log_file import audited
+from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.system.audit import audit
 
@@ -46,7 +46,7 @@ async def page_link(config: Config, address: str) -> str:
 
     async with open_store(config) as store:
         token = await store.sessions.new_link()
-    with audited(config.data_dir):
+    with open_audit_log(config.data_dir):
         audit("link.create", by="command")
     return link_text(address, token)
 
