@@ -1,6 +1,7 @@
-"""Every JSON body of the interface, and how it is made from the domain. Only this module knows these names.
+"""Every JSON body of the interface, and how it is made from the domain. No other module knows the names of the fields.
 
-The mapping between the two published status sets lives here and nowhere else.
+A job's status is sent as a word of status set A or B, as the setting `status_set` says. The words of set A are the
+values of `Status`; `SET_B` has the word of set B for each. See "Status" in the README of this folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ StatusWord = Annotated[
     str,
     Meta(
         description="the status of the job",
-        # an openapi.json of status set B is served with the words of that set
+        # these are the words of set A; `openapi.build` replaces them when the setting chooses set B
         extra_json_schema={"enum": [status.value for status in Status]},
     ),
 ]
@@ -71,8 +72,8 @@ class TranslationBody(Struct, frozen=True):
     source: Annotated[
         Literal["vision", "facts", "embedded", "person"],
         Meta(
-            description="who wrote it: the vision model, the facts of file and pixels,"
-            " the file's own text in this language, or a person by hand"
+            description="how the texts were made: by the vision model, from facts about the file and its pixels,"
+            " from the file's own text in this language, or by a person"
         ),
     ]
 
