@@ -38,7 +38,7 @@ def test_the_first_installed_model_is_selected(models: ModelStore) -> None:
     assert model.text_path.read_bytes() == text_model()
 
 
-def test_the_setting_overrides_the_selection_and_the_selection_can_be_no_model(models: ModelStore) -> None:
+def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.select("second")
@@ -50,11 +50,11 @@ def test_the_setting_overrides_the_selection_and_the_selection_can_be_no_model(m
     models.select("none")
     assert models.active_model("") is None
     install(models, "third", seed=2)
-    assert models.active_model("") is None, "installing a model replaced the selection none"
+    assert models.active_model("") is None, "installing a model replaced the selection 'none'"
 
 
 @pytest.mark.parametrize("name", ["absent", "../other", "", ".", "a/b", "Ä"])
-def test_an_unknown_name_is_rejected_with_the_installed_ones(models: ModelStore, name: str) -> None:
+def test_an_unknown_name_is_rejected_and_the_message_lists_the_installed_models(models: ModelStore, name: str) -> None:
     install(models, "first")
     for call in (models.manifest, models.model, models.remove):
         with pytest.raises(ModelUnusable, match=r"not installed. Installed: first"):
@@ -75,7 +75,7 @@ def test_a_truncated_model_is_not_used(models: ModelStore) -> None:
     (models.folder / "a" / TEXT_MODEL_FILE).unlink()
     with pytest.raises(ModelUnusable, match="can't be read"):
         models.active_model("")
-    assert models.names() == ["a"], "a damaged model can be removed"
+    assert models.names() == ["a"], "a damaged model must be listed, so that it can be removed"
     models.remove("a")
     check_folder(models, [])
 
@@ -101,7 +101,7 @@ def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
         models.verify("a", ignore_progress)
 
 
-def test_after_the_selected_model_is_removed_none_is_selected(models: ModelStore) -> None:
+def test_removing_the_selected_model_clears_the_selection(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
     models.remove("first")
@@ -112,7 +112,7 @@ def test_after_the_selected_model_is_removed_none_is_selected(models: ModelStore
 def test_grades_are_stored_and_removed_with_the_model(models: ModelStore) -> None:
     install(models)
     assert models.grades("a") == {}
-    models.save_grades("a", {"en": 0.75, "de": 0.5})
+    models.save_grades("a", {"en": 0.75, "de": 0.5})  # the share of correctly described facts per language
     assert ModelStore(models.folder).grades("a") == {"en": 0.75, "de": 0.5}
     models.remove("a")
     assert models.grades("a") == {}
@@ -129,15 +129,15 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     removed.mkdir()
     models.partial_folder.mkdir()
     recent, old = models.partial_folder / "aa", models.partial_folder / "bb"
-    writing = models.folder / "first" / ".selftest.json-01.part"
-    for path in (recent, old, writing):
+    temporary = models.folder / "first" / ".selftest.json-01.part"
+    for path in (recent, old, temporary):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 8 * 24 * 3600,) * 2)
-    os.utime(writing, (time.time() - 2 * 3600,) * 2)
+    os.utime(temporary, (time.time() - 2 * 3600,) * 2)
     install(models, "second", seed=1)
     check_folder(models, ["first", "second"])
     assert recent.exists(), "an unfinished download can be resumed for a week"
-    assert not old.exists()
+    assert not [path for path in (building, removed, old, temporary) if path.exists()]
 
 
 KILLED_WHILE_COPYING = """
@@ -211,7 +211,7 @@ def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: Mod
     install(models)
     path = models.folder / "a" / "manifest.json"
     stored = msgspec.json.decode(path.read_bytes())
-    assert "talk" in stored
+    assert "talk" in stored, "other versions of the program read the chat format under this name"
     stored["talk"] = {"image_tokens": 64, "template": "chatml"}
     path.write_bytes(msgspec.json.encode(stored))
     assert models.model("a").chat == ChatFormat(64, "chatml")
