@@ -30,11 +30,11 @@ MAX_SECONDS_IN_ALL = 500
 
 
 class Cost(Struct, frozen=True):
-    """What one operation on one file took. `answer` is "done", or the message of the refusal."""
+    """What one operation on one file took. `outcome` is "done", or the message of the refusal."""
 
     file: str
     operation: str
-    answer: str
+    outcome: str
     cpu_s: float
     peak_bytes: int
 
@@ -70,11 +70,11 @@ def costs(name: str, folder: Path) -> list[Cost]:
         before, started_s = memory_bytes("VmRSS"), time.process_time()
         try:
             run()
-            answer = "done"
+            outcome = "done"
         except ServiceError as error:
-            answer = error.message
+            outcome = error.message
         peak = max(0, memory_bytes("VmHWM") - before)
-        found.append(Cost(name, operation, answer, time.process_time() - started_s, peak))
+        found.append(Cost(name, operation, outcome, time.process_time() - started_s, peak))
         print(msgspec_json.encode(found[-1]).decode(), flush=True)
     path.unlink()
     return found

@@ -525,7 +525,7 @@ FLOODS: dict[str, Callable[[], bytes]] = {
 }
 """The file of each name, made when it is called."""
 
-OF_PIXELS = frozenset(("one-colour-9000.gif", "frames-2000.png", "frames-2000.gif", "frames-2000.webp"))
+SLOW_TO_ENCODE = frozenset(("one-colour-9000.gif", "frames-2000.png", "frames-2000.gif", "frames-2000.webp"))
 """Files whose pixels and frames cost time when they are encoded, as those of honest files do."""
 
 

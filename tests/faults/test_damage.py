@@ -1,4 +1,4 @@
-"""Stored files that are changed behind the service's back: never served under their old hash, repaired by an upload."""
+"""Stored files that another program damaged or deleted: never served, and repaired by an upload of the same picture."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_a_damaged_result_is_not_served_and_is_repaired_by_the_same_upload(
 
 
 @pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
-def test_a_stage_of_a_damaged_upload_fails_with_what_to_do_and_costs_nothing(
+def test_a_stage_of_a_damaged_upload_fails_costs_nothing_and_says_what_to_do(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     with running(tmp_path / "data") as service:
-        service.run(service.services.engine.stop())
+        service.run(service.services.engine.stop())  # so that the stage is still pending when the file is damaged
         balance = service.client.get("/credits/balance").json()["data"]["balance"]
         job_id = service.dispatch("optimize", pictures.jpeg())["job_id"]
     (file,) = disk.stored_files(tmp_path / "data").values()
