@@ -5,7 +5,7 @@ It can also be started alone, for example under tests/support/connect_guard.py:
 
     python tests/support/journey.py --pictures FOLDER --work FOLDER [--model FILE…] -- PROGRAM [ARGUMENT…]
 
-Only Python is needed. The exit status is not 0 if anything failed.
+It imports only the standard library. The exit status is not 0 if anything failed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from typing import Any
 
 COMMAND_TIMEOUT_S = 300
 RESPONSE_TIMEOUT_S = 90
+JOB_TIMEOUT_S = 90
 START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
 ADDRESS = re.compile(r"serves (http://\S+)/api/v1")
 
 
@@ -53,7 +55,10 @@ class Journey:
         return done.stdout
 
     def serve(self, pictures: list[Path]) -> set[str]:
-        """Process every picture through the service, download the results, and return the sources of the texts."""
+        """Process every picture through the service and download the results.
+
+        Returns the values of `source` in the translations: how their texts were made.
+        """
         key = json.loads(self.command("keys", "create", "--name", "journey", "--rate-limit", "0", "--json"))["key"]
         with self.log.open("wb") as log:
             server = subprocess.Popen(
@@ -69,7 +74,7 @@ class Journey:
             for picture in pictures:
                 sources |= self._process(url, key, picture)
             server.send_signal(signal.SIGTERM)
-            if server.wait(START_TIMEOUT_S) != 0:
+            if server.wait(STOP_TIMEOUT_S) != 0:
                 raise SystemExit(f"serve ended with {server.returncode}:\n{self.log.read_text()}")
             return sources
         finally:
@@ -96,7 +101,7 @@ class Journey:
         )
         multipart = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         job_id = json.loads(_fetch(f"{url}/images/process", key, body, multipart))["data"]["job_id"]
-        deadline = time.monotonic() + RESPONSE_TIMEOUT_S
+        deadline = time.monotonic() + JOB_TIMEOUT_S
         while True:
             job: dict[str, Any] = json.loads(_fetch(f"{url}/jobs/{job_id}", key, headers={"Prefer": "wait=30"}))["data"]
             if job["status"] == "completed":

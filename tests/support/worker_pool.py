@@ -1,4 +1,4 @@
-"""Worker processes on a folder of a test."""
+"""Worker processes for tests: a pool with its files in a folder of the test, a work item, and waiting for processes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.support import pictures
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUT_S = 60.0
+MAX_PIXELS = 10**9
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
     """Work on a small picture in `folder`."""
     path = folder / "picture.jpg"
     path.write_bytes(pictures.jpeg(320, 240))
-    info = probe(path, 10**9)
+    info = probe(path, MAX_PIXELS)
     size_bytes = path.stat().st_size
     return WorkItem(
         os.fsencode(path),
