@@ -1,7 +1,8 @@
-"""Collects the CLDR data that the program's texts need: few tables, of its languages and the locales they inherit from.
+"""Collects the CLDR data that the program's texts need, instead of all locale data of Babel.
 
-Complete, CLDR has 33 MB; the data of these languages has 7 MB. Most of it are names of countries, currencies, units and
-time zones, which are not used.
+Collected are the tables in `TABLES`, for the languages of the program and the locales that these inherit from. All
+locale data has 33 MB, that of these languages 7 MB. Most of the 7 MB are names of countries, currencies, units and time
+zones, which the program does not use.
 """
 
 import os
@@ -23,8 +24,9 @@ TABLES = {
 UNIT = "duration-second"
 
 needed = set(LANGUAGES)
-parents = get_global("parent_exceptions")
-while ancestors := {parents.get(code) or code.rpartition("_")[0] or "root" for code in needed} - needed:
+# a locale inherits from its code without the last part ("pt" for "pt_BR") and at last from "root", with exceptions
+parent_exceptions = get_global("parent_exceptions")
+while ancestors := {parent_exceptions.get(code) or code.rpartition("_")[0] or "root" for code in needed} - needed:
     needed |= ancestors
 
 folder = Path(os.environ["IMGPROC_FREEZE_SCRATCH"]) / "locale-data"
