@@ -22,7 +22,7 @@ OPERATIONS = ("probe", "describe", "optimize", "WebP", "AVIF")
 WITH_METADATA = sorted(
     name for name in FLOODS if name.startswith(("xmp", "exif", "iptc", "icc")) and name != "xmp-in-16000-extents.avif"
 )
-"""The floods of metadata whose pixels can be decoded; the AVIF's item of the picture points to other bytes."""
+"""The floods of metadata whose picture can be decoded. That of the AVIF can't: its `iloc` entry has a wrong offset."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_operation_on_a_flood_takes_little_time_and_memory(costs: dict[tup
 
 
 @pytest.mark.parametrize("scans", ["20000", "1900", "one-component-20000"])
-def test_a_jpeg_of_many_scans_is_refused_with_the_limit_and_its_number(
+def test_a_jpeg_with_too_many_scans_is_refused_and_the_message_has_limit_and_count(
     costs: dict[tuple[str, str], Cost], scans: str
 ) -> None:
     message = costs[f"scans-{scans}.jpg", "probe"].outcome
@@ -55,7 +55,7 @@ def test_a_jpeg_of_many_scans_is_refused_with_the_limit_and_its_number(
 
 
 @pytest.mark.parametrize("file", ["frames-24000.png", "frames-24000.gif", "frames-24000.webp", "frames-declared.png"])
-def test_an_animation_of_many_frames_is_refused_with_the_limit_and_its_number(
+def test_an_animation_with_too_many_frames_is_refused_and_the_message_has_limit_and_count(
     costs: dict[tuple[str, str], Cost], file: str
 ) -> None:
     assert "at most 20,000 frames, but has " in costs[file, "probe"].outcome
