@@ -23,7 +23,7 @@ from imgproc_local.cli.redaction import without_secrets
 from imgproc_local.system import audit
 from imgproc_local.system.request_context import request_id
 
-FOLDER, FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
+FOLDER, LOG_FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 MAX_BYTES = 1_000_000
 AUDIT_MAX_BYTES = 10_000_000
 """Per file of the audit log: together about 300,000 requests."""
@@ -57,7 +57,7 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
     try:
         handler = _open_log(data_dir, max_bytes)
     except OSError as error:
-        path = data_dir / FOLDER / FILE
+        path = data_dir / FOLDER / LOG_FILE
         click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
         return
     logging.getLogger().addHandler(LimitedHandler(handler))
@@ -117,14 +117,14 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
 def last_lines(data_dir: Path, count: int) -> list[str]:
     """The last `count` lines of the log. Raises: OSError."""
     newest: deque[str] = deque(maxlen=count)
-    for path in (data_dir / FOLDER / f"{FILE}.1", data_dir / FOLDER / FILE):
+    for path in (data_dir / FOLDER / f"{LOG_FILE}.1", data_dir / FOLDER / LOG_FILE):
         if path.exists():
             with path.open(encoding="utf-8", errors="replace") as file:
                 newest.extend(line.rstrip("\n") for line in file)
     return list(newest)
 
 
-def _open_log(data_dir: Path, max_bytes: int, name: str = FILE) -> logging.Handler:
+def _open_log(data_dir: Path, max_bytes: int, name: str = LOG_FILE) -> logging.Handler:
     """Raises: OSError."""
     path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)

@@ -22,30 +22,32 @@ from imgproc_local.storage.wal import wal_path
 
 T = TypeVar("T")
 
-LIMITS = {"limit": 20_000}
-"""The most names of uploads that are read."""
+MAX_PICTURE_NAMES = 20_000
+"""`picture_names` reads the file names of this many uploads, the newest ones."""
 MAX_PROBLEMS = 5
 """The most problems of SQLite's own check that are reported."""
 
 
 class LedgerDifference(Struct, frozen=True):
-    """An account whose balance is not the sum of its ledger."""
+    """An account whose balance is not `ledger_sum`, the sum of its movements in the ledger."""
 
     account: str
     balance: int
-    moved: int
+    ledger_sum: int
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. With any, or with another schema, the other fields stay empty.
+    """`problems` are those of SQLite's own check. If there are any, or `schema` is not the newest, the fields after it
+    are empty.
 
-    `committed` counts transactions; `files` are the bytes of each file that a row references, by content address.
+    `jobs` is the number of jobs by status; `committed` is the number of transactions; `files` is the size in bytes of
+    each file that a row references, by content address.
     """
 
     schema: int
     newest_schema: int
     problems: tuple[str, ...] = ()
-    unequal: tuple[LedgerDifference, ...] = ()
+    ledger_differences: tuple[LedgerDifference, ...] = ()
     jobs: dict[str, int] = {}
     keys: int = 0
     committed: int = 0
@@ -53,7 +55,9 @@ class DatabaseReport(Struct, frozen=True):
 
 
 class FilesReport(Struct, frozen=True):
-    """`sizes` are bytes by content address; `incoming` counts uploads in progress, or left by a killed process."""
+    """`sizes` is the size in bytes of each stored file, by content address. `incoming` is the number of uploads in
+    progress, or left by a killed process.
+    """
 
     sizes: dict[str, int]
     incoming: int
@@ -69,10 +73,10 @@ def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
     log = wal_path(path)
     try:
         if not log.exists():
-            # no process has it open: SQLite must neither need nor leave files beside it
+            # no process has it open; `immutable` prevents SQLite from creating a log and an index beside it
             with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
                 result = read(connection)
-            if not log.exists():
+            if not log.exists():  # otherwise a process has opened it meanwhile, and may have changed what was read
                 return result
         with closing(_connect(path, "?mode=ro")) as connection:
             return read(connection)
@@ -99,8 +103,8 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
     return DatabaseReport(
         schema,
         newest,
-        unequal=tuple(
-            LedgerDifference(row["name"], row["balance"], row["moved"])
+        ledger_differences=tuple(
+            LedgerDifference(row["name"], row["balance"], row["ledger_sum"])
             for row in connection.execute(QUERIES["ledger_differences"])
         ),
         jobs=_jobs_by_status(connection),
@@ -111,7 +115,7 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
 
 
 def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
-    """The bytes of each file that a row references, by content address."""
+    """The size in bytes of each file that a row references, by content address."""
     return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
 
 
@@ -148,9 +152,10 @@ def removable(path: Path, age: MaxAge, now: datetime) -> Removable:
 
 
 def picture_names(path: Path) -> frozenset[str]:
-    """The names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
+    """The file names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
+    limit = {"limit": MAX_PICTURE_NAMES}
     return read_database(
-        path, lambda connection: frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], LIMITS))
+        path, lambda connection: frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], limit))
     )
 
 

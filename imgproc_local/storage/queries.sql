@@ -42,7 +42,7 @@ INSERT INTO ledger (account_id, kind, amount, job_id, stage, at)
 VALUES (:account_id, :kind, :amount, :job_id, :stage, :at);
 
 -- name: ledger_differences
-SELECT accounts.name, accounts.balance, coalesce(sum(ledger.amount), 0) AS moved
+SELECT accounts.name, accounts.balance, coalesce(sum(ledger.amount), 0) AS ledger_sum
 FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
 GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0);
 

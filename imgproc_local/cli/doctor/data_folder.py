@@ -189,13 +189,13 @@ def _log(path: Path, commits: Commits, report: DatabaseReport) -> Check:
 
 
 def _ledger(report: DatabaseReport) -> Check:
-    if not report.unequal:
+    if not report.ledger_differences:
         return Check("credits", "ok", "every balance equals the sum of its ledger")
-    unequal = "; ".join(
-        f"the balance of {one.account!r} is {one.balance:,}, its ledger adds up to {one.moved:,}"
-        for one in report.unequal
+    differences = "; ".join(
+        f"the balance of {one.account!r} is {one.balance:,}, its ledger adds up to {one.ledger_sum:,}"
+        for one in report.ledger_differences
     )
-    return Check("credits", "problem", unequal, REPAIR_ROWS)
+    return Check("credits", "problem", differences, REPAIR_ROWS)
 
 
 def _files(

@@ -24,8 +24,9 @@ ADVICE = {
     "jobs": REPAIR_ROWS,
     "credits": REPAIR_ROWS,
     "files": REPAIR_FILES,
-    "foreign": "The next start deletes those in `incoming` and in the folders of `files`; delete the rest yourself.",
+    "foreign": "The next start deletes such files in `incoming` and in the folders of `files`; delete others yourself.",
 }
+"""What to do about the problems of an area. The area `foreign` has the files that belong to no job."""
 
 
 @click.command("verify")
@@ -67,13 +68,14 @@ def _checks(result: Verification) -> Iterator[Check]:
         "log": f"{result.committed:,} transactions, none is missing",
         "jobs": "every job, stage and result follows the rules",
         "credits": "every balance equals its ledger, every stage is paid once",
-        "files": f"{result.files:,} files with {size_text(result.size_bytes)} have their content",
-        "foreign": "no file belongs to no job",
+        "files": f"{result.files:,} files with {size_text(result.size_bytes)} match their SHA-256",
+        "foreign": "every file belongs to a job",
     }
     for area, detail in intact.items():
         problems = [problem.detail for problem in result.problems if problem.area == area]
         if problems:
             yield Check(area, "warning" if area == "foreign" else "problem", _shown(problems), ADVICE[area])
+        # if the database is damaged, the other areas may not have been checked
         elif not any(problem.area == "database" for problem in result.problems):
             yield Check(area, "ok", detail)
 

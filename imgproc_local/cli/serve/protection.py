@@ -19,8 +19,8 @@ def require_protection(config: Config) -> None:
     elif not config.behind_proxy and not is_loopback(config.host):
         raise SettingInvalid(
             f"Other machines can reach {config.host}, and without TLS anyone on the network could read pictures and"
-            " keys: give --tls-cert and --tls-key, or name the proxy that has TLS with --behind-proxy ADDRESS, or"
-            " listen on 127.0.0.1."
+            " keys: give --tls-cert and --tls-key, or give the address of a proxy with"
+            " TLS as --behind-proxy ADDRESS, or listen on 127.0.0.1."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from imgproc_local.cli.log_file import FILE, log_refused_start
+from imgproc_local.cli.log_file import LOG_FILE, log_refused_start
 from imgproc_local.cli.redaction import without_secrets
 from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_in_browser
 
@@ -28,7 +28,7 @@ def report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> No
     if folder is None or not in_browser:
         return
     page = folder / PAGE_FILE
-    reason, log = html.escape(without_secrets(reason)), html.escape(str(folder / FILE))
+    reason, log = html.escape(without_secrets(reason)), html.escape(str(folder / LOG_FILE))
     try:
         page.write_text(_PAGE.format(reason=reason, log=log), encoding="utf-8", errors="replace")
     except OSError:
