@@ -1,4 +1,4 @@
-"""Pictures whose pixels are harmless and whose headers or metadata are not: deep, long, numerous or repeating parts.
+"""Floods: pictures with harmless pixels, and with headers or metadata of deep, long, numerous or repeating parts.
 
 Each is small and valid enough to get past the signature, and aims at one loop, recursion or search of a reader.
 This is one long file because every format builds on the same few metadata blocks.

@@ -7,9 +7,10 @@ from functools import cache
 
 from PIL import ImageCms
 
-from tests.codecs import pictures as rich
+from tests.codecs import pictures as codec_pictures
 from tests.faults.floods import FLOODS
-from tests.support import gguf_files, pictures
+from tests.support import gguf_files
+from tests.support import pictures as small_pictures
 
 SMALL_FLOODS = (
     "xmp-nested-200.png",
@@ -18,20 +19,23 @@ SMALL_FLOODS = (
     "frames-declared.png",
     "extents-of-4-gib.avif",
 )
+"""Those floods (files with deep, long or numerous parts) that have few bytes: many mutations of them take a second."""
+
 FORMATS = ("jpeg", "png", "gif", "webp", "avif")
 
-BOUNDARY = b"----a"
 FORM = (
     b"multipart/form-data; boundary=----a\n"
     b'------a\r\nContent-Disposition: form-data; name="languages"\r\n\r\nen,de\r\n'
     b'------a\r\nContent-Disposition: form-data; name="image"; filename="a.png"\r\n'
     b"Content-Type: image/png\r\n\r\n\x89PNG\r\n\x1a\n\r\n------a--\r\n"
 )
+"""An input of `fuzz_multipart`: the value of Content-Type in the first line, then the body of the request."""
 TEXTS = (
     "Two gulls above the harbour of Example at 52.5189, 13.4003, write to ada@example.org",
     '{"lat": 52.1, "lon": 13.2, "owner": "Ada"} <gpx><trkpt lat="54.22"/></gpx> https://www.google.com/maps/@1.1,2.2',
     "S/N 5822-QW N 66° 31.606 W 006° 07.606 30U XC 99316 10163 9C3XGV4C+9F 64°31'26.4\"N ISO: 100; Gain: 3",
 )
+"""Descriptions with what is removed from texts: coordinates in several notations, addresses, serial numbers."""
 
 
 @cache
@@ -44,21 +48,23 @@ def seeds(target: str) -> tuple[bytes, ...]:
 
 def _of_format(name: str) -> tuple[bytes, ...]:
     full = {
-        "jpeg": rich.full_jpeg,
-        "png": rich.full_png,
-        "gif": rich.full_gif,
-        "webp": rich.full_webp,
-        "avif": rich.full_avif,
+        "jpeg": codec_pictures.full_jpeg,
+        "png": codec_pictures.full_png,
+        "gif": codec_pictures.full_gif,
+        "webp": codec_pictures.full_webp,
+        "avif": codec_pictures.full_avif,
     }[name]()
     plain = {
-        "jpeg": lambda: pictures.jpeg(16, 16),
-        "png": lambda: pictures.png(8, 8),
-        "gif": lambda: pictures.gif(2, 8, 8),
-        "webp": lambda: pictures.webp(16, 16),
-        "avif": lambda: pictures.avif(16, 16),
+        "jpeg": lambda: small_pictures.jpeg(16, 16),
+        "png": lambda: small_pictures.png(8, 8),
+        "gif": lambda: small_pictures.gif(2, 8, 8),
+        "webp": lambda: small_pictures.webp(16, 16),
+        "avif": lambda: small_pictures.avif(16, 16),
     }[name]()
-    animated = [rich.animated(name.upper(), [100] * 3)] if name in ("png", "gif", "webp", "avif") else []
-    progressive = [pictures.encoded(pictures.photo(16, 16), "JPEG", progressive=True)] if name == "jpeg" else []
+    animated = [codec_pictures.animated(name.upper(), [100] * 3)] if name in ("png", "gif", "webp", "avif") else []
+    progressive = (
+        [small_pictures.encoded(small_pictures.photo(16, 16), "JPEG", progressive=True)] if name == "jpeg" else []
+    )
     suffix = "jpg" if name == "jpeg" else name
     hostile = [FLOODS[file]() for file in SMALL_FLOODS if file.endswith(suffix)]
     return (plain, full, *animated, *progressive, *hostile)
@@ -66,9 +72,9 @@ def _of_format(name: str) -> tuple[bytes, ...]:
 
 def _parts() -> Mapping[str, tuple[bytes, ...]]:
     return {
-        "xmp": (rich.xmp_packet(),),
-        "exif": (rich.tiff(),),
-        "iptc": (rich.photoshop(rich.iptc_datasets()), rich.iptc_datasets()),
+        "xmp": (codec_pictures.xmp_packet(),),
+        "exif": (codec_pictures.tiff(),),
+        "iptc": (codec_pictures.photoshop(codec_pictures.iptc_datasets()), codec_pictures.iptc_datasets()),
         "icc": (_profile(),),
         "texts": tuple(text.encode() for text in TEXTS),
         "multipart": (FORM,),

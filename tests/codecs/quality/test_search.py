@@ -29,14 +29,14 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 CONVERT = {"webp": to_webp, "avif": to_avif}
 
 
 def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:
     """The result and its score. Pillow decodes it, because browsers decode AVIF with libavif as Pillow does."""
     path = pictures.write(folder, data)
-    out = CONVERT[format](path, probe(path, NO_LIMIT), never_stop, target)
+    out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, target)
     before = to_srgb(pyvips.Image.new_from_buffer(data, "")).copy_memory()
     with Image.open(io.BytesIO(out)) as shown:
         after = pyvips.Image.new_from_array(np.asarray(shown.convert("RGB")), interpretation="srgb")
@@ -68,7 +68,7 @@ def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path
 def test_a_transparent_picture_can_be_converted_at_every_effort(tmp_path: Path, format: str, effort: Effort) -> None:
     pixels = np.dstack([pictures.photo(333, 251), pictures.graphic(333, 251, alpha=True)[..., 3]])
     path = pictures.write(tmp_path, pictures.saved(pixels, "PNG"))
-    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, NO_LIMIT), never_stop, effort=effort))) as shown:
+    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, effort=effort))) as shown:
         alpha = np.asarray(shown.convert("RGBA"))[..., 3]
     assert np.abs(alpha.astype(int) - pixels[..., 3]).max() <= 16
 
@@ -81,7 +81,7 @@ def test_the_conversion_of_a_low_quality_source_meets_the_target(tmp_path: Path,
 
 
 @pytest.mark.parametrize("format", ["webp", "avif"])
-def test_a_large_picture_is_searched_on_its_sample(
+def test_the_quality_of_a_large_picture_is_searched_on_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     monkeypatch.setattr({"webp": webp, "avif": avif}[format], "MIN_LARGE_PIXELS", 100_000)
@@ -97,19 +97,20 @@ def test_an_animation_meets_the_target(tmp_path: Path, format: str, source: str)
     made = [Image.fromarray(np.roll(photo, 9 * shift, axis=1)) for shift in range(4)]
     if source == "GIF":
         made = [each.quantize(200, dither=Image.Dither.NONE) for each in made]
-    fine = {"quality": 100, "method": 0} if source == "WEBP" else {}
-    data = pictures.saved(made[0], source, save_all=True, append_images=made[1:], duration=100, **fine)
+    save_options = {"quality": 100, "method": 0} if source == "WEBP" else {}  # PNG and GIF are lossless
+    data = pictures.saved(made[0], source, save_all=True, append_images=made[1:], duration=100, **save_options)
     sizes = []
     for target in (80.0, 90.0):
         path = pictures.write(tmp_path, data)
-        out = CONVERT[format](path, probe(path, NO_LIMIT), never_stop, target)
+        out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, target)
         sizes.append(len(out))
-        before, after = (strip_of(each) for each in (data, out))
+        before, after = (frames_stacked(each) for each in (data, out))
         assert target - 3 <= Sample(before, WHOLE).score(after) <= target + 4
     assert sizes[0] < sizes[1]
 
 
-def strip_of(data: bytes) -> pyvips.Image:
+def frames_stacked(data: bytes) -> pyvips.Image:
+    """All frames of an animation, one below the other."""
     with Image.open(io.BytesIO(data)) as shown:
         frames = []
         for number in range(shown.n_frames):
@@ -142,11 +143,12 @@ def test_the_search_ends_at_the_lowest_or_highest_quality_if_the_target_is_out_o
     assert all(SCALE.lowest <= quality <= SCALE.highest for quality in trials)
 
 
-def test_predicted_scores_shifted_to_the_first_trial_give_the_second() -> None:
+def test_the_second_trial_is_at_the_quality_that_the_corrected_prediction_names() -> None:
     predicted = {80: 70.0, 84: 80.0, 90: 86.0}
     limits = Limits(Tolerance(0.1, 0.1), max_trials=2)
     trials = search(lambda quality: Trial(80.0 if quality == 90 else 0.0), SCALE, limits, 74.5, 90, predicted)
-    assert list(trials) == [90, 84]  # predicted: 80 - 6
+    # quality 90 scores 6 points less than predicted, so 84 is expected to score 80 - 6 = 74, nearest to the target
+    assert list(trials) == [90, 84]
 
 
 def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
@@ -155,8 +157,11 @@ def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
     assert len(search(lambda _: Trial(80.0), SCALE, limits, 85.0, 80)) == 3
 
 
-def grey_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
-    """An encoder, and a list to which it adds the quality setting of each final encoding."""
+def recording_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
+    """A WebP encoder, and a list to which it adds the quality setting of each final encoding.
+
+    `draft_deficit` is the number of points by which drafts are expected, wrongly, to score less than final encodings.
+    """
     qualities: list[int] = []
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
@@ -173,7 +178,7 @@ def grey_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
 @pytest.mark.parametrize("draft_deficit", [-8.0, 0.0, 8.0])
 def test_the_slow_encoder_runs_few_times_even_if_the_drafts_mislead(draft_deficit: float) -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
-    encoder, qualities = grey_encoder(draft_deficit)
+    encoder, qualities = recording_encoder(draft_deficit)
     result = encode_to_score(image, None, encoder, 85.0, Sample(image))
     assert 83.5 <= result.score <= 89
     assert len(qualities) <= 8
@@ -181,14 +186,16 @@ def test_the_slow_encoder_runs_few_times_even_if_the_drafts_mislead(draft_defici
 
 def test_a_picture_that_scores_far_below_its_sample_is_encoded_without_noise_shaping() -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
-    encoder, qualities = grey_encoder(0.0)
+    encoder, qualities = recording_encoder(0.0)
 
-    def uneven(part: pyvips.Image, quality: int) -> bytes:
+    def encode_blurring_the_whole(part: pyvips.Image, quality: int) -> bytes:
         return encoder.encode(part if part.width < image.width else part.gaussblur(8), quality)
 
-    result = encode_to_score(image, None, structs.replace(encoder, encode=uneven), 85.0, Sample(image))
+    result = encode_to_score(
+        image, None, structs.replace(encoder, encode=encode_blurring_the_whole), 85.0, Sample(image)
+    )
     assert result.score < 75
-    fallback = structs.replace(encoder, encode=uneven, without_noise_shaping=encoder.encode)
+    fallback = structs.replace(encoder, encode=encode_blurring_the_whole, without_noise_shaping=encoder.encode)
     result = encode_to_score(image, None, fallback, 85.0, Sample(image))
     assert 83.5 <= result.score <= 89
     assert len(qualities) <= 16
