@@ -39,6 +39,7 @@ from tests.support.service import running
 
 CLIENTS, OPEN_JOBS = 3, 2
 FINAL_TIMEOUT_S = 300
+PROGRESS_EVERY = 20
 NAMED = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCATE)
 
 
@@ -133,6 +134,9 @@ def cut(log: Path, root: Path, cuts: list[int], seed: int, work: Path) -> Counte
             print(f"cut after change {number}, {change.kind.name} {change.path}, {survived} survived: {error!r}")
         else:
             shutil.rmtree(image)
+        done = outcomes.total() - outcomes["violations"]
+        if done % PROGRESS_EVERY == 0:
+            print(f"{done} of {len(cuts)} cuts, {outcomes['violations']} violations", flush=True)
     everything = work / "everything"
     everything.mkdir()
     state.write_all(everything)
