@@ -87,8 +87,8 @@ def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
 def choose_cuts(kinds: list[Kind], count: int, choose: random.Random) -> list[int]:
     """The numbers of the changes after which the power is cut, in order."""
     named = [number for number, kind in enumerate(kinds) if kind in NAMED]
-    anywhere = [number for number, kind in enumerate(kinds) if kind is not Kind.EVENT]
     cuts = {*choose.sample(named, min(count // 2, len(named)))}
+    anywhere = [number for number, kind in enumerate(kinds) if kind is not Kind.EVENT and number not in cuts]
     return sorted(cuts | {*choose.sample(anywhere, min(count - len(cuts), len(anywhere)))})
 
 
