@@ -91,7 +91,6 @@ def command(
         config = load_settings_before_air_gap(
             ctx, data_dir, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy
         ).config
-        require_protection(config)
         has_unstopped_threads = _serve_or_open_running(config, host, port, browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
@@ -182,6 +181,7 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
 
 def _listen_and_serve(config: Config, open_browser: bool) -> bool:
     """Serve until a signal stops it. Returns whether a stage did not stop."""
+    require_protection(config)
     listener = _listen(config)
     try:
         enable_air_gap_if_set(config)
