@@ -19,23 +19,24 @@ from imgproc_local.storage import migration
 from imgproc_local.storage.database import open_database
 from imgproc_local.system.folder_lock import FolderLock, Owner
 
-OLD = migration.newest_schema()
-SECOND = """
+SCHEMA = migration.newest_schema()
+"""The version of the schema that this program writes."""
+FIRST_ADDED = """
 CREATE TABLE extra (account_id TEXT NOT NULL REFERENCES accounts (id), note TEXT NOT NULL) STRICT;
 INSERT INTO extra SELECT id, 'migrated row' FROM accounts;
 """
-THIRD = "CREATE TABLE third (x INTEGER) STRICT;"
+SECOND_ADDED = "CREATE TABLE third (x INTEGER) STRICT;"
 
-Newer = Callable[..., None]
+AddMigrations = Callable[..., None]
 
 
 @pytest.fixture
-def newer(monkeypatch: pytest.MonkeyPatch) -> Newer:
-    """Turns this program into a newer one, with additional migrations."""
+def add_migrations(monkeypatch: pytest.MonkeyPatch) -> AddMigrations:
+    """Turns this program into a newer one that has these migrations in addition; without any, back into itself."""
     known = migration.known_migrations()
 
     def with_migrations(*scripts: str) -> None:
-        added = [(OLD + number, script) for number, script in enumerate(scripts, 1)]
+        added = [(SCHEMA + number, script) for number, script in enumerate(scripts, 1)]
         monkeypatch.setattr(migration, "known_migrations", lambda: [*known, *added])
 
     return with_migrations
@@ -66,25 +67,29 @@ async def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None
         await open_database(tmp_path / "d.db")
 
 
-async def test_an_older_database_is_migrated_and_its_backup_is_unchanged(old: Path, newer: Newer) -> None:
+async def test_an_older_database_is_migrated_and_its_backup_is_unchanged(
+    old: Path, add_migrations: AddMigrations
+) -> None:
     before = dump(old)
-    newer(SECOND, THIRD)
+    add_migrations(FIRST_ADDED, SECOND_ADDED)
     await (await open_database(old)).close()
     after = dump(old)
-    assert after[0] == f"user_version {OLD + 2}"
+    assert after[0] == f"user_version {SCHEMA + 2}"
     assert any("migrated row" in line for line in after)
     assert set(before[1:]) <= set(after)
-    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{SCHEMA}"]
     copy = old.with_name(copies(old)[0])
     assert dump(copy) == before
     if sys.platform != "win32":
         assert stat.S_IMODE(copy.stat().st_mode) == 0o600
 
 
-async def test_the_backup_works_with_the_older_program(old: Path, newer: Newer, tmp_path: Path) -> None:
-    newer(SECOND)
+async def test_the_backup_works_with_the_older_program(
+    old: Path, add_migrations: AddMigrations, tmp_path: Path
+) -> None:
+    add_migrations(FIRST_ADDED)
     await (await open_database(old)).close()
-    newer()
+    add_migrations()
     with pytest.raises(StorageFailed, match="newer version"):
         await open_database(old)
     old.with_name(copies(old)[0]).replace(old)
@@ -92,45 +97,50 @@ async def test_the_backup_works_with_the_older_program(old: Path, newer: Newer, 
         assert [key.name for key in await store.keys.all()] == ["an old key"]
 
 
-async def test_only_the_last_backup_stays_and_a_start_without_migrations_makes_none(old: Path, newer: Newer) -> None:
+async def test_only_the_last_backup_stays_and_a_start_without_migrations_makes_none(
+    old: Path, add_migrations: AddMigrations
+) -> None:
     await (await open_database(old)).close()
     assert copies(old) == []
-    newer(SECOND)
+    add_migrations(FIRST_ADDED)
     await (await open_database(old)).close()
-    newer(SECOND, THIRD)
+    add_migrations(FIRST_ADDED, SECOND_ADDED)
     await (await open_database(old)).close()
     await (await open_database(old)).close()
-    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD + 1}"]
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{SCHEMA + 1}"]
 
 
 @pytest.mark.parametrize(
     ("scripts", "reason"),
     [
-        ((SECOND, "CREATE TABLE more (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);"), "no such table: nowhere"),
+        (
+            (FIRST_ADDED, "CREATE TABLE more (x INTEGER) STRICT;\nINSERT INTO nowhere VALUES (1);"),
+            "no such table: nowhere",
+        ),
         (("DELETE FROM accounts;",), "FOREIGN KEY"),
         (("PRAGMA defer_foreign_keys = ON;\nDELETE FROM accounts;",), "refer to missing rows"),
     ],
 )
 async def test_a_failing_migration_is_reported_and_changes_nothing(
-    old: Path, newer: Newer, scripts: tuple[str, ...], reason: str
+    old: Path, add_migrations: AddMigrations, scripts: tuple[str, ...], reason: str
 ) -> None:
     before = dump(old)
-    newer(*scripts)
+    add_migrations(*scripts)
     for _ in range(2):
         with pytest.raises(StorageFailed, match="the database is unchanged") as refused:
             await open_database(old)
         assert reason in refused.value.message
     assert dump(old) == before
     assert copies(old) == []
-    newer()
+    add_migrations()
     await (await open_database(old)).close()
 
 
 async def test_a_backup_without_disk_space_is_reported_and_changes_nothing(
-    old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
+    old: Path, add_migrations: AddMigrations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dump(old)
-    newer(SECOND)
+    add_migrations(FIRST_ADDED)
 
     def full(_path: Path, part: Path) -> None:
         part.write_bytes(b"half of it")
@@ -144,12 +154,12 @@ async def test_a_backup_without_disk_space_is_reported_and_changes_nothing(
 
 
 async def test_a_migration_that_works_on_the_copy_and_then_fails_changes_nothing(
-    old: Path, newer: Newer, monkeypatch: pytest.MonkeyPatch
+    old: Path, add_migrations: AddMigrations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dump(old)
     older_backup = old.with_name(f"{DATABASE_FILE}.schema-0")
     older_backup.write_bytes(b"an older backup")
-    newer(SECOND, "INSERT INTO nowhere VALUES (1);")
+    add_migrations(FIRST_ADDED, "INSERT INTO nowhere VALUES (1);")
     monkeypatch.setattr(migration, "_dry_run", lambda connection, pending: None)
     with pytest.raises(StorageFailed):
         await open_database(old)
@@ -157,20 +167,20 @@ async def test_a_migration_that_works_on_the_copy_and_then_fails_changes_nothing
     assert older_backup.exists(), "the older backup was deleted before the migration was committed"
 
 
-async def test_processes_that_start_at_once_migrate_once(old: Path, newer: Newer) -> None:
-    newer(SECOND)
+async def test_processes_that_start_at_once_migrate_once(old: Path, add_migrations: AddMigrations) -> None:
+    add_migrations(FIRST_ADDED)
     for database in await asyncio.gather(*(open_database(old) for _ in range(3))):
         await database.close()
     assert sum("'migrated row'" in line for line in dump(old)) == 1
-    assert copies(old) == [f"{DATABASE_FILE}.schema-{OLD}"]
+    assert copies(old) == [f"{DATABASE_FILE}.schema-{SCHEMA}"]
 
 
 async def test_a_command_beside_a_server_of_the_older_program_is_refused(
-    old: Path, newer: Newer, tmp_path: Path
+    old: Path, add_migrations: AddMigrations, tmp_path: Path
 ) -> None:
     before = dump(old)
     lock = FolderLock(tmp_path, Owner(4711, "serve", address="http://127.0.0.1:8484"))
-    newer(SECOND)
+    add_migrations(FIRST_ADDED)
     with pytest.raises(DataFolderBusy, match="4711"):
         async with open_store(Config(data_dir=tmp_path)):
             pass

@@ -14,12 +14,14 @@ from tests.support.service import Running
 
 FILES = {file.name: file.read_text(encoding="utf-8") for file in resources.files("imgproc_local.web.static").iterdir()}
 
+CREATED_BY_SCRIPTS = {"created-key-title"}
+"""Identifiers that `index.html` refers to, of elements that a script creates."""
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 @pytest.fixture(scope="module")
 def browser(service: Running) -> Iterator[httpx.Client]:
-    """A client with the cookie that the link gives."""
+    """A client with the session cookie that the sign-in link sets."""
     with httpx.Client(base_url=service.root, follow_redirects=True) as client:
         client.get("/", params={"token": service.page_token()})
         yield client
@@ -104,5 +106,5 @@ def test_every_control_has_an_accessible_name() -> None:
     for control in re.findall(r"<input[^>]*>", html):
         assert control in labelled or " hidden " in control, control
     for target in re.findall(r"aria-(?:labelledby|describedby)=\"([\w-]+)\"", html):
-        assert f'id="{target}"' in html or target == "created-key-title"
+        assert f'id="{target}"' in html or target in CREATED_BY_SCRIPTS
     assert 'aria-live="' in html or 'role="status"' in html

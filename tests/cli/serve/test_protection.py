@@ -49,7 +49,7 @@ def test_loopback_needs_nothing(host: str) -> None:
     require_protection(Config(host=host))
 
 
-def test_a_refused_start_ends_with_2_and_listens_nowhere(program: Program) -> None:
+def test_a_refused_start_exits_with_status_2_before_it_listens(program: Program) -> None:
     result = program("serve", "--no-browser", "--host", "0.0.0.0", "--port", "0")
     assert result.returncode == 2
     assert "--tls-cert" in result.stderr
@@ -77,13 +77,15 @@ def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: tuple[Path,
 
 
 @pytest.mark.parametrize("value", ["proxy.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2"])
-def test_a_proxy_is_named_by_addresses(program: Program, value: str) -> None:
+def test_a_proxy_must_be_given_as_valid_addresses_or_networks(program: Program, value: str) -> None:
     result = program.in_process("config", "show", behind_proxy=value)
     assert result.exit_code == 2
     assert "behind_proxy" in result.stderr
 
 
-def test_https_with_a_secure_cookie(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+def test_with_tls_the_page_works_with_a_secure_cookie_and_plain_http_is_refused(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
     cert, key = certificate
     folder = tmp_path / "data"
     trusted = ssl.create_default_context(cafile=str(cert))
@@ -97,10 +99,11 @@ def test_https_with_a_secure_cookie(tmp_path: Path, certificate: tuple[Path, Pat
             answer = browser.get(link)
             assert answer.status_code == 303
             assert "secure" in answer.headers["set-cookie"].lower()
-            headers = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
-            made = {"Origin": root.replace("127.0.0.1", "localhost"), **headers}
-            assert browser.post("/local/keys", headers=made, json={"name": "a"}).status_code == 201
-            assert browser.get("/", headers={**headers, "Host": "pictures.example"}).status_code == 200
+            cookie = {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+            same_origin = {"Origin": root.replace("127.0.0.1", "localhost"), **cookie}
+            assert browser.post("/local/keys", headers=same_origin, json={"name": "a"}).status_code == 201
+            # any Host is accepted: a browser has compared the name with the certificate
+            assert browser.get("/", headers={**cookie, "Host": "pictures.example"}).status_code == 200
         with pytest.raises(httpx.TransportError):
             httpx.get(root.replace("https", "http"))
 
@@ -114,5 +117,9 @@ def test_a_proxy_is_trusted_and_other_machines_must_use_it(tmp_path: Path) -> No
         answer = httpx.get(link, headers=headers)
         assert answer.status_code == 303
         assert "secure" in answer.headers["set-cookie"].lower()
-        assert httpx.get(f"{root}/metrics", headers=headers).status_code == 401, "the client is another machine"
-        assert httpx.get(f"{root}/metrics").status_code == 401, "a proxy that hides the client is not the client"
+        assert httpx.get(f"{root}/metrics", headers=headers).status_code == 401, (
+            "a client on another machine needs a key"
+        )
+        assert httpx.get(f"{root}/metrics").status_code == 401, (
+            "a proxy that does not state the client's address got the rights of a local client"
+        )
