@@ -259,7 +259,7 @@ def segment(marker: int, payload: bytes) -> bytes:
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
 
-def full_jpeg(picture: np.ndarray | None = None, orientation: int = 1, quality: int = 95) -> bytes:
+def jpeg_with_metadata(picture: np.ndarray | None = None, orientation: int = 1, quality: int = 95) -> bytes:
     """A JPEG with every metadata field set, a comment and appended data."""
     plain = saved(scene() if picture is None else picture, "JPEG", quality=quality)
     blocks = segment(0xE1, b"Exif\0\0" + tiff(orientation))
@@ -277,7 +277,7 @@ def with_png_chunks(plain: bytes, *chunks: bytes) -> bytes:
     return plain[:33] + b"".join(chunks) + plain[33:]
 
 
-def full_png(picture: np.ndarray | None = None, orientation: int = 1) -> bytes:
+def png_with_metadata(picture: np.ndarray | None = None, orientation: int = 1) -> bytes:
     """A PNG with every metadata field set, IPTC as a raw profile and a comment, too."""
     raw = photoshop(iptc_datasets())
     profile = b"\niptc\n" + str(len(raw)).encode().rjust(8) + b"\n" + raw.hex().encode() + b"\n"
@@ -290,13 +290,15 @@ def full_png(picture: np.ndarray | None = None, orientation: int = 1) -> bytes:
     )
 
 
-def full_webp(picture: np.ndarray | None = None, orientation: int = 1, **options: object) -> bytes:
+def webp_with_metadata(picture: np.ndarray | None = None, orientation: int = 1, **options: object) -> bytes:
+    """A WebP with EXIF and an XMP packet."""
     options = {"quality": 97, **options}
     picture = scene() if picture is None else picture
     return saved(picture, "WEBP", exif=b"Exif\0\0" + tiff(orientation), xmp=xmp_packet(), **options)
 
 
-def full_avif(picture: np.ndarray | None = None) -> bytes:
+def avif_with_metadata(picture: np.ndarray | None = None) -> bytes:
+    """An AVIF with EXIF and an XMP packet."""
     picture = scene() if picture is None else picture
     return saved(picture, "AVIF", quality=97, exif=tiff(), xmp=xmp_packet())
 
@@ -317,7 +319,7 @@ def animated(form: str, delays_ms: list[int], *, loop: int = 0, **options: objec
     return saved(made[0], form, save_all=True, append_images=made[1:], duration=delays_ms, loop=loop, **options)
 
 
-def full_gif(delays_ms: list[int] | None = None, loop: int = 0) -> bytes:
+def gif_with_metadata(delays_ms: list[int] | None = None, loop: int = 0) -> bytes:
     """An animated GIF with an XMP packet and a comment."""
     plain = animated("GIF", delays_ms or [100, 200, 300, 400, 500], loop=loop)
     trailer = b"\x01" + bytes(range(255, -1, -1)) + b"\0"

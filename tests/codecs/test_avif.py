@@ -55,7 +55,7 @@ def test_a_file_of_high_quality_becomes_smaller_and_looks_the_same(tmp_path: Pat
 def test_the_result_is_upright(tmp_path: Path, orientation: int) -> None:
     scene = pictures.photo()
     stored = pictures.oriented(scene, orientation)
-    for source in (pictures.full_jpeg(stored, orientation), pictures.full_png(stored, orientation)):
+    for source in (pictures.jpeg_with_metadata(stored, orientation), pictures.png_with_metadata(stored, orientation)):
         out = converted(tmp_path, source)
         assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 1
         assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
@@ -196,7 +196,7 @@ def test_the_samples_of_wide_gamuts_that_cicp_declares_are_preserved(tmp_path: P
 
 @pytest.mark.parametrize("size", [1, 14, 200, 5000])
 def test_blocks_of_any_length_can_be_replaced(size: int) -> None:
-    source = pictures.full_avif()
+    source = pictures.avif_with_metadata()
     empty = b"II*\0\x08\0\0\0" + b"\0" * 6
     new = Blocks(exif=empty + b"x" * size, xmp=b"<x/>  " + b" " * size)
     out = container.with_blocks(source, new)

@@ -22,9 +22,9 @@ from tests.codecs.pictures import never_stop
 from tests.remote.tinify_server import shrink
 
 FULL: dict[str, Callable[[], bytes]] = {
-    "jpeg": pictures.full_jpeg,
-    "png": pictures.full_png,
-    "webp": pictures.full_webp,
+    "jpeg": pictures.jpeg_with_metadata,
+    "png": pictures.png_with_metadata,
+    "webp": pictures.webp_with_metadata,
 }
 
 
@@ -194,12 +194,12 @@ def _sixteen_bit_png() -> bytes:
 @pytest.mark.parametrize(
     "make",
     [
-        pictures.full_gif,
+        pictures.gif_with_metadata,
         lambda: pictures.animated("WEBP", [100, 100]),
         lambda: pictures.animated("PNG", [100, 100]),
         lambda: pictures.saved(Image.fromarray(pictures.scene()).convert("CMYK"), "JPEG"),
         lambda: pictures.saved(Image.fromarray(pictures.scene()).convert("L"), "JPEG", icc_profile=GREY),
-        pictures.full_avif,
+        pictures.avif_with_metadata,
         lambda: pictures.saved(pictures.scene(), "AVIF", icc_profile=pictures.wide_profile()),
         _sixteen_bit_png,
         lambda: pictures.with_png_chunks(PNG, png_container.chunk_bytes(b"cICP", bytes((12, 13, 0, 1)))),

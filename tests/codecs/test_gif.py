@@ -50,7 +50,7 @@ def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:
 
 @pytest.mark.parametrize("loop", [0, 1, 5])
 def test_frames_delays_and_loop_count_are_preserved(tmp_path: Path, loop: int) -> None:
-    source = pictures.full_gif([100, 200, 50, 1000], loop)
+    source = pictures.gif_with_metadata([100, 200, 50, 1000], loop)
     out = optimized(tmp_path, source)
     assert out is not None
     assert len(out) < len(source)

@@ -62,7 +62,7 @@ def test_a_lossless_file_remains_lossless(tmp_path: Path) -> None:
 
 
 def test_only_metadata_is_removed_from_a_low_quality_file(tmp_path: Path) -> None:
-    source = pictures.full_webp(quality=60)
+    source = pictures.webp_with_metadata(quality=60)
     out = optimized(tmp_path, source)
     assert out is not None
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
@@ -73,12 +73,12 @@ def test_only_metadata_is_removed_from_a_low_quality_file(tmp_path: Path) -> Non
 def test_the_result_is_displayed_upright(tmp_path: Path, orientation: int, quality: int) -> None:
     scene = pictures.scene()
     stored = pictures.oriented(scene, orientation)
-    out = optimized(tmp_path, pictures.full_webp(stored, orientation, quality=quality))
+    out = optimized(tmp_path, pictures.webp_with_metadata(stored, orientation, quality=quality))
     assert out is not None
     shown = ImageOps.exif_transpose(pictures.opened(out))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < 6
-    for source in (pictures.full_jpeg(stored, orientation), pictures.full_png(stored, orientation)):
+    for source in (pictures.jpeg_with_metadata(stored, orientation), pictures.png_with_metadata(stored, orientation)):
         out = converted(tmp_path, source)
         assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 1
         assert pictures.distance(pictures.opened(out), scene) < 3

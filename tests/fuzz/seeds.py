@@ -48,11 +48,11 @@ def seeds(target: str) -> tuple[bytes, ...]:
 
 def _of_format(name: str) -> tuple[bytes, ...]:
     full = {
-        "jpeg": codec_pictures.full_jpeg,
-        "png": codec_pictures.full_png,
-        "gif": codec_pictures.full_gif,
-        "webp": codec_pictures.full_webp,
-        "avif": codec_pictures.full_avif,
+        "jpeg": codec_pictures.jpeg_with_metadata,
+        "png": codec_pictures.png_with_metadata,
+        "gif": codec_pictures.gif_with_metadata,
+        "webp": codec_pictures.webp_with_metadata,
+        "avif": codec_pictures.avif_with_metadata,
     }[name]()
     plain = {
         "jpeg": lambda: small_pictures.jpeg(16, 16),

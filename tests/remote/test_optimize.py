@@ -40,7 +40,7 @@ def optimized(service: Running, job: dict[str, Any]) -> bytes:
 def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
     tmp_path: Path, remote_service: TinifyServer, fallback: bool
 ) -> None:
-    source = scenes.full_jpeg()
+    source = scenes.jpeg_with_metadata()
     with running(tmp_path / "data", **settings(remote_service, compression_fallback=fallback)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"

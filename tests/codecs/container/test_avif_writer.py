@@ -57,7 +57,7 @@ def test_a_grid_is_decoded_as_one_picture(tmp_path: Path, size: tuple[int, int],
 
 @pytest.mark.usefixtures("small_grids")
 def test_a_grid_has_the_metadata_of_its_source_without_positions(tmp_path: Path) -> None:
-    source = pictures.full_jpeg(pictures.photo(642, 482), 6)
+    source = pictures.jpeg_with_metadata(pictures.photo(642, 482), 6)
     out = converted(tmp_path, source)
     kept, blocks = container.read_blocks(out), pictures.write(tmp_path, out)
     assert kept.xmp is not None

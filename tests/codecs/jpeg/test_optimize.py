@@ -64,7 +64,9 @@ def test_the_result_is_displayed_upright_whether_its_pixels_are_encoded_again_or
     from PIL import ImageOps
 
     scene = pictures.scene()
-    out = whole(optimized(tmp_path, pictures.full_jpeg(pictures.oriented(scene, orientation), orientation, quality)))
+    out = whole(
+        optimized(tmp_path, pictures.jpeg_with_metadata(pictures.oriented(scene, orientation), orientation, quality))
+    )
     shown = ImageOps.exif_transpose(pictures.opened(out))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
@@ -84,7 +86,7 @@ def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
 
 
 def test_the_pixels_of_a_low_quality_file_are_preserved(tmp_path: Path) -> None:
-    source = pictures.full_jpeg(quality=30)
+    source = pictures.jpeg_with_metadata(quality=30)
     out = whole(optimized(tmp_path, source))
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
 
@@ -175,7 +177,7 @@ def test_a_profile_is_preserved_if_srgb_can_not_represent_the_colours(
 
 
 def test_a_result_is_recognized_by_its_quantisation_table_without_its_metadata(tmp_path: Path) -> None:
-    out = whole(optimized(tmp_path, pictures.full_jpeg(quality=100)))
+    out = whole(optimized(tmp_path, pictures.jpeg_with_metadata(quality=100)))
     bare = container.with_blocks(out, Blocks())
     assert len(bare) < len(out)
     assert optimized(tmp_path, bare) is None
@@ -195,7 +197,7 @@ def test_a_thumbnail_in_the_jfif_header_is_removed(tmp_path: Path) -> None:
 def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
     wide = pictures.wide_profile()
     for quality in (95, 60):
-        out = whole(optimized(tmp_path, pictures.full_jpeg(quality=quality)))
+        out = whole(optimized(tmp_path, pictures.jpeg_with_metadata(quality=quality)))
         assert "icc_profile" not in pictures.opened(out).info
         blocks = {"exif": b"Exif\0\0" + pictures.tiff(), "quality": quality}
         out = whole(optimized(tmp_path, pictures.saved(pictures.scene(), "JPEG", icc_profile=wide, **blocks)))

@@ -76,7 +76,7 @@ def test_scans_are_recompressed_and_every_pixel_is_preserved(mode: str, subsampl
 
 
 def test_a_low_quality_file_is_recompressed_with_its_public_metadata(tmp_path: Path) -> None:
-    source = pictures.full_jpeg(pictures.scene(640, 480), 6, 50)
+    source = pictures.jpeg_with_metadata(pictures.scene(640, 480), 6, 50)
     out = optimized(tmp_path, source)
     assert out is not None
     bare = [container.with_blocks(data, Blocks()) for data in (source, out)]

@@ -167,7 +167,7 @@ def test_the_chroma_coefficients_of_a_photograph_are_preserved(tmp_path: Path, s
 def test_preserved_chroma_makes_a_smaller_file_at_the_same_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
 ) -> None:
-    path = pictures.write(tmp_path, pictures.full_jpeg(pictures.scene(640, 480), orientation, 85))
+    path = pictures.write(tmp_path, pictures.jpeg_with_metadata(pictures.scene(640, 480), orientation, 85))
     kept = optimize_file(path, probe(path, 10**9), never_stop)
     monkeypatch.setattr(encoders, "_splice", None)
     anew = optimize_file(path, probe(path, 10**9), never_stop)

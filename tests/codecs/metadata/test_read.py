@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,22 +18,22 @@ from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
 NO_LIMIT = 10**9
-TIGHT_JPEG = pictures.full_jpeg(quality=60)
+TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)
 MAKERS = {
-    "JPEG optimised": (optimize_file, pictures.full_jpeg),
+    "JPEG optimised": (optimize_file, pictures.jpeg_with_metadata),
     "JPEG with untouched pixels": (optimize_file, lambda: TIGHT_JPEG),
-    "JPEG to WebP": (to_webp, pictures.full_jpeg),
-    "JPEG to AVIF": (to_avif, pictures.full_jpeg),
-    "PNG optimised": (optimize_file, pictures.full_png),
-    "PNG graphic optimised": (optimize_file, lambda: pictures.full_png(pictures.graphic())),
-    "PNG to WebP": (to_webp, pictures.full_png),
-    "PNG to AVIF": (to_avif, pictures.full_png),
-    "WebP optimised": (optimize_file, pictures.full_webp),
-    "WebP with untouched pixels": (optimize_file, lambda: pictures.full_webp(quality=70)),
-    "AVIF optimised": (optimize_file, pictures.full_avif),
-    "GIF optimised": (optimize_file, pictures.full_gif),
-    "GIF to WebP": (to_webp, pictures.full_gif),
-    "GIF to AVIF": (to_avif, pictures.full_gif),
+    "JPEG to WebP": (to_webp, pictures.jpeg_with_metadata),
+    "JPEG to AVIF": (to_avif, pictures.jpeg_with_metadata),
+    "PNG optimised": (optimize_file, pictures.png_with_metadata),
+    "PNG graphic optimised": (optimize_file, lambda: pictures.png_with_metadata(pictures.graphic())),
+    "PNG to WebP": (to_webp, pictures.png_with_metadata),
+    "PNG to AVIF": (to_avif, pictures.png_with_metadata),
+    "WebP optimised": (optimize_file, pictures.webp_with_metadata),
+    "WebP with untouched pixels": (optimize_file, lambda: pictures.webp_with_metadata(quality=70)),
+    "AVIF optimised": (optimize_file, pictures.avif_with_metadata),
+    "GIF optimised": (optimize_file, pictures.gif_with_metadata),
+    "GIF to WebP": (to_webp, pictures.gif_with_metadata),
+    "GIF to AVIF": (to_avif, pictures.gif_with_metadata),
 }
 
 
@@ -72,7 +73,7 @@ def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str,
 
 
 def test_the_sources_contain_what_is_searched_for() -> None:
-    source = pictures.full_jpeg()
+    source = pictures.jpeg_with_metadata()
     assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
     assert [what for what, text in pictures.PRESERVED.items() if text.encode() not in source] == []
 
@@ -100,8 +101,8 @@ def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
     assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
 
-def test_everything_embedded_is_read_from_a_full_jpeg(tmp_path: Path) -> None:
-    path = pictures.write(tmp_path, pictures.full_jpeg())
+def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.jpeg_with_metadata())
     embedded = read_embedded(path, probe(path, NO_LIMIT))
     assert embedded.alt_text == tuple(EmbeddedText(text, tag) for tag, text in pictures.ALT_TEXT.items())
     assert embedded.extended_description == (EmbeddedText(pictures.EXTENDED),)
@@ -122,10 +123,11 @@ def test_everything_embedded_is_read_from_a_full_jpeg(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", [pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()]
+    "source",
+    [pictures.png_with_metadata, pictures.gif_with_metadata, pictures.webp_with_metadata, pictures.avif_with_metadata],
 )
-def test_words_are_read_from_every_format(tmp_path: Path, source: bytes) -> None:
-    path = pictures.write(tmp_path, source)
+def test_words_are_read_from_every_format(tmp_path: Path, source: Callable[[], bytes]) -> None:
+    path = pictures.write(tmp_path, source())
     embedded = read_embedded(path, probe(path, NO_LIMIT))
     assert [text.language for text in embedded.alt_text] == ["en", "de"]
     assert embedded.copyright == pictures.COPYRIGHT

@@ -35,9 +35,9 @@ def test_a_sample_is_upright(tmp_path: Path, orientation: int) -> None:
     scene = pictures.scene()
     stored = pictures.oriented(scene, orientation)
     for data in (
-        pictures.full_jpeg(stored, orientation),
-        pictures.full_png(stored, orientation),
-        pictures.full_webp(stored, orientation),
+        pictures.jpeg_with_metadata(stored, orientation),
+        pictures.png_with_metadata(stored, orientation),
+        pictures.webp_with_metadata(stored, orientation),
         pictures.saved(stored, "AVIF", quality=95, exif=pictures.tiff(orientation)),
     ):
         assert pictures.distance(as_array(sampled(tmp_path, data)), scene) < 2
@@ -74,7 +74,7 @@ def test_transparent_pixels_become_white_and_the_mean_alpha_is_reported(tmp_path
         assert found.alpha_mean == pytest.approx(0.25, abs=0.01)
         assert tuple(as_array(found)[20, 60]) == (255, 255, 255)
         assert tuple(as_array(found)[20, 5]) == (255, 0, 0)
-    assert sampled(tmp_path, pictures.full_jpeg()).alpha_mean == 1.0
+    assert sampled(tmp_path, pictures.jpeg_with_metadata()).alpha_mean == 1.0
 
 
 def test_colours_of_invisible_pixels_do_not_bleed_into_a_smaller_sample(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_an_error_of_check_stop_is_raised(tmp_path: Path, stop: Exception) -> No
 
 
 def test_brackets_in_a_file_name_are_not_options_of_libvips(tmp_path: Path) -> None:
-    path = pictures.write(tmp_path, pictures.full_jpeg(), "boat[n=-1].jpg")
+    path = pictures.write(tmp_path, pictures.jpeg_with_metadata(), "boat[n=-1].jpg")
     assert decode.thumbnail(path, probe(path, NO_LIMIT), 64, never_stop).width_px == 64
 
 

@@ -74,7 +74,13 @@ def test_domain_errors_and_programming_errors_are_not_translated() -> None:
 
 @pytest.mark.parametrize(
     "undamaged",
-    [pictures.full_jpeg(), pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()],
+    [
+        pictures.jpeg_with_metadata(),
+        pictures.png_with_metadata(),
+        pictures.gif_with_metadata(),
+        pictures.webp_with_metadata(),
+        pictures.avif_with_metadata(),
+    ],
     ids=list(Format),
 )
 def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, undamaged: bytes) -> None:

@@ -26,13 +26,13 @@ NO_LIMIT = 10**9
 @pytest.mark.parametrize(
     ("data", "form"),
     [
-        (pictures.full_jpeg(), Format.JPEG),
-        (pictures.full_png(), Format.PNG),
+        (pictures.jpeg_with_metadata(), Format.JPEG),
+        (pictures.png_with_metadata(), Format.PNG),
         (pictures.saved(pictures.scene(), "GIF"), Format.GIF),
-        (pictures.full_webp(), Format.WEBP),
-        (pictures.full_webp(lossless=True), Format.WEBP),
+        (pictures.webp_with_metadata(), Format.WEBP),
+        (pictures.webp_with_metadata(lossless=True), Format.WEBP),
         (pictures.saved(pictures.scene(), "WEBP"), Format.WEBP),
-        (pictures.full_avif(), Format.AVIF),
+        (pictures.avif_with_metadata(), Format.AVIF),
     ],
 )
 def test_the_format_is_decided_by_the_bytes_and_the_size_by_the_header(
@@ -62,9 +62,9 @@ def test_the_orientation_is_read_from_every_format(tmp_path: Path, orientation: 
     found = [
         probe(pictures.write(tmp_path, data), NO_LIMIT)
         for data in (
-            pictures.full_jpeg(stored, orientation),
-            pictures.full_png(stored, orientation),
-            pictures.full_webp(stored, orientation),
+            pictures.jpeg_with_metadata(stored, orientation),
+            pictures.png_with_metadata(stored, orientation),
+            pictures.webp_with_metadata(stored, orientation),
             pictures.saved(stored, "AVIF", exif=pictures.tiff(orientation)),
         )
     ]
@@ -142,11 +142,11 @@ def test_a_decompression_bomb_in_metadata_is_not_decompressed() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        pictures.full_jpeg()[:400],
-        pictures.full_png()[:5000],
-        pictures.full_gif()[:590],
-        pictures.full_webp()[:900],
-        pictures.full_avif()[:-900],
+        pictures.jpeg_with_metadata()[:400],
+        pictures.png_with_metadata()[:5000],
+        pictures.gif_with_metadata()[:590],
+        pictures.webp_with_metadata()[:900],
+        pictures.avif_with_metadata()[:-900],
         b"\xff\xd8\xff\xe0\0\x10JFIF",
         b"\xff\xd8\xff\xd9",
         b"\x89PNG\r\n\x1a\n",
@@ -162,7 +162,13 @@ def test_a_truncated_file_is_broken_not_unsupported(tmp_path: Path, data: bytes)
 
 @pytest.mark.parametrize(
     "whole",
-    [pictures.full_jpeg(), pictures.full_png(), pictures.full_gif(), pictures.full_webp(), pictures.full_avif()],
+    [
+        pictures.jpeg_with_metadata(),
+        pictures.png_with_metadata(),
+        pictures.gif_with_metadata(),
+        pictures.webp_with_metadata(),
+        pictures.avif_with_metadata(),
+    ],
 )
 def test_damaged_headers_give_a_result_or_a_domain_error(tmp_path: Path, whole: bytes) -> None:
     """Every byte of the first kilobyte set to other values, one after the other."""
@@ -273,7 +279,7 @@ def test_the_compressed_metadata_of_a_png_has_one_limit(
 
     monkeypatch.setattr(png, "inflate", counted)
     too_long = pictures.chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(MAX_BLOCK_BYTES + 1)))
-    for data in (hostile["flood-ztxt.png"], pictures.with_png_chunks(pictures.full_png(), *[too_long] * 50)):
+    for data in (hostile["flood-ztxt.png"], pictures.with_png_chunks(pictures.png_with_metadata(), *[too_long] * 50)):
         inflated_bytes = 0
         png.read_blocks(data)
         assert 0 < inflated_bytes <= 2 * MAX_BLOCK_BYTES
@@ -304,7 +310,7 @@ def test_all_frames_of_a_long_animation_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_jpeg_with_a_thousand_segments_is_read(tmp_path: Path) -> None:
-    whole = pictures.full_jpeg()
+    whole = pictures.jpeg_with_metadata()
     notes = b"".join(pictures.segment(0xE5, b"a note") for _ in range(1000))
     path = pictures.write(tmp_path, whole[:2] + notes + whole[2:])
     assert probe(path, NO_LIMIT).width_px == 320
@@ -314,7 +320,7 @@ def test_a_jpeg_with_a_thousand_segments_is_read(tmp_path: Path) -> None:
 def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
     accepted = (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP)
     for data, came in (
-        (pictures.full_avif(), "an AVIF"),
+        (pictures.avif_with_metadata(), "an AVIF"),
         (b"%PDF-1.7\n", "a PDF"),
         (b"", "an empty file"),
     ):
@@ -322,8 +328,8 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
             probe(pictures.write(tmp_path, data), NO_LIMIT, accepted)
         assert refused.value.errors["image"] == [f"Expected a picture as JPEG, PNG, GIF or WebP, but got {came}."]
     with pytest.raises(UnsupportedImage, match=r"^Expected a picture as JPEG, but got a PNG\.$"):
-        probe(pictures.write(tmp_path, pictures.full_png()), NO_LIMIT, [Format.JPEG])
-    assert probe(pictures.write(tmp_path, pictures.full_jpeg()), NO_LIMIT, accepted).format is Format.JPEG
+        probe(pictures.write(tmp_path, pictures.png_with_metadata()), NO_LIMIT, [Format.JPEG])
+    assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), NO_LIMIT, accepted).format is Format.JPEG
 
 
 def test_a_png_with_thousands_of_compressed_texts_is_refused(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_the_palette_of_an_indexed_file_is_preserved(tmp_path: Path) -> None:
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_pixels_are_turned_upright(tmp_path: Path, orientation: int) -> None:
     scene = pictures.scene()
-    out = whole(optimized(tmp_path, pictures.full_png(pictures.oriented(scene, orientation), orientation)))
+    out = whole(optimized(tmp_path, pictures.png_with_metadata(pictures.oriented(scene, orientation), orientation)))
     assert np.array_equal(np.asarray(ImageOps.exif_transpose(pictures.opened(out))), scene)
     assert probe(pictures.write(tmp_path, out), NO_LIMIT).display_size_px == (320, 240)
 
