@@ -90,7 +90,10 @@ async def _grant(config: Config, account: str, amount: int) -> int:
 
 
 async def _account_id(store: Store, account: str) -> str:
-    """The id of the account. The default account is created if it does not exist yet. Raises: NotFound for another."""
+    """The id of the account; the default account is created if it does not exist yet.
+
+    Raises: NotFound, if another account does not exist.
+    """
     from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 
     return await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)

@@ -196,7 +196,7 @@ class Engine:
 
     @property
     def stage_durations(self) -> StageDurations:
-        """How long the stages ran that have ended since the start."""
+        """The durations of the stages that have ended since the start."""
         return self._runner.durations
 
     @property

@@ -177,7 +177,7 @@ class HttpConnection(HttpToolsProtocol):
             raise self._callback_error(refusals.header_too_large(self._limits))
 
     def _callback_error(self, refusal: Refusal) -> ValueError:
-        """An error for a callback to raise, so that `refusal` is sent instead of the general one."""
+        """An error for a callback to raise, so that `refusal` is sent instead of `NOT_HTTP`."""
         self._callback_refusal = refusal
         return ValueError(refusal.message)
 
@@ -208,8 +208,8 @@ class HttpConnection(HttpToolsProtocol):
         log.info("a request from %s was refused with %d: %s", self.address, refusal.status, refusal.message)
         if self.transport.is_closing():
             return
-        # `cycle` belongs to the latest request with a complete header. In the body, that request is refused; else the
-        # request after it is, which has no cycle.
+        # `cycle` belongs to the latest request with a complete header. If the parser is in a body, that request is
+        # refused; otherwise the next request is refused, for which there is no cycle.
         all_answered = self.cycle is None or self.cycle.response_complete
         if self._parser_state is not ParserState.IN_BODY:
             if all_answered:
@@ -227,8 +227,7 @@ class HttpConnection(HttpToolsProtocol):
     def _send_refusal(self, refusal: Refusal) -> None:
         """Send `refusal` and the end of the stream, and leave the connection open for `refused_s` so that it is read.
 
-        If the connection were closed while the client is still sending, the client would get a reset instead of the
-        refusal.
+        If the connection were closed at once, a client that is still sending could receive a reset instead.
         """
         if self.transport.get_write_buffer_size():  # the client is not reading the earlier responses
             self.abort()

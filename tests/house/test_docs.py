@@ -39,7 +39,7 @@ MODULE = re.compile(r"python -m (tests\.[\w.]+)")
 MENTION = re.compile(r"[\w./-]*\w\.md\b")
 CITATION = re.compile(r'(\w+)/README\.md, "([^"]+)"')
 ELSEWHERE = {"THIRD-PARTY-NOTICES.md", "gguf.md", "OLD.md"}
-"""Documents of other projects that are mentioned here, and one that a test invents."""
+"""Documents of other projects that this repository mentions, and one that a test invents."""
 
 
 # ---- what exists is documented ----

@@ -25,14 +25,14 @@ FIRST_ADDED = """
 CREATE TABLE extra (account_id TEXT NOT NULL REFERENCES accounts (id), note TEXT NOT NULL) STRICT;
 INSERT INTO extra SELECT id, 'migrated row' FROM accounts;
 """
-SECOND_ADDED = "CREATE TABLE third (x INTEGER) STRICT;"
+SECOND_ADDED = "CREATE TABLE still_empty (x INTEGER) STRICT;"
 
 AddMigrations = Callable[..., None]
 
 
 @pytest.fixture
 def add_migrations(monkeypatch: pytest.MonkeyPatch) -> AddMigrations:
-    """Turns this program into a newer one that has these migrations in addition; without any, back into itself."""
+    """Turns this program into a newer one with these additional migrations. Called without any, it undoes that."""
     known = migration.known_migrations()
 
     def with_migrations(*scripts: str) -> None:
