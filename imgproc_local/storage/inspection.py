@@ -23,7 +23,7 @@ from imgproc_local.storage.wal import wal_path
 T = TypeVar("T")
 
 MAX_PICTURE_NAMES = 20_000
-"""`picture_names` reads the file names of this many uploads, the newest ones."""
+"""`picture_names` reads the file names of at most this many uploads, the newest ones."""
 MAX_PROBLEMS = 5
 """The most problems of SQLite's own check that are reported."""
 
@@ -37,8 +37,8 @@ class LedgerDifference(Struct, frozen=True):
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. If there are any, or `schema` is not the newest, the fields after it
-    are empty.
+    """`problems` are those of SQLite's own check. The fields after it are empty if there are any problems, or if
+    `schema` is not `newest_schema`.
 
     `jobs` is the number of jobs by status; `committed` is the number of transactions; `files` is the size in bytes of
     each file that a row references, by content address.

@@ -21,14 +21,14 @@ from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
 
 
 def converted(folder: Path, data: bytes, form: str) -> bytes:
     path = pictures.write(folder, data)
-    return CONVERT[form](path, probe(path, NO_LIMIT), never_stop)
+    return CONVERT[form](path, probe(path, MAX_PIXELS), never_stop)
 
 
 def shown(data: bytes) -> list[np.ndarray]:
@@ -206,7 +206,7 @@ def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -
     wasteful = strip.webpsave_buffer(lossless=True, effort=0)
     wasteful = container.with_merged_frames_restored(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
     path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
-    out = optimize_file(path, probe(path, NO_LIMIT), never_stop) or wasteful
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop) or wasteful
     assert container.read_timing(out) == container.read_timing(wasteful)
     assert len(container.read_timing(out)[0]) == 9
 

@@ -20,17 +20,17 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return to_avif(path, probe(path, NO_LIMIT), never_stop)
+    return to_avif(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def frames_of(data: bytes) -> list[np.ndarray]:
@@ -57,12 +57,12 @@ def test_the_result_is_upright(tmp_path: Path, orientation: int) -> None:
     stored = pictures.oriented(scene, orientation)
     for source in (pictures.jpeg_with_metadata(stored, orientation), pictures.png_with_metadata(stored, orientation)):
         out = converted(tmp_path, source)
-        assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 1
+        assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 1
         assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
     own = pictures.saved(stored, "AVIF", quality=97, exif=pictures.tiff(orientation))
     out = optimized(tmp_path, own)
     assert out is not None
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).display_size_px == (320, 240)
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).display_size_px == (320, 240)
     assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
 
 
@@ -97,7 +97,7 @@ def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
     row = np.linspace(0, 65535, 512).astype(np.uint16)
     deep = np.repeat(np.tile(row, (64, 1))[..., None], 3, axis=2)
     out = converted(tmp_path, pyvips.Image.new_from_array(deep, interpretation="rgb16").pngsave_buffer())
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).bits_per_sample == 10
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 10
     shown = pyvips.Image.heifload_buffer(out)
     assert shown.interpretation == "rgb16"
     assert abs(shown[1].avg() - deep.mean()) < 300
@@ -108,7 +108,7 @@ def test_white_is_exactly_white_in_ten_bits(tmp_path: Path) -> None:
     photo = pictures.photo(400, 300)
     photo[:48] = 255
     out = converted(tmp_path, pictures.saved(photo, "PNG"))
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).bits_per_sample == 10
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 10
     shown = np.asarray(pictures.opened(out).convert("RGB"))
     assert (shown[4:40] == 255).mean() > 0.94
 
@@ -121,7 +121,7 @@ def test_ten_bits_are_used_where_they_make_the_file_smaller(
     tmp_path: Path, form: str, picture: np.ndarray, bits: int
 ) -> None:
     out = converted(tmp_path, pictures.saved(picture, form))
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).bits_per_sample == bits
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == bits
 
 
 def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, for
     delays = [100, 250, 300, 50]
     source = pictures.animated(form, delays, **({"lossless": True} if form == "WEBP" else {}))
     out = converted(tmp_path, source)
-    info = probe(pictures.write(tmp_path, out), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, out), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (4, 700)
     for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 5
@@ -176,7 +176,7 @@ def test_optimising_an_animated_avif_removes_only_metadata(tmp_path: Path) -> No
     assert len(out) < len(source)
     assert pictures.GPS_RATIONAL not in out
     assert pictures.ALT_TEXT["de"].encode() in out
-    info = probe(pictures.write(tmp_path, out), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, out), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (3, 650)
     for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert np.array_equal(old, new)
@@ -222,5 +222,5 @@ def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, pictures.animated("GIF", [100] * 30))
     with pytest.raises(StageTimedOut):
-        to_avif(path, probe(path, NO_LIMIT), check_stop)
+        to_avif(path, probe(path, MAX_PIXELS), check_stop)
     assert calls < 15

@@ -21,7 +21,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 WIDTH, HEIGHT = 320, 240
 
 
@@ -61,12 +61,12 @@ ALPHAS: dict[str, Callable[[], np.ndarray]] = {
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return to_avif(path, probe(path, NO_LIMIT), never_stop)
+    return to_avif(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def alpha_of(data: bytes) -> np.ndarray:
@@ -105,7 +105,7 @@ def test_alpha_of_sixteen_bits_is_within_the_bound(tmp_path: Path, space: str) -
     colours = colours if space == "rgb16" else colours[..., 1:2]
     deep = pyvips.Image.new_from_array(np.dstack([colours, alpha]), interpretation=space)
     out = converted(tmp_path, deep.pngsave_buffer())
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).bits_per_sample == 10
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 10
     assert np.abs(alpha_of(out) - hair()).max() <= MAX_ERROR
 
 

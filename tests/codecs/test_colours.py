@@ -17,7 +17,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 MEDIAN, P99 = 1.0, 4.0
 
 
@@ -70,7 +70,7 @@ def xyz_profile() -> bytes:
 
 def result_of(folder: Path, source: bytes, operation: str) -> bytes:
     path = pictures.write(folder, source)
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     if operation == "optimize":
         return optimize_file(path, info, never_stop) or source
     return CONVERT[operation.upper()](path, info, never_stop)
@@ -149,7 +149,7 @@ def test_a_cmyk_jpeg_without_a_usable_profile_has_the_colours_of_browsers(
     expected = browsers_rgb(pyvips.Image.jpegload_buffer(data)).numpy()
     path = pictures.write(tmp_path, data)
     if operation == "sample":
-        pixels = thumbnail(path, probe(path, NO_LIMIT), 4096, never_stop)
+        pixels = thumbnail(path, probe(path, MAX_PIXELS), 4096, never_stop)
         shown = np.frombuffer(pixels.rgb, np.uint8).reshape(expected.shape)
         assert np.array_equal(shown, expected)
     else:

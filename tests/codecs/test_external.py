@@ -17,7 +17,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import ExternalServiceFailed, StageTimedOut
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
-from tests.codecs.jpeg.test_optimize import NO_LIMIT
+from tests.codecs.jpeg.test_optimize import MAX_PIXELS
 from tests.codecs.pictures import never_stop
 from tests.remote.tinify_server import shrink
 
@@ -30,12 +30,12 @@ FULL: dict[str, Callable[[], bytes]] = {
 
 def sent(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.file_to_send(path, probe(path, NO_LIMIT))
+    return external.file_to_send(path, probe(path, MAX_PIXELS))
 
 
 def checked_result(folder: Path, data: bytes, result: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.checked_result(path, probe(path, NO_LIMIT), result, never_stop)
+    return external.checked_result(path, probe(path, MAX_PIXELS), result, never_stop)
 
 
 def round_trip(folder: Path, data: bytes) -> bytes:
@@ -64,7 +64,7 @@ def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Pat
         assert text.encode() in out, name
     for name, secret in pictures.SECRETS.items():
         assert secret not in out, name
-    embedded = read_embedded(pictures.write(tmp_path, out), probe(pictures.write(tmp_path, out), NO_LIMIT))
+    embedded = read_embedded(pictures.write(tmp_path, out), probe(pictures.write(tmp_path, out), MAX_PIXELS))
     assert embedded.copyright == pictures.COPYRIGHT
     assert {entry.text for entry in embedded.alt_text} == set(pictures.ALT_TEXT.values())
 
@@ -179,7 +179,7 @@ def test_check_stop_is_called(tmp_path: Path) -> None:
         raise StageTimedOut("late")
 
     with pytest.raises(StageTimedOut):
-        external.checked_result(path, probe(path, NO_LIMIT), shrink(JPEG), expired)
+        external.checked_result(path, probe(path, MAX_PIXELS), shrink(JPEG), expired)
 
 
 def test_an_avif_is_sent_if_nothing_has_to_be_restored(tmp_path: Path) -> None:

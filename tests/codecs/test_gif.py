@@ -16,12 +16,12 @@ from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def shown(data: bytes) -> list[np.ndarray]:
@@ -90,10 +90,10 @@ def test_equal_consecutive_frames_are_both_preserved(tmp_path: Path) -> None:
         descriptor = block[start : start + 9] + bytes((0x80 | (block[10] & 7),))
         source += b"\x21\xf9\x04\x04\x0a\0\0\0" + descriptor + palette + block[start + 10 : -1]
     source += b"\x3b"
-    assert probe(pictures.write(tmp_path, source), NO_LIMIT).frames == 4
+    assert probe(pictures.write(tmp_path, source), MAX_PIXELS).frames == 4
     out = optimized(tmp_path, source)
     assert out is not None
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).frames == 4
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).frames == 4
 
 
 def test_transparency_is_preserved(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 CONTAINER = {
     "JPEG": jpeg_container,
     "PNG": png_container,
@@ -33,7 +33,7 @@ CONTAINER = {
 
 def optimized(folder: Path, data: bytes, form: str, **options: Any) -> bytes:
     path = pictures.write(folder, data)
-    out = optimize_file(path, probe(path, NO_LIMIT), never_stop, **options)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop, **options)
     return data if out is None else out
 
 
@@ -98,7 +98,7 @@ def test_optimising_a_converted_picture_twice_changes_nothing_the_second_time(
 ) -> None:
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
     path = pictures.write(tmp_path, source)
-    converted = CONVERT[form](path, probe(path, NO_LIMIT), never_stop)
+    converted = CONVERT[form](path, probe(path, MAX_PIXELS), never_stop)
     once = optimized(tmp_path, converted, form)
     assert optimized(tmp_path, once, form) == once
 

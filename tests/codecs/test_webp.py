@@ -18,17 +18,17 @@ from tests.codecs import pictures
 from tests.codecs.operations import to_webp
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
-    return to_webp(path, probe(path, NO_LIMIT), never_stop)
+    return to_webp(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def frames_of(data: bytes) -> list[np.ndarray]:
@@ -80,7 +80,7 @@ def test_the_result_is_displayed_upright(tmp_path: Path, orientation: int, quali
     assert pictures.distance(shown, scene) < 6
     for source in (pictures.jpeg_with_metadata(stored, orientation), pictures.png_with_metadata(stored, orientation)):
         out = converted(tmp_path, source)
-        assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 1
+        assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 1
         assert pictures.distance(pictures.opened(out), scene) < 3
 
 
@@ -186,5 +186,5 @@ def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
 
         path = pictures.write(tmp_path, source)
         with pytest.raises(StageTimedOut):
-            to_webp(path, probe(path, NO_LIMIT), check_stop)
+            to_webp(path, probe(path, MAX_PIXELS), check_stop)
         assert calls < 60

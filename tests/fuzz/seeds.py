@@ -19,7 +19,7 @@ SMALL_FLOODS = (
     "frames-declared.png",
     "extents-of-4-gib.avif",
 )
-"""Those floods (files with deep, long or numerous parts) that have few bytes: many mutations of them take a second."""
+"""Those floods (files with deep, long or numerous parts) that have few bytes, so that mutating them is quick."""
 
 FORMATS = ("jpeg", "png", "gif", "webp", "avif")
 

@@ -27,12 +27,12 @@ from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop, target)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, target)
 
 
 def score(source: bytes, out: bytes) -> float:
@@ -70,7 +70,7 @@ def test_the_result_is_displayed_upright_whether_its_pixels_are_encoded_again_or
     shown = ImageOps.exif_transpose(pictures.opened(out))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
-    stored = probe(pictures.write(tmp_path, out), NO_LIMIT).orientation
+    stored = probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation
     assert stored == (1 if quality == 100 else orientation)
 
 
@@ -266,7 +266,7 @@ def test_a_gain_map_is_preserved_and_its_offsets_are_updated(tmp_path: Path) -> 
         several.seek(1)
         assert several.size == (80, 60)
     # the orientation remains a tag, because the pixels and the gain map must have the same orientation
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 6
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 6
     assert optimized(tmp_path, out) is None
 
 
@@ -307,5 +307,5 @@ def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
     with pytest.raises(StageTimedOut):
-        optimize_file(path, probe(path, NO_LIMIT), check_stop)
+        optimize_file(path, probe(path, MAX_PIXELS), check_stop)
     assert calls < 60

@@ -24,12 +24,12 @@ from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
 pytest.importorskip("mozjpeg_lossless_optimization")
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:
@@ -84,7 +84,7 @@ def test_a_low_quality_file_is_recompressed_with_its_public_metadata(tmp_path: P
     assert same_pixels(out, source)
     assert pictures.COPYRIGHT.encode() in out
     assert not [name for name, secret in pictures.SECRETS.items() if secret in out]
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).orientation == 6
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 6
     assert optimized(tmp_path, out) is None
     assert optimized(tmp_path, container.with_blocks(out, Blocks())) is None
 

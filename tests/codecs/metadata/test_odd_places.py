@@ -27,12 +27,12 @@ from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes, form: str) -> bytes:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop) or data
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop) or data
 
 
 def optimized_twice(folder: Path, data: bytes, form: str) -> bytes:
@@ -201,7 +201,7 @@ def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(t
     assert np.array_equal(frames(source)[0], frames(out)[0])
     assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
     path = pictures.write(tmp_path, out)
-    assert read_embedded(path, probe(path, NO_LIMIT)).copyright == pictures.COPYRIGHT
+    assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
 
 
 @pytest.mark.parametrize("animated", [False, True])
@@ -247,7 +247,7 @@ def test_an_xmp_packet_in_a_uuid_box_is_replaced_in_place(tmp_path: Path, *, sec
     out = optimized_twice(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
     assert b"SECRET" not in out
     path = pictures.write(tmp_path, out)
-    assert read_embedded(path, probe(path, NO_LIMIT)).copyright == pictures.COPYRIGHT
+    assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
 
 
 @pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_IDAT])
@@ -276,5 +276,5 @@ def test_avif_metadata_in_several_extents_is_read_and_cleaned(
     out = optimized_twice(tmp_path, source, "AVIF")
     assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
     path = pictures.write(tmp_path, out)
-    assert len(read_embedded(path, probe(path, NO_LIMIT)).alt_text) == 2
+    assert len(read_embedded(path, probe(path, MAX_PIXELS)).alt_text) == 2
     assert np.array_equal(frames(source)[0], frames(out)[0])

@@ -19,13 +19,13 @@ from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 CAPTION = "Zwei Möwen über dem Hafen"
 
 
 def embedded(folder: Path, data: bytes) -> EmbeddedMetadata:
     path = pictures.write(folder, data, "read")
-    return read_embedded(path, probe(path, NO_LIMIT))
+    return read_embedded(path, probe(path, MAX_PIXELS))
 
 
 def described_png() -> bytes:
@@ -61,7 +61,7 @@ def test_png_texts_are_read_with_their_languages(tmp_path: Path) -> None:
 def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path: Path) -> None:
     source = described_png()
     path = pictures.write(tmp_path, source)
-    out = optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     assert embedded(tmp_path, out) == embedded(tmp_path, source)
     assert b"Title\0Harbour" in out
@@ -74,11 +74,11 @@ def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path
 @pytest.mark.parametrize("convert", [to_webp, to_avif])
 def test_png_texts_are_converted_to_xmp_in_another_format(tmp_path: Path, convert: object) -> None:
     path = pictures.write(tmp_path, described_png())
-    out = convert(path, probe(path, NO_LIMIT), never_stop)
+    out = convert(path, probe(path, MAX_PIXELS), never_stop)
     found = embedded(tmp_path, out)
     assert found == embedded(tmp_path, described_png())
     assert b"SECRET" not in out
-    packet = read_blocks(out, probe(pictures.write(tmp_path, out), NO_LIMIT).format).xmp
+    packet = read_blocks(out, probe(pictures.write(tmp_path, out), MAX_PIXELS).format).xmp
     terms = xmp.alternatives(xmp.parse(packet).properties, xmp.RIGHTS + "UsageTerms")
     assert terms == [EmbeddedText("Editorial use only")]
 
@@ -88,7 +88,7 @@ def test_characters_that_xml_forbids_are_removed_from_the_packet(tmp_path: Path)
         pictures.saved(pictures.scene(), "PNG"), pictures.chunk(b"tEXt", b"Title\0One\x01 <two> & three")
     )
     path = pictures.write(tmp_path, source)
-    out = to_webp(path, probe(path, NO_LIMIT), never_stop)
+    out = to_webp(path, probe(path, MAX_PIXELS), never_stop)
     assert embedded(tmp_path, out).title == (EmbeddedText("One <two> & three"),)
 
 
@@ -115,7 +115,7 @@ def test_a_decompression_bomb_and_a_damaged_text_count_as_absent(tmp_path: Path,
     source = pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), bomb)
     assert embedded(tmp_path, source).title == ()
     path = pictures.write(tmp_path, source)
-    out = optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     assert b"Title" not in out
 
@@ -142,7 +142,7 @@ def test_a_comment_that_a_person_wrote_is_preserved_in_a_gif(tmp_path: Path) -> 
     source = commented_gif(b"Created with GIMP", CAPTION.encode(), b"COMMENT-PRIVATE")
     assert embedded(tmp_path, source).description == (EmbeddedText(CAPTION),)
     path = pictures.write(tmp_path, source)
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     out = optimize_file(path, info, never_stop)
     assert out is not None
     assert pictures.opened(out).info["comment"] == CAPTION.encode()

@@ -23,7 +23,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = MAX_PACKET_BYTES = 10**9
 COPYRIGHT, CREATOR, ALT_TEXT = "(c) A", "Ada Example", 'A "red" boat & <two> birds'
 POSITION = "5,31.2057N"
 EXIF_SECRETS = {
@@ -174,7 +174,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
     for seed in range(40):
         source = generated(kind, seed)
         path = pictures.write(tmp_path, source)
-        info = probe(path, NO_LIMIT)
+        info = probe(path, MAX_PIXELS)
         before = read_embedded(path, info)
         assert any(secret in everything_in(source, info.format) for secret in SECRETS), seed
         out = optimize_file(path, info, never_stop)
@@ -182,7 +182,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert len(out) < len(source)
         assert [secret for secret in SECRETS if secret in everything_in(out, info.format)] == [], seed
         path = pictures.write(tmp_path, out, "out")
-        info_after = probe(path, NO_LIMIT)
+        info_after = probe(path, MAX_PIXELS)
         after = read_embedded(path, info_after)
         assert (after.copyright, after.creator, after.alt_text) == (before.copyright, before.creator, before.alt_text)
         assert (after.headline, after.keywords, after.city) == (before.headline, before.keywords, before.city), seed
@@ -212,7 +212,7 @@ def test_fields_that_share_bytes_with_private_ones_are_removed_least_important_f
         assert harmless in source
         source = source.replace(harmless, exif)
     path = pictures.write(tmp_path, source)
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     out = optimize_file(path, info, never_stop)
     assert out is not None
     assert pictures.GPS_RATIONAL not in out
@@ -230,23 +230,23 @@ def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed
     )
     source = plain("jpeg")
     clean = pictures.write(tmp_path, source)
-    smallest = optimize_file(clean, probe(clean, NO_LIMIT), never_stop) or source
+    smallest = optimize_file(clean, probe(clean, MAX_PIXELS), never_stop) or source
     block = pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + words)
     path = pictures.write(tmp_path, smallest[:2] + block + smallest[2:])
-    assert read_embedded(path, probe(path, NO_LIMIT)).city == "C"
-    assert optimize_file(path, probe(path, NO_LIMIT), never_stop) is None
+    assert read_embedded(path, probe(path, MAX_PIXELS)).city == "C"
+    assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None
 
 
 @pytest.mark.parametrize("form", list(xmp.PacketStyle))
 def test_every_packet_style_is_read_back_equal(form: xmp.PacketStyle) -> None:
     words = xmp.parse(pictures.xmp_packet()).properties
     elements = xmp_fields.published(words, str, KeepLocation.ALL).elements
-    again = xmp.parse(xmp.write(elements, NO_LIMIT, form)).properties
+    again = xmp.parse(xmp.write(elements, MAX_PACKET_BYTES, form)).properties
     for name in words:
         assert xmp.alternatives(again, name) == (
             [] if xmp_fields.weight(name) is None else xmp.alternatives(words, name)
         )
     odd = "tab\t, line\n, quotes \"' and <&> \x01end"
     for element in (xmp.simple_property(xmp.PHOTOSHOP + "Headline", odd), xmp.array(xmp.DC + "subject", "Bag", [odd])):
-        found = xmp.texts(xmp.parse(xmp.write([element], NO_LIMIT, form)).properties, element.tag)
+        found = xmp.texts(xmp.parse(xmp.write([element], MAX_PACKET_BYTES, form)).properties, element.tag)
         assert found == [odd.replace("\x01", "")]

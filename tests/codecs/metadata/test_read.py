@@ -17,7 +17,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)
 MAKERS = {
     "JPEG optimised": (optimize_file, pictures.jpeg_with_metadata),
@@ -42,7 +42,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     made = {}
     for name, (make, source) in MAKERS.items():
         path = pictures.write(tmp_path_factory.mktemp("source"), source())
-        out = make(path, probe(path, NO_LIMIT), never_stop)
+        out = make(path, probe(path, MAX_PIXELS), never_stop)
         assert out is not None, name
         made[name] = out
     return made
@@ -63,7 +63,7 @@ def test_rights_and_words_are_in_the_output(outputs: dict[str, bytes], name: str
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
     path = pictures.write(tmp_path, outputs[name])
-    embedded = read_embedded(path, probe(path, NO_LIMIT))
+    embedded = read_embedded(path, probe(path, MAX_PIXELS))
     assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
     assert embedded.copyright == pictures.COPYRIGHT
     assert embedded.creator == (pictures.PRESERVED["creator"],)
@@ -82,10 +82,10 @@ def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
     plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
     path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     for convert in (to_webp, to_avif):
         out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
-        embedded = read_embedded(out, probe(out, NO_LIMIT))
+        embedded = read_embedded(out, probe(out, MAX_PIXELS))
         assert embedded.copyright == pictures.COPYRIGHT
         assert embedded.creator == (pictures.PRESERVED["creator"],)
         assert [text.text for text in embedded.keywords] == [pictures.PRESERVED["keyword"]]
@@ -96,14 +96,14 @@ def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
     path = pictures.write(
         tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
     )
-    out = to_webp(path, probe(path, NO_LIMIT), never_stop)
+    out = to_webp(path, probe(path, MAX_PIXELS), never_stop)
     words = xmp.parse(read_blocks(out, Format.WEBP).xmp).properties
     assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
 
 def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, pictures.jpeg_with_metadata())
-    embedded = read_embedded(path, probe(path, NO_LIMIT))
+    embedded = read_embedded(path, probe(path, MAX_PIXELS))
     assert embedded.alt_text == tuple(EmbeddedText(text, tag) for tag, text in pictures.ALT_TEXT.items())
     assert embedded.extended_description == (EmbeddedText(pictures.EXTENDED),)
     # XMP tags the caption as English; IPTC and EXIF repeat it, and x-default too
@@ -128,7 +128,7 @@ def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -
 )
 def test_words_are_read_from_every_format(tmp_path: Path, source: Callable[[], bytes]) -> None:
     path = pictures.write(tmp_path, source())
-    embedded = read_embedded(path, probe(path, NO_LIMIT))
+    embedded = read_embedded(path, probe(path, MAX_PIXELS))
     assert [text.language for text in embedded.alt_text] == ["en", "de"]
     assert embedded.copyright == pictures.COPYRIGHT
 
@@ -143,7 +143,7 @@ def test_iptc_is_read_as_utf8_or_else_as_windows_1252(tmp_path: Path, mark: byte
     path = pictures.write(
         tmp_path, plain[:2] + pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(datasets)) + plain[2:]
     )
-    assert read_embedded(path, probe(path, NO_LIMIT)).description == (EmbeddedText("Küste"),)
+    assert read_embedded(path, probe(path, MAX_PIXELS)).description == (EmbeddedText("Küste"),)
 
 
 def _jpeg_with_xmp(folder: Path, packet: bytes) -> Path:
@@ -177,7 +177,7 @@ BOMB = (
 )
 def test_a_hostile_or_broken_xmp_packet_is_skipped(tmp_path: Path, packet: bytes) -> None:
     path = _jpeg_with_xmp(tmp_path, packet)
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info)
     assert (embedded.alt_text, embedded.title) == ((), ())
     assert to_webp(path, info, never_stop)
@@ -191,7 +191,7 @@ def test_deeply_nested_properties_are_skipped(tmp_path: Path) -> None:
         .replace(b"<rdf:Seq><rdf:li>Example Ph", b"<rdf:Seq>" + nested + b"<rdf:li>Example Ph")
     )
     path = _jpeg_with_xmp(tmp_path, packet)
-    out = to_webp(path, probe(path, NO_LIMIT), never_stop)
+    out = to_webp(path, probe(path, MAX_PIXELS), never_stop)
     assert pictures.ALT_TEXT["en"].encode() in out
 
 
@@ -204,7 +204,7 @@ def test_broken_exif_and_iptc_are_skipped(tmp_path: Path) -> None:
         resources = resources[:position] + b"\xff\xff" + resources[position + 2 :]
         blocks = pictures.segment(0xE1, b"Exif\0\0" + broken) + pictures.segment(0xED, b"Photoshop 3.0\0" + resources)
         path = pictures.write(tmp_path, plain[:2] + blocks + plain[2:])
-        read_embedded(path, probe(path, NO_LIMIT))
+        read_embedded(path, probe(path, MAX_PIXELS))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_default_caption_of_a_camera_is_removed(tmp_path: Path, phrase: str) -
     exif = Image.Exif()
     exif[0x010E] = phrase
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=exif))
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     assert read_embedded(path, info).description == ()
     out = optimize_file(path, info, never_stop)
     assert out is not None
@@ -248,14 +248,14 @@ def _result(folder: Path, form: str, *segments: bytes) -> bytes:
     """The result in the format `form` of a JPEG with these segments."""
     plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
     path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
-    out = OUTPUTS[form](path, probe(path, NO_LIMIT), never_stop)
+    out = OUTPUTS[form](path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     return out
 
 
 def _read(folder: Path, data: bytes) -> EmbeddedMetadata:
     path = pictures.write(folder, data, "read")
-    return read_embedded(path, probe(path, NO_LIMIT))
+    return read_embedded(path, probe(path, MAX_PIXELS))
 
 
 def _exif(fields: dict[int, tuple[int, bytes]]) -> bytes:
@@ -417,4 +417,4 @@ def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) 
     main = exif.read_ifd(read_blocks(source, Format.JPEG).exif or b"")
     assert main == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)
-    assert optimize_file(path, probe(path, NO_LIMIT), never_stop) is None
+    assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None

@@ -40,7 +40,7 @@ from tests.codecs.metadata.planted import (
 from tests.codecs.operations import CONVERT, read_blocks, to_webp
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def searchable(data: bytes, name: str) -> bytes:
@@ -84,7 +84,7 @@ def found_in(haystack: bytes) -> list[str]:
 def texts_of(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> str:
     """The alt texts and file names that the describer without a model writes."""
     path = pictures.write(folder, data, "described")
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info, keep_location)
     hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
     pixels = thumbnail(path, info, 256, never_stop)
@@ -101,7 +101,7 @@ def test_enough_secrets_are_planted_and_the_search_finds_them() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> None:
     path = pictures.write(tmp_path, source(name))
-    out = optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     assert found_in(searchable(out, name)) == []
     assert pictures.GPS_RATIONAL not in out
@@ -114,7 +114,7 @@ def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "WEBP"])
 def test_no_secret_is_found_in_a_converted_file(tmp_path: Path, name: str, target: str) -> None:
     path = pictures.write(tmp_path, source(name))
-    out = CONVERT[target](path, probe(path, NO_LIMIT), never_stop)
+    out = CONVERT[target](path, probe(path, MAX_PIXELS), never_stop)
     assert found_in(searchable(out, target)) == []
     assert pictures.GPS_RATIONAL not in out
     for preserved in (CREATOR, COPYRIGHT, TITLE, ALT_TEXT, CAPTION, CITY, "from the pier"):
@@ -140,7 +140,7 @@ def test_a_description_that_is_data_is_in_no_text_and_no_file_name(tmp_path: Pat
     fields = pictures.compact_tiff({0x010E: text.encode()}, 1, {})
     data = plain[:2] + pictures.segment(0xE1, b"Exif\0\0" + fields) + plain[2:]
     path = pictures.write(tmp_path, data)
-    assert read_embedded(path, probe(path, NO_LIMIT)).description == ()
+    assert read_embedded(path, probe(path, MAX_PIXELS)).description == ()
     assert found_in(texts_of(tmp_path, data).encode()) == []
 
 
@@ -153,7 +153,7 @@ def test_the_setting_decides_which_place_names_are_preserved(
 ) -> None:
     streets = {secret("Iptc4xmpCoreLocation"), secret("Sublocation"), secret("LocationName"), secret("CiAdrExtadr")}
     path = pictures.write(tmp_path, source("JPEG"))
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     for data, name in (
         (optimize_file(path, info, never_stop, keep_location=keep_location), "JPEG"),
         (to_webp(path, info, never_stop, keep_location=keep_location), "WEBP"),

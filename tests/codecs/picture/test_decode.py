@@ -17,12 +17,12 @@ from imgproc_local.domain.image import Pixels
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def sampled(folder: Path, data: bytes, side: int = 4096) -> Pixels:
     path = pictures.write(folder, data)
-    return decode.thumbnail(path, probe(path, NO_LIMIT), side, never_stop)
+    return decode.thumbnail(path, probe(path, MAX_PIXELS), side, never_stop)
 
 
 def as_array(pixels: Pixels) -> np.ndarray:
@@ -121,7 +121,7 @@ def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, form: str) -> 
     whole = pictures.saved(pictures.scene(640, 480), form)
     # the header is read from the complete file, which is then truncated
     path = pictures.write(tmp_path, whole)
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BrokenImage) as broken:
         decode.thumbnail(path, info, 256, never_stop)
@@ -140,14 +140,14 @@ def test_an_error_of_check_stop_is_raised(tmp_path: Path, stop: Exception) -> No
 
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(1500, 1500), "PNG"))
     with pytest.raises(type(stop)) as stopped:
-        decode.thumbnail(path, probe(path, NO_LIMIT), 1024, check_stop)
+        decode.thumbnail(path, probe(path, MAX_PIXELS), 1024, check_stop)
     assert stopped.value is stop
     assert calls < 40
 
 
 def test_brackets_in_a_file_name_are_not_options_of_libvips(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, pictures.jpeg_with_metadata(), "boat[n=-1].jpg")
-    assert decode.thumbnail(path, probe(path, NO_LIMIT), 64, never_stop).width_px == 64
+    assert decode.thumbnail(path, probe(path, MAX_PIXELS), 64, never_stop).width_px == 64
 
 
 def test_a_stopped_encoder_stops_reading_its_source(tmp_path: Path) -> None:

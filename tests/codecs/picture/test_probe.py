@@ -20,7 +20,7 @@ from imgproc_local.domain.image import Format
 from tests.codecs import pictures
 from tests.faults.hostile import hostile_files
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ NO_LIMIT = 10**9
 def test_the_format_is_decided_by_the_bytes_and_the_size_by_the_header(
     tmp_path: Path, data: bytes, form: Format
 ) -> None:
-    info = probe(pictures.write(tmp_path, data, "picture.txt"), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, data, "picture.txt"), MAX_PIXELS)
     assert (info.format, info.width_px, info.height_px, info.frames) == (form, 320, 240, 1)
     assert info.duration_ms == 0
 
@@ -46,13 +46,13 @@ def test_the_format_is_decided_by_the_bytes_and_the_size_by_the_header(
 @pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "AVIF"])
 def test_frames_and_duration_of_an_animation_are_counted(tmp_path: Path, form: str) -> None:
     options = {} if form == "GIF" else {"lossless": True} if form == "WEBP" else {}
-    info = probe(pictures.write(tmp_path, pictures.animated(form, [100, 250, 300, 50], **options)), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, pictures.animated(form, [100, 250, 300, 50], **options)), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (4, 700)
     assert (info.width_px, info.height_px) == (96, 64)
 
 
 def test_short_delays_count_as_browsers_play_them(tmp_path: Path) -> None:
-    info = probe(pictures.write(tmp_path, pictures.animated("GIF", [0, 10, 20])), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, pictures.animated("GIF", [0, 10, 20])), MAX_PIXELS)
     assert info.duration_ms == 100 + 100 + 20
 
 
@@ -60,7 +60,7 @@ def test_short_delays_count_as_browsers_play_them(tmp_path: Path) -> None:
 def test_the_orientation_is_read_from_every_format(tmp_path: Path, orientation: int) -> None:
     stored = pictures.oriented(pictures.scene(), orientation)
     found = [
-        probe(pictures.write(tmp_path, data), NO_LIMIT)
+        probe(pictures.write(tmp_path, data), MAX_PIXELS)
         for data in (
             pictures.jpeg_with_metadata(stored, orientation),
             pictures.png_with_metadata(stored, orientation),
@@ -79,7 +79,7 @@ def test_the_orientation_is_read_from_every_format(tmp_path: Path, orientation: 
 def test_alpha_and_depth_of_a_png_are_read(tmp_path: Path, mode: str, alpha: bool, bits: int) -> None:
     from PIL import Image
 
-    info = probe(pictures.write(tmp_path, pictures.saved(Image.new(mode, (9, 7)), "PNG")), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, pictures.saved(Image.new(mode, (9, 7)), "PNG")), MAX_PIXELS)
     assert (info.has_alpha, info.bits_per_sample) == (alpha, bits)
 
 
@@ -92,7 +92,7 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
         (pictures.saved(rgba[..., :3], "AVIF"), False),
         (pictures.saved(rgba[..., :3], "WEBP"), False),
     ):
-        assert probe(pictures.write(tmp_path, data), NO_LIMIT).has_alpha is alpha
+        assert probe(pictures.write(tmp_path, data), MAX_PIXELS).has_alpha is alpha
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
 )
 def test_the_refusal_names_the_type_of_the_file_if_it_is_known(tmp_path: Path, data: bytes, named: str) -> None:
     with pytest.raises(UnsupportedImage) as refused:
-        probe(pictures.write(tmp_path, data, "boat.jpg"), NO_LIMIT)
+        probe(pictures.write(tmp_path, data, "boat.jpg"), MAX_PIXELS)
     assert named in refused.value.message
     assert "JPEG, PNG, GIF, WebP or AVIF" in refused.value.message
     assert str(tmp_path) not in refused.value.message
@@ -157,7 +157,7 @@ def test_a_decompression_bomb_in_metadata_is_not_decompressed() -> None:
 )
 def test_a_truncated_file_is_broken_not_unsupported(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BrokenImage):
-        probe(pictures.write(tmp_path, data), NO_LIMIT)
+        probe(pictures.write(tmp_path, data), MAX_PIXELS)
 
 
 @pytest.mark.parametrize(
@@ -176,14 +176,14 @@ def test_damaged_headers_give_a_result_or_a_domain_error(tmp_path: Path, whole: 
         for value in (0x00, 0xFF, 0x7F):
             data = whole[:position] + bytes((value,)) + whole[position + 1 :]
             try:
-                probe(pictures.write(tmp_path, data), NO_LIMIT)
+                probe(pictures.write(tmp_path, data), MAX_PIXELS)
             except (BrokenImage, UnsupportedImage, TooManyPixels):
                 continue
 
 
 def test_the_error_for_a_missing_file_does_not_contain_its_path(tmp_path: Path) -> None:
     with pytest.raises(StageFailed) as failed:
-        probe(tmp_path / "nowhere", NO_LIMIT)
+        probe(tmp_path / "nowhere", MAX_PIXELS)
     assert "nowhere" not in failed.value.message
 
 
@@ -204,7 +204,7 @@ def test_exif_entries_that_share_their_bytes_are_not_all_read(
     path = pictures.write(tmp_path, hostile[name])
     tracemalloc.start()
     try:
-        embedded = read_embedded(path, probe(path, NO_LIMIT))
+        embedded = read_embedded(path, probe(path, MAX_PIXELS))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -228,7 +228,7 @@ def test_exif_entries_that_share_their_bytes_are_not_all_read(
 )
 def test_a_file_with_too_many_parts_is_refused_early(tmp_path: Path, hostile: dict[str, bytes], name: str) -> None:
     with pytest.raises(BrokenImage, match=r"more than [0-9,]+"):
-        probe(pictures.write(tmp_path, hostile[name]), NO_LIMIT)
+        probe(pictures.write(tmp_path, hostile[name]), MAX_PIXELS)
 
 
 def test_a_scan_with_too_many_segments_is_refused(hostile: dict[str, bytes]) -> None:
@@ -238,7 +238,7 @@ def test_a_scan_with_too_many_segments_is_refused(hostile: dict[str, bytes]) -> 
 
 def test_avif_with_too_many_empty_extents_is_refused(tmp_path: Path, hostile: dict[str, bytes]) -> None:
     path = pictures.write(tmp_path, hostile["bomb-extents.avif"])
-    info = probe(path, NO_LIMIT)
+    info = probe(path, MAX_PIXELS)
     tracemalloc.start()
     try:
         with pytest.raises(BrokenImage, match="items and extents"):
@@ -305,7 +305,7 @@ def test_all_frames_of_a_long_animation_are_counted(tmp_path: Path) -> None:
     first = animated.index(b"\x21\xf9")
     second = animated.index(b"\x21\xf9", first + 1)
     long = animated[:first] + animated[first:second] * 20_000 + b";"
-    info = probe(pictures.write(tmp_path, long), NO_LIMIT)
+    info = probe(pictures.write(tmp_path, long), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (20_000, 2_000_000)
 
 
@@ -313,7 +313,7 @@ def test_a_jpeg_with_a_thousand_segments_is_read(tmp_path: Path) -> None:
     whole = pictures.jpeg_with_metadata()
     notes = b"".join(pictures.segment(0xE5, b"a note") for _ in range(1000))
     path = pictures.write(tmp_path, whole[:2] + notes + whole[2:])
-    assert probe(path, NO_LIMIT).width_px == 320
+    assert probe(path, MAX_PIXELS).width_px == 320
     assert jpeg.read_blocks(path.read_bytes()) == jpeg.read_blocks(whole)
 
 
@@ -325,19 +325,19 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
         (b"", "an empty file"),
     ):
         with pytest.raises(UnsupportedImage) as refused:
-            probe(pictures.write(tmp_path, data), NO_LIMIT, accepted)
+            probe(pictures.write(tmp_path, data), MAX_PIXELS, accepted)
         assert refused.value.errors["image"] == [f"Expected a picture as JPEG, PNG, GIF or WebP, but got {came}."]
     with pytest.raises(UnsupportedImage, match=r"^Expected a picture as JPEG, but got a PNG\.$"):
-        probe(pictures.write(tmp_path, pictures.png_with_metadata()), NO_LIMIT, [Format.JPEG])
-    assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), NO_LIMIT, accepted).format is Format.JPEG
+        probe(pictures.write(tmp_path, pictures.png_with_metadata()), MAX_PIXELS, [Format.JPEG])
+    assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), MAX_PIXELS, accepted).format is Format.JPEG
 
 
 def test_a_png_with_thousands_of_compressed_texts_is_refused(tmp_path: Path) -> None:
     plain = pictures.saved(pictures.scene(), "PNG")
     text = pictures.chunk(b"zTXt", b"Comment\0\0" + zlib.compress(b"a note " * 1000))
-    assert probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 900)), NO_LIMIT).width_px == 320
+    assert probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 900)), MAX_PIXELS).width_px == 320
     with pytest.raises(BrokenImage, match="1,000 compressed texts"):
-        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 1001)), NO_LIMIT)
+        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 1001)), MAX_PIXELS)
 
 
 def test_damaged_compressed_texts_count_with_their_decompressed_part(tmp_path: Path) -> None:
@@ -345,4 +345,4 @@ def test_damaged_compressed_texts_count_with_their_decompressed_part(tmp_path: P
     plain = pictures.saved(pictures.scene(), "PNG")
     text = pictures.chunk(b"zTXt", b"Comment\0\0" + broken)
     with pytest.raises(BrokenImage, match="compressed texts"):
-        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 3)), NO_LIMIT)
+        probe(pictures.write(tmp_path, pictures.with_png_chunks(plain, *[text] * 3)), MAX_PIXELS)

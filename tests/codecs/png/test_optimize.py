@@ -26,12 +26,12 @@ from imgproc_local.domain.errors import StageCancelled
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def optimized(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def textured(width: int = 480, height: int = 300) -> np.ndarray:
@@ -68,7 +68,7 @@ def test_a_graphic_gets_a_palette_that_meets_the_target(tmp_path: Path, alpha: b
     assert pictures.opened(out).mode == "P"
     assert len(out) < 0.5 * len(source)
     assert score(Image.fromarray(picture), pictures.opened(out)) >= TARGET_SCORE
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).has_alpha is alpha
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).has_alpha is alpha
 
 
 def test_the_samples_of_a_photograph_are_preserved(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, poorly_compressed(picture))
     sizes = []
     for target in (95.0, 85.0, 70.0):
-        out = whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, target))
+        out = whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, target))
         assert score(Image.fromarray(picture), pictures.opened(out)) >= target
         sizes.append(len(out))
     assert sizes[0] > sizes[1] > sizes[2]
@@ -134,7 +134,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
 
     def lossless(data: bytes) -> bytes:
         path = pictures.write(tmp_path, data)
-        return whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, 100.0))
+        return whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, 100.0))
 
     redundant = {
         "an opaque alpha": ("colour", np.concatenate([scene, np.full_like(grey, 255)], axis=2)),
@@ -151,7 +151,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
 def test_a_picture_of_few_colours_is_indexed_losslessly_at_any_target(tmp_path: Path) -> None:
     picture = pictures.graphic(300, 200) & 0xE0
     path = pictures.write(tmp_path, poorly_compressed(picture))
-    out = pictures.opened(whole(optimize_file(path, probe(path, NO_LIMIT), never_stop, 100.0)))
+    out = pictures.opened(whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, 100.0)))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB")), picture)
 
@@ -189,7 +189,7 @@ def test_pixels_are_turned_upright(tmp_path: Path, orientation: int) -> None:
     scene = pictures.scene()
     out = whole(optimized(tmp_path, pictures.png_with_metadata(pictures.oriented(scene, orientation), orientation)))
     assert np.array_equal(np.asarray(ImageOps.exif_transpose(pictures.opened(out))), scene)
-    assert probe(pictures.write(tmp_path, out), NO_LIMIT).display_size_px == (320, 240)
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).display_size_px == (320, 240)
 
 
 def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
@@ -262,5 +262,5 @@ def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
 
     path = pictures.write(tmp_path, poorly_compressed(pictures.scene(1500, 1500)))
     with pytest.raises(StageCancelled):
-        optimize_file(path, probe(path, NO_LIMIT), check_stop)
+        optimize_file(path, probe(path, MAX_PIXELS), check_stop)
     assert calls < 60

@@ -21,7 +21,7 @@ from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-NO_LIMIT = 10**9
+MAX_PIXELS = 10**9
 
 
 def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.ndarray:
@@ -43,7 +43,7 @@ def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.nd
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, NO_LIMIT), never_stop, target)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, target)
 
 
 def image_of(picture: np.ndarray) -> pyvips.Image:

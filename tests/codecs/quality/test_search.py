@@ -160,7 +160,8 @@ def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
 def recording_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
     """A WebP encoder, and a list to which it adds the quality setting of each final encoding.
 
-    `draft_deficit` is the number of points by which drafts are expected, wrongly, to score less than final encodings.
+    Its drafts are encoded like its final encodings. `draft_deficit` is the number of points by which the search expects
+    drafts to score less.
     """
     qualities: list[int] = []
 
