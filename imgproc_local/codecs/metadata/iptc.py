@@ -125,7 +125,8 @@ def _encode(text: str, like: bytes) -> bytes:
     """A text in the encoding of `like`, the value that it replaces, cut to `_MAX_VALUE_BYTES`."""
     try:
         like.decode("utf-8")
-        return text.encode("utf-8", "ignore")[:_MAX_VALUE_BYTES]
+        whole = text.encode("utf-8", "ignore")
+        return whole[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()  # not inside a character
     except UnicodeDecodeError:
         return text.encode("cp1252", "replace")[:_MAX_VALUE_BYTES]
 
