@@ -36,13 +36,18 @@ class Problem(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """`schema` is 0 for a folder without a database; `files` and `size_bytes` are those whose content was compared."""
+    """`schema` is 0 for a folder without a database; `files` and `size_bytes` are those whose content was compared.
+
+    `is_used` says that a process uses the folder: it may be storing files that no row names yet, so files that belong
+    to no job are not looked for.
+    """
 
     schema: int
     committed: int
     files: int
     size_bytes: int
     problems: tuple[Problem, ...]
+    is_used: bool = False
 
 
 class _Rows(Struct, frozen=True):
@@ -84,10 +89,11 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
         damaged = {sha256: what for sha256, what in damaged.items() if sha256 in still_referenced}
     jobs = _jobs_of_files(database, list(damaged)) if damaged else {}
     problems += [Problem("files", f"{sha256} of job {jobs[sha256]}: {what}") for sha256, what in damaged.items()]
-    if not is_owned():
+    is_used = is_owned()
+    if not is_used:
         problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, rows.files)]
     size_bytes = sum(rows.files[sha256] for sha256 in checked)
-    return Verification(rows.schema, rows.committed, len(checked), size_bytes, tuple(problems))
+    return Verification(rows.schema, rows.committed, len(checked), size_bytes, tuple(problems), is_used)
 
 
 def _lost(commits: Commits, committed: int) -> Iterator[Problem]:

@@ -286,6 +286,7 @@ def test_a_busy_server_has_no_problem(program: Program) -> None:
             service.dispatch("process", pictures.jpeg(64, 48, seed))
         found = verify(program)
         assert found == {}, found
+        assert "not checked while another process uses the folder" in program.in_process("verify").stdout
 
 
 def test_a_missing_folder_is_refused(program: Program) -> None:
