@@ -135,22 +135,6 @@ class Blobs:
             if not referenced:
                 await asyncio.shield(self.remove([blob.sha256]))
 
-    @asynccontextmanager
-    async def put(self, data: bytes) -> AsyncIterator[Blob]:
-        """As `stored`, for bytes in memory."""
-        with await asyncio.to_thread(self._spool, data) as incoming:
-            async with self.stored(incoming) as blob:
-                yield blob
-
-    def _spool(self, data: bytes) -> Incoming:
-        incoming = self.incoming()
-        try:
-            incoming.write(data)
-        except BaseException:
-            incoming.__exit__(None, None, None)
-            raise
-        return incoming
-
     def _adopt(self, source: Path, blob: Blob) -> None:
         """Rename `source`, which is on the disk, to its address.
 

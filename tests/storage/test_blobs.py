@@ -6,12 +6,14 @@ import asyncio
 import errno
 import os
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.blobs import Blob, Blobs
 
 
 class References:
@@ -23,6 +25,15 @@ class References:
     async def __call__(self, sha256: str) -> bool:
         await asyncio.sleep(0)
         return sha256 in self.digests
+
+
+@asynccontextmanager
+async def put(blobs: Blobs, content: bytes) -> AsyncIterator[Blob]:
+    """`content` stored as an upload is."""
+    with blobs.incoming() as incoming:
+        await asyncio.to_thread(incoming.write, content)
+        async with blobs.stored(incoming) as blob:
+            yield blob
 
 
 @pytest.fixture
@@ -37,7 +48,7 @@ def blobs(tmp_path: Path, references: References) -> Blobs:
 
 async def test_identical_content_is_stored_once(blobs: Blobs, references: References) -> None:
     for _ in range(2):
-        async with blobs.put(b"content") as blob:
+        async with put(blobs, b"content") as blob:
             references.digests.add(blob.sha256)
     assert [file.read_bytes() for file in blobs.on_disk()] == [b"content"]
     assert list(blobs.incoming_folder.iterdir()) == []
@@ -45,7 +56,7 @@ async def test_identical_content_is_stored_once(blobs: Blobs, references: Refere
 
 async def test_an_unreferenced_blob_is_deleted_when_its_block_raises(blobs: Blobs) -> None:
     with pytest.raises(RuntimeError):
-        async with blobs.put(b"content"):
+        async with put(blobs, b"content"):
             raise RuntimeError
     assert blobs.on_disk() == []
 
@@ -59,7 +70,7 @@ async def test_an_incomplete_upload_leaves_nothing(blobs: Blobs) -> None:
 
 async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs: Blobs, references: References) -> None:
     async def upload() -> str:
-        async with blobs.put(b"shared") as blob:
+        async with put(blobs, b"shared") as blob:
             await asyncio.sleep(0)
             references.digests.add(blob.sha256)
         return blob.sha256
@@ -73,9 +84,9 @@ async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs:
 
 
 async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(blobs: Blobs, references: References) -> None:
-    async with blobs.put(b"referenced") as referenced:
+    async with put(blobs, b"referenced") as referenced:
         pass
-    async with blobs.put(b"left"):
+    async with put(blobs, b"left"):
         pass
     (blobs.incoming_folder / "half.part").write_bytes(b"half")
     assert blobs.sweep({referenced.sha256}) == 2
@@ -88,7 +99,7 @@ async def test_a_full_disk_is_reported_and_leaves_nothing(blobs: Blobs, monkeypa
 
     monkeypatch.setattr(os, "fsync", raise_disk_full)
     with pytest.raises(StorageFailed, match="full"):
-        async with blobs.put(b"content"):
+        async with put(blobs, b"content"):
             pass
     monkeypatch.undo()
     assert blobs.on_disk() == []
@@ -96,10 +107,10 @@ async def test_a_full_disk_is_reported_and_leaves_nothing(blobs: Blobs, monkeypa
 
 
 async def test_a_truncated_blob_is_replaced(blobs: Blobs, references: References) -> None:
-    async with blobs.put(b"content") as blob:
+    async with put(blobs, b"content") as blob:
         references.digests.add(blob.sha256)
     blobs.path(blob.sha256).write_bytes(b"con")
-    async with blobs.put(b"content"):
+    async with put(blobs, b"content"):
         pass
     assert blobs.path(blob.sha256).read_bytes() == b"content"
 
@@ -120,7 +131,7 @@ async def test_a_second_upload_of_the_same_content_waits_until_its_file_is_durab
     monkeypatch.setattr("imgproc_local.storage.blobs.fsync_folder", sync)
 
     async def upload() -> None:
-        async with blobs.put(b"content") as blob:
+        async with put(blobs, b"content") as blob:
             references.digests.add(blob.sha256)
 
     first = asyncio.create_task(upload())
@@ -138,7 +149,7 @@ async def test_a_second_upload_of_the_same_content_waits_until_its_file_is_durab
 async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
     blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with blobs.put(b"content") as blob:
+    async with put(blobs, b"content") as blob:
         references.digests.add(blob.sha256)
 
     def fail(_: Path) -> None:
@@ -146,7 +157,7 @@ async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
 
     monkeypatch.setattr("imgproc_local.storage.blobs.fsync_folder", fail)
     with pytest.raises(StorageFailed, match="Input/output error"):
-        async with blobs.put(b"content"):
+        async with put(blobs, b"content"):
             pass
 
 
@@ -154,26 +165,26 @@ async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
 async def test_a_damaged_file_is_found_and_repaired_by_a_new_upload(
     blobs: Blobs, references: References, damaged: bytes
 ) -> None:
-    async with blobs.put(b"content") as blob:
+    async with put(blobs, b"content") as blob:
         references.digests.add(blob.sha256)
     assert await blobs.damage(blob.sha256, blob.size_bytes) is None
     blobs.path(blob.sha256).write_bytes(damaged)
     assert await blobs.damage(blob.sha256, blob.size_bytes) == "damaged"
-    async with blobs.put(b"content"):
+    async with put(blobs, b"content"):
         pass
     assert blobs.path(blob.sha256).read_bytes() == b"content"
     assert await blobs.damage(blob.sha256, blob.size_bytes) is None
 
 
 async def test_a_missing_file_is_found(blobs: Blobs, references: References) -> None:
-    async with blobs.put(b"content") as blob:
+    async with put(blobs, b"content") as blob:
         references.digests.add(blob.sha256)
     blobs.path(blob.sha256).unlink()
     assert await blobs.damage(blob.sha256, blob.size_bytes) == "missing"
 
 
 async def test_an_unchanged_file_is_read_once(blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with blobs.put(b"content") as blob:
+    async with put(blobs, b"content") as blob:
         restarted = Blobs(tmp_path, References())
         assert await restarted.damage(blob.sha256, blob.size_bytes) is None
         monkeypatch.setattr("imgproc_local.storage.blobs.hash_file", lambda _: pytest.fail("the file was read again"))

@@ -195,13 +195,15 @@ async def queue_two_jobs(data: Path) -> None:
         account_id = await store.keys.account_id("other", create=True)
         for seed in (1, 2):
             content = pictures.jpeg(seed=seed)
-            async with blobs.put(content) as blob:
-                await jobs.submit(
-                    Submission(
-                        account_id, plan, "a.jpg", blob.sha256, blob.size_bytes, ImageInfo(Format.JPEG, 320, 240),
-                        {StageName.OPTIMIZE: 1}, {StageName.OPTIMIZE: "codecs"},
-                    )
-                )  # fmt: skip
+            with blobs.incoming() as incoming:
+                incoming.write(content)
+                async with blobs.stored(incoming) as blob:
+                    await jobs.submit(
+                        Submission(
+                            account_id, plan, "a.jpg", blob.sha256, blob.size_bytes, ImageInfo(Format.JPEG, 320, 240),
+                            {StageName.OPTIMIZE: 1}, {StageName.OPTIMIZE: "codecs"},
+                        )
+                    )  # fmt: skip
 
 
 # ---- failures and refusals ----
