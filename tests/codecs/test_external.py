@@ -73,7 +73,7 @@ def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Pat
 @pytest.mark.parametrize("form", ["jpeg", "png", "webp"])
 def test_the_result_is_displayed_upright(tmp_path: Path, form: str, orientation: int) -> None:
     scene = pictures.scene()
-    data = getattr(pictures, f"full_{form}")(pictures.oriented(scene, orientation), orientation)
+    data = getattr(pictures, f"{form}_with_metadata")(pictures.oriented(scene, orientation), orientation)
     shown = ImageOps.exif_transpose(pictures.opened(round_trip(tmp_path, data)))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < 6
