@@ -25,6 +25,7 @@ from imgproc_local.compose import open_store
 from imgproc_local.config import Config
 from tests.bench.load import MIB, percentile, print_table, with_comment
 from tests.faults import disk
+from tests.faults.floods import FLOODS
 from tests.faults.hostile import hostile_files
 from tests.faults.server_process import SOURCE, ServerProcess, serving
 from tests.support import pictures, processes
@@ -39,10 +40,16 @@ ROUNDS_ALONE = 5
 FINAL = ("completed", "failed")
 
 
+def every_kind() -> dict[str, bytes]:
+    """One file of every kind, by name."""
+    return hostile_files() | {name: make() for name, make in FLOODS.items()}
+
+
 def hostile(count: int, seed: int) -> list[tuple[str, bytes]]:
     """`count` files by name: each kind once, then mutations of them in turn."""
     source = random.Random(seed)
-    kinds = sorted(hostile_files().items())
+    kinds = sorted(every_kind().items())
+    source.shuffle(kinds)
     files = kinds[:count]
     while len(files) < count:
         name, data = kinds[len(files) % len(kinds)]
@@ -176,7 +183,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     parser.add_argument("--program", type=Path, help="a frozen program, instead of the source")
     options = parser.parse_args()
-    kinds = len(hostile_files())
+    kinds = len(every_kind())
     files = hostile(options.pictures, options.seed)
     observed = Observed()
     program = (options.program.resolve(),) if options.program else SOURCE
