@@ -203,14 +203,14 @@ async def test_whatever_a_stage_does_to_its_worker_no_other_job_fails(tmp_path: 
             function = HOSTILE.get(seed_of(work), worker_functions.make_small_file)
             return workers.run(function, work, work.info, check_stop)
 
-        async with harness(tmp_path / "data", run, threads=2, timeouts=Timeouts(stage_s=5)) as service:
+        async with harness(tmp_path / "data", run, threads=2, timeouts=Timeouts(stage_s=15)) as service:
             jobs = [await service.accept(seed) for seed in range(8)]
             finals = [await service.engine.wait(job.id, 60) for job in jobs]
             assert service.engine.is_claiming
         failed = {seed: job.stages[0].error or "" for seed, job in enumerate(finals) if job.status is Status.FAILED}
         assert set(failed) == set(HOSTILE)
         assert "SIGSEGV" in failed[0]
-        assert "5 seconds" in failed[2]
+        assert "15 seconds" in failed[2]
         assert "memory" in failed[4]
         assert "Server Error" in failed[5]
         assert all(job.status is Status.COMPLETED for seed, job in enumerate(finals) if seed not in HOSTILE)
