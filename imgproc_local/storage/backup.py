@@ -240,7 +240,10 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
         try:
             with source.open("rb") as file:
                 manifest = _unpack(file, source.stat().st_size, restoring)
-            _check_database(restoring / DATABASE, manifest)
+            referenced = _check_database(restoring / DATABASE, manifest)
+            # their jobs were deleted while the backup was written
+            for sha256 in manifest.files.keys() - referenced:
+                (restoring / "files" / sha256[:2] / sha256).unlink()
         except BaseException:
             shutil.rmtree(restoring, ignore_errors=True)
             raise
@@ -333,14 +336,18 @@ def _checked_manifest(encoded: bytes, hashes: dict[str, str], sizes: dict[str, i
     return manifest
 
 
-def _check_database(path: Path, manifest: Manifest) -> None:
+def _check_database(path: Path, manifest: Manifest) -> set[str]:
+    """The addresses that the database references. Raises: StorageFailed, where it is damaged or a file is missing."""
+
     def read(connection: sqlite3.Connection) -> dict[str, int]:
         if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise _unusable("its database is damaged")
         return referenced_files(connection)
 
-    if not read_database(path, read).keys() <= manifest.files.keys() | manifest.left_out.keys():
+    referenced = read_database(path, read).keys()
+    if not referenced <= manifest.files.keys() | manifest.left_out.keys():
         raise _unusable("files of jobs are missing in it")
+    return set(referenced)
 
 
 def _unusable(reason: str) -> StorageFailed:
