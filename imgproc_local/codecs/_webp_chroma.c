@@ -3,7 +3,7 @@
  * libwebp averages the chroma of each 2x2 block, and decoders interpolate it. At coloured edges this changes the chroma
  * and, because luminance depends on chroma, the brightness too. Here each pixel is shifted along the grey axis until the
  * interpolated result has the luminance of the original, and each block is shifted in chroma until the average that
- * libwebp stores is that of the linear light. libwebp's own "sharp YUV" has the same aim, at five times the CPU time or more.
+ * libwebp stores is that of the linear light. libwebp's own "sharp YUV" has the same aim, at about four times the CPU time.
  *
  * Invariants: the interpreter's lock is released while pixels are computed; results are the same on every processor,
  * since no multiplication is fused with an addition (see setup.py).

@@ -226,6 +226,7 @@ def require_empty(folder: Path) -> None:
 def restore_backup(source: Path, folder: Path) -> Manifest:
     """Restore a backup into `folder`, which this process owns and which holds no database and no files.
 
+    Returns the manifest with the files that were restored.
     Everything is compared with its hash before the folder is changed. Raises: StorageFailed.
     """
     require_empty(folder)
@@ -244,6 +245,7 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
             # their jobs were deleted while the backup was written
             for sha256 in manifest.files.keys() - referenced:
                 (restoring / "files" / sha256[:2] / sha256).unlink()
+            restored = {sha256: size for sha256, size in manifest.files.items() if sha256 in referenced}
         except BaseException:
             shutil.rmtree(restoring, ignore_errors=True)
             raise
@@ -253,7 +255,7 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
         (restoring / DATABASE).replace(folder / DATABASE)
         fsync_folder(folder)
         shutil.rmtree(restoring)
-    return manifest
+    return msgspec.structs.replace(manifest, files=restored)
 
 
 class _Reader:

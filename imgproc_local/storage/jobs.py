@@ -259,7 +259,9 @@ class Jobs:
         return await read_job(tx, job_id)
 
     async def requeue(self, job: Job, stage: StageName) -> None:
-        """Put a stage that an orderly stop cancelled back into the queue. The attempt does not count."""
+        """Put a stage that did not end for a reason of its own back into the queue: after an orderly stop, or where its
+        result found no room on the disk. The attempt does not count.
+        """
         async with self._database.transaction() as tx:
             await tx.run("requeue_stage", {"job_id": job.id, "name": stage.value})
 

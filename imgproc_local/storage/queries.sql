@@ -28,9 +28,6 @@ SELECT keys.*, accounts.name AS account
 FROM keys JOIN accounts ON accounts.id = keys.account_id
 ORDER BY keys.id;
 
--- name: count_keys
-SELECT count(*) FROM keys;
-
 -- name: revoke_key
 UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL RETURNING id;
 
@@ -221,7 +218,7 @@ WHERE job_id = :job_id AND name = :name AND state = 'running'
 RETURNING price, (SELECT account_id FROM jobs WHERE jobs.id = stages.job_id) AS account_id;
 
 -- name: requeue_stage
--- After an orderly stop, which is no fault of the picture: the attempt does not count.
+-- After an orderly stop or without room for the result, no fault of the picture: the attempt does not count.
 UPDATE stages SET state = 'pending', attempts = attempts - 1
 WHERE job_id = :job_id AND name = :name AND state = 'running';
 

@@ -1,4 +1,6 @@
-"""The page's own endpoints, which need no API key: an overview with balance and vision model, the keys, and tickets."""
+"""The page's own endpoints, which need no API key: an overview with balance and vision model, the keys, and the
+sessions.
+"""
 
 from __future__ import annotations
 
