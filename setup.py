@@ -29,6 +29,7 @@ setup(
         Extension(
             f"imgproc_local.codecs.{name}",
             [f"imgproc_local/codecs/{name.replace('.', '/')}.c"],
+            depends=["imgproc_local/codecs/_extension.h"],
             optional=True,
             py_limited_api=not FREE_THREADED,
         )

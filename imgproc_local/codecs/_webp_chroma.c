@@ -12,36 +12,13 @@
  * as in its decoder (src/dsp/upsampling.c); luminance and transfer curve of sRGB from IEC 61966-2-1.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <pyconfig.h>
-#ifndef Py_GIL_DISABLED
-#define Py_LIMITED_API 0x030B0000 /* one binary for CPython 3.11 and later */
-#endif
-#include <Python.h>
+#include "_extension.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(_MSC_VER)
-#define INLINE static __forceinline
-#define RESTRICT __restrict
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define RESTRICT restrict
-#endif
-
-/* Loops worth wider vectors than every x86-64 has: compiled twice where the loader can choose between them. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
-#if __has_attribute(target_clones)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#endif
-#endif
-#ifndef WIDE
-#define WIDE
-#endif
 
 enum {
     ROUNDS = 2,
@@ -371,9 +348,7 @@ static int fill_module(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)fill_module},
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    WITHOUT_GIL
     {0, NULL},
 };
 

@@ -1,8 +1,8 @@
 """Fuzzing the C extensions, compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
-`python -m tests.fuzz.native --seconds 60 --seed 1` compiles both with gcc or clang into a temporary folder and tries
-mutated JPEGs on the decoder of `_splice.c`, and pictures of odd sizes on `_ssimulacra2.c`. The first error of a
-sanitizer ends the run, shows its report and leaves the input in the folder `--findings`.
+`python -m tests.fuzz.native --seconds 60 --seed 1` compiles them with gcc or clang into a temporary folder and tries
+mutated JPEGs on the decoder of `_splice.c`, and pictures of odd sizes on the others. The first error of a sanitizer
+ends the run, shows its report and leaves the input in the folder `--findings`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = {
     "_splice": ROOT / "imgproc_local/codecs/jpeg/_splice.c",
     "_ssimulacra2": ROOT / "imgproc_local/codecs/quality/_ssimulacra2.c",
+    "_webp_chroma": ROOT / "imgproc_local/codecs/_webp_chroma.c",
 }
 FLAGS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SANITIZER_OPTIONS = {
@@ -96,14 +97,18 @@ def run_splice(module: Any, source: random.Random, keep: Callable[[bytes], None]
     return True
 
 
-def run_ssimulacra2(module: Any, source: random.Random, keep: Callable[[bytes], None]) -> bool:
-    """Pictures of any size and number of bands, also with buffers of a wrong length."""
+def pixels_input(source: random.Random) -> tuple[int, int, int, bytes]:
+    """A picture of any size and number of bands, also with a buffer of a wrong length."""
     width, height = source.randrange(-1, MAX_SIDE_PX), source.randrange(-1, MAX_SIDE_PX)
     if source.random() < 0.02:
         width, height = source.choice(((1, 2_000), (2_000, 3), (17_000, 3)))
     bands = source.choice((0, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5))
     size = max(0, width * height * bands) + source.choice((0, 0, 0, 0, -1, 1, 100))
-    pixels = source.randbytes(max(0, size))
+    return width, height, bands, source.randbytes(max(0, size))
+
+
+def run_ssimulacra2(module: Any, source: random.Random, keep: Callable[[bytes], None]) -> bool:
+    width, height, bands, pixels = pixels_input(source)
     keep(repr((width, height, bands, len(pixels))).encode())
     try:
         reference = module.Reference(pixels, width, height, bands, source.choice((0, 255, 128)))
@@ -115,9 +120,19 @@ def run_ssimulacra2(module: Any, source: random.Random, keep: Callable[[bytes], 
     return True
 
 
+def run_webp_chroma(module: Any, source: random.Random, keep: Callable[[bytes], None]) -> bool:
+    width, height, bands, pixels = pixels_input(source)
+    keep(repr((width, height, bands, len(pixels))).encode())
+    try:
+        module.adjusted(pixels, width, height, bands)
+    except ValueError:
+        return False
+    return True
+
+
 def fuzz(folder: Path, seconds: float, seed: int) -> None:
     """The child: runs until the time is over, with the input in a file before each execution."""
-    runs = {"_splice": run_splice, "_ssimulacra2": run_ssimulacra2}
+    runs = {"_splice": run_splice, "_ssimulacra2": run_ssimulacra2, "_webp_chroma": run_webp_chroma}
     last = folder / "last-input"
     for name, run in runs.items():
         module, source = loaded(folder, name), random.Random(seed)

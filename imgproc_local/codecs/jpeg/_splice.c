@@ -11,10 +11,7 @@
  * Source: ITU-T T.81 (JPEG), annexes B (syntax), F (sequential), G (progressive), K.3 (codes).
  */
 
-#ifndef Py_GIL_DISABLED
-#define Py_LIMITED_API 0x030b0000
-#endif
-#include <Python.h>
+#include "../_extension.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -853,9 +850,7 @@ static PyMethodDef functions[] = {
 };
 
 static PyModuleDef_Slot module_slots[] = {
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    WITHOUT_GIL
     {0, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* The pixel work of SSIMULACRA 2.1: two pictures in, the means and 4-norms of their error maps out.
- * One file, though long: the compiler sees every loop with its callers, and the extension needs no header of its own.
+ * One file, though long: the compiler sees every loop with its callers.
  *
  * A picture is walked once, row by row. Each row is turned from sRGB to linear light and handed to the first of up to
  * six levels; every second row a level hands a row of half the width to the next one. A level keeps the last eleven
@@ -18,36 +18,13 @@
  * first extended to 8 by its last pixels.
  */
 
-#define PY_SSIZE_T_CLEAN
-#include <pyconfig.h>
-#ifndef Py_GIL_DISABLED
-#define Py_LIMITED_API 0x030B0000 /* one binary for CPython 3.11 and later */
-#endif
-#include <Python.h>
+#include "../_extension.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(_MSC_VER)
-#define INLINE static __forceinline
-#define RESTRICT __restrict
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define RESTRICT restrict
-#endif
-
-/* Loops worth wider vectors than every x86-64 has: compiled twice where the loader can choose between them. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
-#if __has_attribute(target_clones)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#endif
-#endif
-#ifndef WIDE
-#define WIDE
-#endif
 
 enum {
     CHANNELS = 3,      /* X, Y, B-Y */
@@ -577,9 +554,7 @@ static int fill_module(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)fill_module},
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    WITHOUT_GIL
     {0, NULL},
 };
 
