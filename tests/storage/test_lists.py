@@ -45,7 +45,7 @@ async def test_polls_do_not_wait_for_lists(database: Database) -> None:
         for _ in range(LIST_READERS):
             await lists.enter_async_context(database.listing())
         async with database.reading() as read:
-            assert await read.value("count_keys") == 0
+            assert await read.value("count_keys_in_force") == 0
 
 
 async def test_readers_are_bounded_and_returned_when_a_task_is_cancelled(database: Database) -> None:
