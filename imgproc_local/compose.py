@@ -36,6 +36,8 @@ from imgproc_local.vision.describer import Describer
 
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
+    from imgproc_local.vision.llm.describer import LoadedModel
+    from imgproc_local.vision.models.model import AnyModel
 
 DATABASE_FILE = "imgproc.db"
 WORK_FOLDER = "work"
@@ -92,15 +94,24 @@ def describer(config: Config) -> Describer:
     from metadata and pixels.
     """
     from imgproc_local.vision.llm.describer import LlmDescriber
-    from imgproc_local.vision.llm.selftest import require_self_test
     from imgproc_local.vision.models.store import ModelStore
 
     models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
-    return LlmDescriber(
-        lambda: models.active_model(config.model),
-        lambda model, check_stop: require_self_test(model, check_stop=check_stop),
-        idle_s=config.model_idle_s,
-    )
+    return LlmDescriber(lambda: models.active_model(config.model), load_model, idle_s=config.model_idle_s)
+
+
+def load_model(model: AnyModel, check_stop: Callable[[], None], *, retry_test: bool = False) -> LoadedModel:
+    """The loaded `model`, which has passed its self-test. With `retry_test`, a self-test that failed is repeated.
+
+    Raises: ModelUnusable, if it does not work here; what `check_stop` raises.
+    """
+    from imgproc_local.vision.llm.llama import Llama
+    from imgproc_local.vision.llm.selftest import require_self_test
+    from imgproc_local.vision.models.model import VisionModel
+
+    assert isinstance(model, VisionModel)
+    require_self_test(model, check_stop=check_stop, retry=retry_test)
+    return Llama(model, check_stop)
 
 
 def max_age(config: Config) -> MaxAge:

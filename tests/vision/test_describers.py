@@ -15,15 +15,16 @@ from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
+from imgproc_local.vision.llm.llama import Llama
 from tests.support import tiny
 
 
 def with_tiny_model() -> LlmDescriber:
-    return LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
+    return LlmDescriber(tiny.tiny_model, Llama, idle_s=0)
 
 
 def without_model() -> LlmDescriber:
-    return LlmDescriber(lambda: None, lambda *_: None)
+    return LlmDescriber(lambda: None, Llama)
 
 
 DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_tiny_model, without_model]

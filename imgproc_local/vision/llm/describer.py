@@ -1,4 +1,5 @@
-"""The describer that uses a vision model. The model's answers are checked; `FactsDescriber` replaces those that fail.
+"""The describer that uses a vision model, in llama.cpp or in another program on this machine. The model's answers are
+checked; `FactsDescriber` replaces those that fail.
 
 If the metadata has an alt text in a requested language, that text is used and the model does not write in that
 language. The model is loaded for the first picture and unloaded after some idle time. Answers that fail the checks are
@@ -12,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -24,9 +26,8 @@ from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
-from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
-from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
 
@@ -47,29 +48,45 @@ CLOSE_WAIT_S = 2.0
 CheckStop = Callable[[], None]
 
 
+class LoadedModel(Protocol):
+    """A model that is ready to describe pictures: `Llama`, or a model in another program.
+
+    `prefill` is called once per picture, and then `generate` any number of times. `generate` returns one answer per
+    suffix, which is the end of its prompt; with a `seed`, the model samples randomly. Both raise ModelUnusable, and
+    what `check_stop` raises. `close` frees the memory of the model and may be called twice.
+    """
+
+    @property
+    def model(self) -> AnyModel: ...
+
+    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
+
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]: ...
+
+    def close(self) -> None: ...
+
+
 class LlmDescriber:
     """A `Describer`.
 
-    `find_model` is called for each picture and returns the model to use, or None. `self_test` is called before a model
-    is loaded, and raises ModelUnusable if it does not work here. `idle_s` is the time without a picture after which the
-    model is unloaded; 0 keeps it loaded. `load` loads a model.
+    `find_model` is called for each picture and returns the model to use, or None. `load` loads a model, after testing
+    it if necessary, and raises ModelUnusable if it does not work here. `idle_s` is the time without a picture after
+    which the model is unloaded; 0 keeps it loaded.
     """
 
     def __init__(
         self,
-        find_model: Callable[[], VisionModel | None],
-        self_test: Callable[[VisionModel, CheckStop], None],
+        find_model: Callable[[], AnyModel | None],
+        load: Callable[[AnyModel, CheckStop], LoadedModel],
         *,
         idle_s: float = 300,
-        load: Callable[[VisionModel, CheckStop], Llama] = Llama,
     ) -> None:
         self._find_model = find_model
-        self._self_test = self_test
-        self._idle_s = idle_s
         self._load = load
+        self._idle_s = idle_s
         self._facts = FactsDescriber()
         self._history = TextHistory()
-        self._llama: Llama | None = None
+        self._loaded: LoadedModel | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._logged_problem = ""
@@ -117,7 +134,7 @@ class LlmDescriber:
 
     def _ask_model(
         self,
-        model: VisionModel,
+        model: AnyModel,
         image: Pixels,
         languages: Sequence[str],
         texts: PictureTexts,
@@ -131,17 +148,17 @@ class LlmDescriber:
         shared = shared_prompt(texts, hints.project_name)
         suffixes = [language_prompt(language) for language in languages]
         with self._model_lock(check_stop):
-            llama = self._ensure_loaded(model, check_stop)
+            loaded = self._ensure_loaded(model, check_stop)
             try:
-                llama.prefill(image, shared, suffixes, check_stop)
+                loaded.prefill(image, shared, suffixes, check_stop)
                 colours = colour_quantiles(image)
-                generated = llama.generate(suffixes, check_stop)
+                generated = loaded.generate(suffixes, check_stop)
                 accepted, complaints = self._check(languages, generated, hints, colours, shared)
                 if complaints:
                     log.info("%s: generating again: %s", model.name, _format_complaints(complaints))
                     suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
                     try:
-                        generated = llama.generate(suffixes, check_stop, RETRY_SEED)
+                        generated = loaded.generate(suffixes, check_stop, RETRY_SEED)
                     except (StageTimedOut, ModelUnusable) as error:
                         # the answers accepted before are still returned
                         reasons = _format_complaints(complaints)
@@ -182,17 +199,16 @@ class LlmDescriber:
                 complaints[language] = complaint
         return accepted, complaints
 
-    def _ensure_loaded(self, model: VisionModel, check_stop: CheckStop) -> Llama:
+    def _ensure_loaded(self, model: AnyModel, check_stop: CheckStop) -> LoadedModel:
         """The loaded `model`. Raises: ModelUnusable; what `check_stop` raises."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._llama is not None and self._llama.model != model:
+        if self._loaded is not None and self._loaded.model != model:
             self._unload()
-        if self._llama is None:
-            self._self_test(model, check_stop)
-            self._llama = self._load(model, check_stop)
+        if self._loaded is None:
+            self._loaded = self._load(model, check_stop)
             log.info("Vision model %s loaded.", model.name)
-        return self._llama
+        return self._loaded
 
     @contextmanager
     def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
@@ -205,13 +221,13 @@ class LlmDescriber:
             self._lock.release()
 
     def _unload(self) -> None:
-        if self._llama is not None:
-            self._llama.close()
-            log.info("Vision model %s unloaded.", self._llama.model.name)
-            self._llama = None
+        if self._loaded is not None:
+            self._loaded.close()
+            log.info("Vision model %s unloaded.", self._loaded.model.name)
+            self._loaded = None
 
     def _start_idle_timer(self) -> None:
-        if self._idle_s and self._llama is not None:
+        if self._idle_s and self._loaded is not None:
             self._timer = threading.Timer(self._idle_s, self._unload_if_idle)
             self._timer.daemon = True
             self._timer.start()

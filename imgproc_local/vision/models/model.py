@@ -1,4 +1,5 @@
-"""Vision models as data: the two files of a model, its chat format, and the hardware options it runs with."""
+"""Vision models as data: the two files of a model, its chat format, and the hardware options it runs with; or, for a
+model in another program on this machine, that program and the name of the model in it."""
 
 from __future__ import annotations
 
@@ -46,3 +47,19 @@ class VisionModel(Struct, frozen=True):
     chat: ChatFormat = ChatFormat()
     digest: str = ""
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
+
+
+class LoopbackModel(Struct, frozen=True):
+    """A model in a server that runs on this machine: `server` is such as "ollama", `model` the model's name there."""
+
+    server: str
+    model: str
+
+    @property
+    def name(self) -> str:
+        """The name that `models use` takes, such as "ollama:gemma3:4b"."""
+        return f"{self.server}:{self.model}"
+
+
+AnyModel = VisionModel | LoopbackModel
+"""A model that can describe pictures."""

@@ -15,6 +15,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
+from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
 from imgproc_local.vision.models.model import VisionModel
 from tests.support import tiny
@@ -67,8 +68,8 @@ class FakeModel:
         self.closed += 1
 
 
-def describer(fake: FakeModel, idle_s: float = 0, self_test: Callable[..., None] = lambda *_: None) -> LlmDescriber:
-    return LlmDescriber(lambda: fake.model, self_test, idle_s=idle_s, load=fake.load)
+def describer(fake: FakeModel) -> LlmDescriber:
+    return LlmDescriber(lambda: fake.model, fake.load, idle_s=0)
 
 
 def describe(
@@ -219,10 +220,10 @@ def test_after_two_file_names_in_kanji_the_file_name_is_made_from_facts() -> Non
 
 
 def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any) -> Any:
         raise ModelUnusable("it crashes")
 
-    llm_describer = describer(FakeModel(en=BARN), self_test=fail)
+    llm_describer = LlmDescriber(lambda: FakeModel().model, fail)
     for _ in range(3):
         assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
     assert [record.getMessage() for record in caplog.records] == [
@@ -316,7 +317,7 @@ def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
     model = VisionModel("copy", tmp_path / "text.gguf", tmp_path / "mmproj.gguf")
     model.text_path.write_bytes(tiny.TEXT.read_bytes())
     model.mmproj_path.write_bytes(tiny.MMPROJ.read_bytes())
-    llm_describer = LlmDescriber(lambda: model, lambda *_: None, idle_s=0.05)
+    llm_describer = LlmDescriber(lambda: model, Llama, idle_s=0.05)
     for _ in range(2):
         llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
         deadline = time.monotonic() + 20
@@ -337,7 +338,7 @@ def test_close_unloads_the_model() -> None:
 
 def test_the_tiny_model_describes_its_pictures() -> None:
     scenes = tiny.scenes()
-    llm_describer = LlmDescriber(tiny.tiny_model, lambda *_: None, idle_s=0)
+    llm_describer = LlmDescriber(tiny.tiny_model, Llama, idle_s=0)
     try:
         for scene in scenes.training_scenes(3, seed=2):
             picture = tiny.pixels(scenes.draw(scene, seed=1))
