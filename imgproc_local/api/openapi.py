@@ -19,7 +19,7 @@ from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import MAX_IDEMPOTENCY_KEY, MAX_PROJECT_NAME, get
 from imgproc_local.compose import Services
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_CONTEXT_CHARS, MAX_LANGUAGES, Operation
 
 REF = "#/components/schemas/{name}"
 
@@ -40,6 +40,14 @@ _PROJECT_NAME = Annotated[
         pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
     ),
 ]
+_CONTEXT = Annotated[
+    str,
+    Meta(
+        description="what the page or article says that the picture is for; the vision model reads it as data, and it"
+        " is deleted when the texts have been written (local addition)",
+        max_length=MAX_CONTEXT_CHARS,
+    ),
+]
 _FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
 _IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
 
@@ -48,6 +56,7 @@ class AnalyzeFields(Struct):
     languages: _LANGUAGES = msgspec.field(default_factory=lambda: ["en"])
     project_id: _PROJECT_ID = ""
     project_name: _PROJECT_NAME = "API Uploads"
+    context: _CONTEXT = ""
 
 
 class OptimizeFields(Struct):
@@ -66,6 +75,7 @@ class ProcessFields(Struct):
     format: _FORMAT = "webp"
     project_id: _PROJECT_ID = ""
     project_name: _PROJECT_NAME = "API Uploads"
+    context: _CONTEXT = ""
 
 
 FIELDS: dict[Operation, type[Struct]] = {

@@ -30,6 +30,7 @@ from imgproc_local.domain.plan import (
     CONVERT_TARGETS,
     DEFAULT_LANGUAGES,
     DEFAULT_PROJECT_NAME,
+    MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
     Operation,
     Plan,
@@ -236,8 +237,12 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
     errors: dict[str, list[str]] = {}
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
     target = Format.WEBP
+    context = ""
     if operation in (Operation.ANALYZE, Operation.PROCESS):
         languages = _languages(fields, errors)
+        context = _last(fields, "context")
+        if len(context) > MAX_CONTEXT_CHARS:
+            errors["context"] = [f"context may have at most {MAX_CONTEXT_CHARS} characters; received {len(context)}."]
     if operation in (Operation.CONVERT, Operation.PROCESS):
         target = read_format(_last(fields, "format"), errors)
     project_id = _last(fields, "project_id") or None
@@ -256,6 +261,7 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         format=target,
         project_id=project_id.lower() if project_id else None,
         project_name=project_name or DEFAULT_PROJECT_NAME,
+        context=context,
     )
     if form.filename is None:
         errors["image"] = ["image is required: a file part of the form; received none."]

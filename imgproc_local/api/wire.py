@@ -70,10 +70,18 @@ class TranslationBody(Struct, frozen=True):
     ]
     seo_alt_text: Annotated[str, Meta(description="descriptive alt text in the language", max_length=250)]
     source: Annotated[
-        Literal["vision", "facts", "embedded", "person"],
+        Literal["vision", "embedded", "facts", "pixels", "person"],
         Meta(
-            description="how the texts were made: by the vision model, from facts about the file and its pixels,"
-            " from the file's own text in this language, or by a person"
+            description="how the texts were made: by the vision model (vision), from the file's own text in this"
+            " language (embedded), from the words of a person in the file (facts), from nothing but the kind of"
+            " picture, its colours and date (pixels), or by hand (person)"
+        ),
+    ]
+    needs_text: Annotated[
+        bool,
+        Meta(
+            description="true if the source is pixels: the alt text says nothing about the content, and a person has to"
+            " write one"
         ),
     ]
 
@@ -229,7 +237,11 @@ def dispatch_body(job: Job, status: Status, status_set: StatusSet) -> DispatchBo
 
 def translation_body(translation: Translation) -> TranslationBody:
     return TranslationBody(
-        translation.language_code, translation.seo_filename, translation.seo_alt_text, translation.source.value
+        language_code=translation.language_code,
+        seo_filename=translation.seo_filename,
+        seo_alt_text=translation.seo_alt_text,
+        source=translation.source.value,
+        needs_text=translation.needs_text,
     )
 
 

@@ -36,6 +36,7 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10
+MAX_CONTEXT_CHARS = 500
 DEFAULT_LANGUAGES = ("en",)
 DEFAULT_PROJECT_NAME = "API Uploads"
 
@@ -44,7 +45,8 @@ class Plan(Struct, frozen=True):
     """One validated request. `languages` are ISO 639-1 codes; `format` is the target of the conversion.
 
     `project_id` is the identifier of an existing project. If it is None, the project named `project_name` is used, or
-    created if the account has none of that name.
+    created if the account has none of that name. `context` is what the client says of the page that the picture is for,
+    at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
     """
 
     operation: Operation
@@ -52,6 +54,7 @@ class Plan(Struct, frozen=True):
     format: Format = Format.WEBP
     project_id: str | None = None
     project_name: str = DEFAULT_PROJECT_NAME
+    context: str = ""
 
 
 class Prices(Struct, frozen=True):

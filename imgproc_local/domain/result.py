@@ -8,14 +8,17 @@ from msgspec import Struct
 
 
 class TextSource(StrEnum):
-    """Where the texts of a translation come from: the vision model, measured facts, metadata, or a person's edit.
+    """Where the texts of a translation come from. Source: api/README.md, "Results".
 
-    Source: api/README.md, "Results".
+    `VISION` is the vision model. `EMBEDDED` is a text of the file in the requested language. `FACTS` is made from words
+    of a person in the file: captions, people, places, keywords, event. `PIXELS` is made from the kind of picture, its
+    colours, shape and date, because nothing else is known. `PERSON` is a text edited by hand.
     """
 
     VISION = "vision"
-    FACTS = "facts"
     EMBEDDED = "embedded"
+    FACTS = "facts"
+    PIXELS = "pixels"
     PERSON = "person"
 
 
@@ -26,3 +29,11 @@ class Translation(Struct, frozen=True):
     seo_filename: str
     seo_alt_text: str
     source: TextSource
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write the alt text, because `seo_alt_text` says nothing about the content.
+
+        Such a text is shown as a placeholder only. It is never written into a file.
+        """
+        return self.source is TextSource.PIXELS

@@ -66,6 +66,7 @@ class Analyzer:
             original_filename=work.original_filename,
             project_name=work.project_name,
             may_use_gps=work.options.may_use_gps,
+            context=work.context,
         )
         return Output(texts=self._describer.describe(received.pixels, work.languages, hints, check_stop))
 

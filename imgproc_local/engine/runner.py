@@ -192,6 +192,7 @@ class Runner:
             original_filename=claimed.job.original_filename,
             project_name=claimed.project_name,
             options=self._options,
+            context=claimed.context,
         )
         return stage.run(work, token.check)
 

@@ -55,6 +55,7 @@ class WorkItem(Struct, frozen=True):
     original_filename: str
     project_name: str
     options: Options
+    context: str = ""
 
     @property
     def original(self) -> Path:

@@ -231,6 +231,8 @@ async def _connect(path: Path) -> aiosqlite.Connection:
         await connection.execute_fetchall("PRAGMA journal_mode = WAL")
         await connection.execute_fetchall("PRAGMA synchronous = FULL")
         await connection.execute_fetchall("PRAGMA foreign_keys = ON")
+        # the bytes of deleted rows are overwritten, such as those of a context
+        await connection.execute_fetchall("PRAGMA secure_delete = FAST")
     except BaseException:
         await connection.close()
         raise

@@ -4,6 +4,7 @@ credit release + file reference.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -53,8 +54,13 @@ class Submission(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two requests with the same body."""
-        return msgspec.json.encode((self.plan, self.original_filename, self.sha256)).decode()
+        """Equal for two requests with the same body. It holds no words of the context, because it is stored."""
+        plan = msgspec.to_builtins(self.plan)
+        context = plan.pop("context")
+        body = [plan, self.original_filename, self.sha256]
+        if context and self.idempotency_key is not None:
+            body.append(hashlib.sha256(f"{self.sha256} {context}".encode()).hexdigest())
+        return msgspec.json.encode(body).decode()
 
 
 class ClaimedStage(Struct, frozen=True):
@@ -67,6 +73,7 @@ class ClaimedStage(Struct, frozen=True):
     convert_to: Format
     info: ImageInfo
     project_name: str
+    context: str
 
 
 class Jobs:
@@ -113,6 +120,8 @@ class Jobs:
                     "fingerprint": submission.fingerprint,
                 },
             )
+            if submission.plan.context:
+                await tx.run("insert_context", {"job_id": job_id, "context": submission.plan.context})
             client = {"account_id": submission.account_id, "client_id": submission.client_id}
             unfinished = await tx.value("count_open_jobs_of_client", {**client, "limit": BATCH_BEGINS_AT})
             for stage, price in submission.prices.items():
@@ -219,6 +228,7 @@ class Jobs:
                 convert_to=Format(work["convert_to"]),
                 info=msgspec.json.decode(work["info"], type=ImageInfo),
                 project_name=work["project_name"],
+                context=work["context"],
             )
 
     async def record_done(
@@ -244,6 +254,8 @@ class Jobs:
                 return None
             for position, translation in enumerate(texts):
                 await _insert_translation(tx, job, position, translation)
+            if stage is StageName.ANALYZE:
+                await tx.run("delete_context", {"job_id": job.id})
             return await read_job(tx, job.id)
 
     async def record_failed(self, job: Job, stage: StageName, message: str) -> Job | None:
@@ -256,6 +268,8 @@ class Jobs:
         if row is None:
             return None
         await move_credits(tx, row["account_id"], "release", row["price"], job_id, stage.value)
+        if stage is StageName.ANALYZE:
+            await tx.run("delete_context", {"job_id": job_id})
         return await read_job(tx, job_id)
 
     async def requeue(self, job: Job, stage: StageName) -> None:
@@ -340,6 +354,7 @@ async def _insert_translation(tx: Transaction, job: Job, position: int, translat
         {
             **where,
             "job_id": job.id,
+            "account_id": job.account_id,
             "position": position,
             "seo_filename": name,
             "slug_base": base,

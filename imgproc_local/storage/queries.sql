@@ -87,6 +87,9 @@ INSERT INTO jobs (
     :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint
 );
 
+-- name: insert_context
+INSERT INTO contexts (job_id, context) VALUES (:job_id, :context);
+
 -- name: insert_stage
 INSERT INTO stages (job_id, account_id, client_id, batch, name, lane, state, price)
 VALUES (:job_id, :account_id, :client_id, :batch, :name, :lane, 'pending', :price);
@@ -202,7 +205,8 @@ WHERE id = (
 RETURNING job_id, name, attempts;
 
 -- name: work_of_job
-SELECT jobs.*, projects.name AS project_name
+SELECT jobs.*, projects.name AS project_name,
+    coalesce((SELECT context FROM contexts WHERE contexts.job_id = jobs.id), '') AS context
 FROM jobs JOIN projects ON projects.id = jobs.project_id
 WHERE jobs.id = :job_id;
 
@@ -222,6 +226,9 @@ RETURNING price, (SELECT account_id FROM jobs WHERE jobs.id = stages.job_id) AS 
 UPDATE stages SET state = 'pending', attempts = attempts - 1
 WHERE job_id = :job_id AND name = :name AND state = 'running';
 
+-- name: delete_context
+DELETE FROM contexts WHERE job_id = :job_id;
+
 -- name: highest_slug_number
 SELECT max(slug_number) FROM translations
 WHERE project_id = :project_id AND language_code = :language_code AND slug_base = :slug_base;
@@ -232,9 +239,10 @@ WHERE project_id = :project_id AND language_code = :language_code AND seo_filena
 
 -- name: insert_translation
 INSERT INTO translations (
-    job_id, project_id, language_code, position, seo_filename, slug_base, slug_number, seo_alt_text, source
+    job_id, account_id, project_id, language_code, position, seo_filename, slug_base, slug_number, seo_alt_text, source
 ) VALUES (
-    :job_id, :project_id, :language_code, :position, :seo_filename, :slug_base, :slug_number, :seo_alt_text, :source
+    :job_id, :account_id, :project_id, :language_code, :position, :seo_filename, :slug_base, :slug_number,
+    :seo_alt_text, :source
 );
 
 -- ---- after an end of the process ----
@@ -432,6 +440,11 @@ FROM stages WHERE state = 'done' AND (name = 'analyze') <> (output_sha256 IS NUL
 UNION ALL
 SELECT 'job ' || job_id || ': stage ' || name || ' has a result before it is done'
 FROM stages WHERE state IN ('pending', 'running') AND output_sha256 IS NOT NULL
+UNION ALL
+SELECT 'job ' || job_id || ': its context is stored, though its texts are written or failed'
+FROM contexts WHERE NOT EXISTS (
+    SELECT 1 FROM stages
+    WHERE stages.job_id = contexts.job_id AND name = 'analyze' AND state IN ('pending', 'running'))
 UNION ALL
 SELECT 'job ' || jobs.id || ': its texts are not in the languages requested'
 FROM jobs JOIN stages ON stages.job_id = jobs.id AND stages.name = 'analyze'

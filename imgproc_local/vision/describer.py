@@ -33,7 +33,8 @@ class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
-    `facts` is what was measured in the pixels; by default nothing was.
+    `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says of the page
+    that the picture is for, at most 500 characters: data for the vision model, which no text quotes as a fact.
     """
 
     info: ImageInfo
@@ -42,6 +43,7 @@ class Hints(Struct, frozen=True):
     project_name: str = ""
     may_use_gps: bool = False
     facts: PixelFacts = PixelFacts("picture")
+    context: str = ""
 
 
 class Describer(Protocol):

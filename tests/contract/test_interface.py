@@ -90,7 +90,7 @@ def test_job_status_result_and_image_of_a_processed_picture(service: Running) ->
 def test_translation_fields(service: Running) -> None:
     job = service.process("analyze", pictures.jpeg())
     (translation,) = job["image"]["translations"]
-    assert set(translation) == {"language_code", "seo_filename", "seo_alt_text", "source"}
+    assert set(translation) == {"language_code", "seo_filename", "seo_alt_text", "source", "needs_text"}
     assert translation["language_code"] == "en"
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", translation["seo_filename"])
     assert translation["seo_alt_text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,8 @@ from imgproc_local.storage.verification import verify
 
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
+TEXTS = [("ja", "vision"), ("en", "facts"), ("de", "embedded"), ("fr", "person")]
+"""The languages of the job j1, in the order requested, and the sources of their texts."""
 JOBS = {"j1": ("done", Status.COMPLETED), "j2": ("failed", Status.FAILED), "j3": ("pending", Status.PENDING)}
 
 
@@ -46,6 +49,19 @@ def first_database(path: Path) -> None:
                 "INSERT INTO ledger (account_id, kind, amount, job_id, stage, at) VALUES ('a', ?, ?, ?, 'optimize', ?)",
                 [(kind, amount, job_id, AT) for kind, amount in movements],
             )
+        rows.execute(
+            "INSERT INTO stages (job_id, name, lane, state, price) VALUES ('j1', 'analyze', 'vision', 'done', 0)"
+        )
+        rows.execute(
+            "INSERT INTO ledger (account_id, kind, amount, job_id, stage, at)"
+            " VALUES ('a', 'hold', 0, 'j1', 'analyze', ?)",
+            (AT,),
+        )
+        rows.execute("UPDATE jobs SET languages = ? WHERE id = 'j1'", (json.dumps([code for code, _ in TEXTS]),))
+        rows.executemany(
+            "INSERT INTO translations VALUES ('j1', 'p', ?, ?, 'a-name', 'a-name', 1, 'A text.', ?)",
+            [(code, position, source) for position, (code, source) in enumerate(TEXTS)],
+        )
         rows.commit()
 
 
@@ -57,6 +73,9 @@ async def test_jobs_of_the_first_version_are_listed_claimed_and_correct(tmp_path
         jobs = Jobs(database, 10)
         for job_id, (_, status) in JOBS.items():
             assert [job.id for job in await jobs.page("a", 10, [status])] == [job_id]
+        texts = (await jobs.get("j1", "a")).translations
+        assert [(text.language_code, text.source.value) for text in texts] == TEXTS
+        assert not any(text.needs_text for text in texts)
         claimed = await jobs.claim("codecs")
         assert claimed is not None
         assert claimed.job.id == "j3"

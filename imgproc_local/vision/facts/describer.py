@@ -70,16 +70,19 @@ def _describe_in_language(
     """The embedded text in `language` that is most suitable as an alt text, else a sentence generated from facts."""
     embedded_alt = first_in_language(texts.alt_texts, language)
     embedded_text = embedded_alt or first_in_language(texts.alt_text_candidates, language)
-    if embedded_alt and len(embedded_alt) <= MAX_ALT_CHARS:
-        alt = embedded_alt
+    if embedded_text:
+        source = TextSource.EMBEDDED
+        alt = embedded_alt if embedded_alt and len(embedded_alt) <= MAX_ALT_CHARS else shorten(embedded_text)
     else:
-        alt = (
-            shorten(embedded_text)
-            if embedded_text
-            else sentence(language, facts, _mentions(language, texts, capture_month))
-        )
-    source = TextSource.EMBEDDED if embedded_text else TextSource.FACTS
+        mentions = _mentions(language, texts, capture_month)
+        source = TextSource.FACTS if _say_content(mentions) else TextSource.PIXELS
+        alt = sentence(language, facts, mentions)
     return Translation(language, _slug(language, facts, texts, embedded_text, capture_month), alt, source)
+
+
+def _say_content(mentions: Mentions) -> bool:
+    """Whether the mentions say what the picture shows. A date and the words of a file name do not."""
+    return bool(mentions.quote or mentions.verbatim or mentions.persons or mentions.places or mentions.keywords)
 
 
 def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:

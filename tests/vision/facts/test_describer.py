@@ -32,7 +32,7 @@ def test_an_alt_text_is_used_only_in_its_own_language() -> None:
     english, german, french = describe("en de fr", embedded)
     assert (english.seo_alt_text, english.source) == ("A heron at the pond", TextSource.EMBEDDED)
     assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", TextSource.EMBEDDED)
-    assert french.source == TextSource.FACTS
+    assert french.source == TextSource.PIXELS
     assert "heron" not in french.seo_alt_text + french.seo_filename
     assert "Reiher" not in french.seo_alt_text + french.seo_filename
     assert "vert" in french.seo_alt_text
@@ -42,7 +42,7 @@ def test_the_tag_no_means_bokmal_and_the_tag_x_default_no_language() -> None:
     (norwegian,) = describe("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
     assert norwegian.source == TextSource.EMBEDDED
     (english,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
-    assert english.source == TextSource.FACTS
+    assert english.source == TextSource.PIXELS
 
 
 def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
@@ -170,7 +170,7 @@ def test_creator_and_copyright_are_not_mentioned() -> None:
 def test_a_picture_without_texts_gets_a_file_name_in_every_language(code: str) -> None:
     (translation,) = describe(code)
     assert 2 <= len(translation.seo_filename.split("-")) <= 8
-    assert translation.source == TextSource.FACTS
+    assert translation.source == TextSource.PIXELS
 
 
 def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> None:

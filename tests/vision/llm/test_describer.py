@@ -121,7 +121,7 @@ def test_an_answer_rejected_twice_is_replaced_by_facts() -> None:
 def test_all_rejected_answers_are_generated_again_in_one_batch() -> None:
     fake = FakeModel(en=["", BARN], de=[BARN, BARN_DE], fr=BARN)
     translations = describe(fake, "en de fr")
-    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.VISION, TextSource.FACTS]
+    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.VISION, TextSource.PIXELS]
     assert [len(suffixes) for suffixes in fake.suffixes] == [3, 3]
 
 
@@ -133,7 +133,7 @@ def test_after_a_timeout_of_the_retry_the_accepted_answers_are_returned() -> Non
             return super().generate(suffixes, check_stop, seed)
 
     translations = describe(Slow(en=BARN, de=BARN), "en de")
-    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.FACTS]
+    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.PIXELS]
 
 
 @pytest.mark.parametrize("broken", ['{"filename":"red-barn-snow","alt_text":"A red', "", "nonsense", '{"filename":1}'])
@@ -149,7 +149,7 @@ def test_the_same_text_for_a_dissimilar_picture_is_rejected() -> None:
     other = llm_describer.describe(OTHER, ["en"], hints(), lambda: None)
     assert first == again
     assert first[0].source == TextSource.VISION
-    assert other[0].source == TextSource.FACTS
+    assert other[0].source == TextSource.PIXELS
 
 
 def test_the_same_text_for_a_similar_picture_is_accepted() -> None:
@@ -282,7 +282,7 @@ def test_after_a_failure_of_the_retry_the_accepted_answers_are_returned() -> Non
 
     fake = Failing(en=BARN, de=BARN)
     translations = describe(fake, "en de")
-    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.FACTS]
+    assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.PIXELS]
     assert fake.closed == 1
 
 
