@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from PIL import Image
 
+from tests.faults.hostile import with_box
 from tests.support import pictures
 
 KIB, MIB = 1024, 1024 * 1024
@@ -318,20 +319,11 @@ def full_box(kind: bytes, content: bytes, version: int = 0) -> bytes:
 
 
 def avif_with(kind: bytes, new: Callable[[bytes], bytes], parents: tuple[bytes, ...] = (b"meta",)) -> bytes:
-    """The picture with the content of the box `kind` replaced, and the sizes of its parents updated.
-
-    Offsets of the data are not updated: what is read of it is not of interest.
-    """
+    """A small AVIF in which `new` replaced the content of the box `kind`."""
     avif = pictures.avif(64, 64)
     at = avif.index(kind) - 4
     (size,) = struct.unpack(">I", avif[at : at + 4])
-    replaced = box(kind, new(avif[at + 8 : at + size]))
-    out = bytearray(avif[:at] + replaced + avif[at + size :])
-    for parent in parents:
-        start = avif.index(parent) - 4
-        (parent_size,) = struct.unpack(">I", avif[start : start + 4])
-        out[start : start + 4] = struct.pack(">I", parent_size + len(replaced) - size)
-    return bytes(out)
+    return with_box(avif, parents, box(kind, new(avif[at + 8 : at + size])))
 
 
 def avif_items(count: int, extents: int, kind: bytes = b"mime") -> bytes:
@@ -344,50 +336,30 @@ def avif_items(count: int, extents: int, kind: bytes = b"mime") -> bytes:
         )
         return bytes(4) + struct.pack(">BBH", 0x44, 0, count) + entries
 
-    def names(_: bytes) -> bytes:
-        entries = b"".join(
-            full_box(
-                b"infe",
-                struct.pack(">HH4s", number, 0, b"av01" if number == 1 else kind) + b"\0application/rdf+xml\0",
-                2,
-            )
-            for number in range(1, count + 1)
+    names = b"".join(
+        full_box(
+            b"infe",
+            struct.pack(">HH4s", number, 0, b"av01" if number == 1 else kind) + b"\0application/rdf+xml\0",
+            2,
         )
-        return bytes(4) + struct.pack(">H", count) + entries
-
-    one = avif_with(b"iloc", locations)
-    at = one.index(b"iinf") - 4
-    (size,) = struct.unpack(">I", one[at : at + 4])
-    replaced = box(b"iinf", names(b""))
-    out = bytearray(one[:at] + replaced + one[at + size :])
-    start = one.index(b"meta") - 4
-    (parent,) = struct.unpack(">I", one[start : start + 4])
-    out[start : start + 4] = struct.pack(">I", parent + len(replaced) - size)
-    return bytes(out)
+        for number in range(1, count + 1)
+    )
+    return with_box(
+        avif_with(b"iloc", locations), (b"meta",), box(b"iinf", bytes(4) + struct.pack(">H", count) + names)
+    )
 
 
 def avif_metadata_extents(extents: int) -> bytes:
     """One item of XMP in `extents` extents of one byte, each of which has to be emptied on its own."""
 
-    def locations(_: bytes) -> bytes:
-        places = b"".join(struct.pack(">II", 5_000 + 2 * number, 1) for number in range(extents))
-        return (
-            bytes(4)
-            + struct.pack(">BBH", 0x44, 0, 2)
-            + (struct.pack(">HHH", 1, 0, 1) + struct.pack(">II", 400, 100))
-            + struct.pack(">HHH", 2, 0, extents)
-            + places
-        )
-
-    whole = avif_items(2, 1)
-    at = whole.index(b"iloc") - 4
-    (size,) = struct.unpack(">I", whole[at : at + 4])
-    replaced = box(b"iloc", locations(b""))
-    out = bytearray(whole[:at] + replaced + whole[at + size :])
-    start = whole.index(b"meta") - 4
-    (parent,) = struct.unpack(">I", whole[start : start + 4])
-    out[start : start + 4] = struct.pack(">I", parent + len(replaced) - size)
-    return bytes(out) + box(b"mdat", bytes(8 * MIB))
+    locations = (
+        bytes(4)
+        + struct.pack(">BBH", 0x44, 0, 2)
+        + (struct.pack(">HHH", 1, 0, 1) + struct.pack(">II", 400, 100))
+        + struct.pack(">HHH", 2, 0, extents)
+        + b"".join(struct.pack(">II", 5_000 + 2 * number, 1) for number in range(extents))
+    )
+    return with_box(avif_items(2, 1), (b"meta",), box(b"iloc", locations)) + box(b"mdat", bytes(8 * MIB))
 
 
 def avif_associations(tables: int, entries: int) -> bytes:

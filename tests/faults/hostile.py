@@ -68,8 +68,8 @@ def hostile_files() -> dict[str, bytes]:
         "sub-block-flood.gif": gif[:-1] + b"\x21\xfe" + b"\x01A" * 2 * MIB + b"\x00" + gif[-1:],
         "box-flood.avif": avif + b"\x00\x00\x00\x08free" * 512 * 1024,
         "nested-boxes.avif": _nested_boxes(avif, 3000),
-        "property-flood.avif": _avif_with(avif, (b"meta", b"iprp"), _many_properties(8000)),
-        "bomb-extents.avif": _avif_with(avif, (b"meta",), _many_extents(500)),
+        "property-flood.avif": with_box(avif, (b"meta", b"iprp"), _many_properties(8000)),
+        "bomb-extents.avif": with_box(avif, (b"meta",), _many_extents(500)),
         "bomb-exif.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"eXIf", exif_bomb(2 * MIB, 50))),
         "bomb-exif.jpg": jpeg[:2] + b"\xff\xe1\xff\xff" + b"Exif\0\0" + exif_bomb(65527, 512) + jpeg[2:],
         "bomb-exif.webp": _webp_with(webp, b"EXIF" + struct.pack("<I", 2 * MIB) + exif_bomb(2 * MIB, 50)),
@@ -120,8 +120,11 @@ def _nested_boxes(avif: bytes, depth: int) -> bytes:
     return avif + b"".join(struct.pack(">I4s", 8 * (depth - level), b"moov") for level in range(depth))
 
 
-def _avif_with(avif: bytes, parents: tuple[bytes, ...], box: bytes) -> bytes:
-    """The picture with its box of the same type replaced by `box`, and the sizes of the `parents` boxes updated."""
+def with_box(avif: bytes, parents: tuple[bytes, ...], box: bytes) -> bytes:
+    """The AVIF with its box of the same type replaced by `box`, and the sizes of the `parents` boxes updated.
+
+    Offsets of the data are not updated: what is read of it is not of interest.
+    """
     at = avif.index(box[4:8]) - 4
     (size,) = struct.unpack(">I", avif[at : at + 4])
     out = bytearray(avif[:at] + box + avif[at + size :])

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.faults.server_process import SOURCE, ServerProcess, make_key, serving
+from tests.faults.server_process import SOURCE, ServerProcess, serving
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, receive_all, statuses
 
@@ -20,16 +20,6 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no 
 
 STOP_S = 3.0
 """On a busy machine. uvicorn alone waits 5 seconds for connections that are answering."""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def key(folder: Path) -> str:
-    return make_key(folder)
 
 
 def with_handles(count: int) -> tuple[str | Path, ...]:

@@ -28,16 +28,6 @@ STOP_S = 2.0
 """A stop takes less than one second on a quiet machine; an upload that is not ended would delay it by 5 seconds."""
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def key(folder: Path) -> str:
-    return make_key(folder)
-
-
 @contextlib.contextmanager
 def half_an_upload(root: str, key: str, picture: bytes) -> Iterator[socket.socket]:
     """A connection on which half of an upload was sent."""

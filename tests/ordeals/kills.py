@@ -18,14 +18,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import httpx
-
 from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.storage.commit_record import read_commits
 from imgproc_local.storage.verification import verify
 from tests.faults import disk
-from tests.faults.server_process import SOURCE, START_TIMEOUT_S, ServerProcess, make_key, serving
-from tests.faults.test_kill import Fleet, wait_all_final, wait_queue_empty
+from tests.faults.fleet import Fleet, finish_and_check
+from tests.faults.server_process import SOURCE, START_TIMEOUT_S, ServerProcess, make_key
 from tests.ordeals.recorder import build, under_library
 from tests.support import pictures
 
@@ -65,19 +63,7 @@ def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple
         found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
         damage = [problem for problem in found if problem.area != "foreign"]
         assert not damage, damage
-    with serving(folder, program=program) as server, httpx.Client(headers={"X-API-Key": key}, timeout=20) as client:
-        root = server.wait_ready()
-        wait_all_final(fleet, client, root)
-        wait_queue_empty(folder)
-        for job_id in fleet.accepted:
-            fleet.poll(client, root, job_id)
-        assert server.terminate() == 0, server.output()
-    assert not fleet.surprises, fleet.surprises[:5]
-    for job_id in fleet.accepted:
-        for error in fleet.finals[job_id].get("errors", []):
-            assert error["message"].startswith("Interrupted"), (job_id, error)
-            counts["stages given up"] += 1
-    disk.check_folder(folder)
+    counts["stages given up"] += finish_and_check(fleet, folder, key, program)
     assert read_commits(folder / DATABASE_FILE).lost == 0
     counts["jobs answered 202"] += len(fleet.accepted)
     counts["jobs stored"] += disk.count_jobs(folder)

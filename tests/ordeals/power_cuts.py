@@ -30,8 +30,8 @@ from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.storage.commit_record import read_commits
 from imgproc_local.storage.verification import verify
 from tests.faults import disk
+from tests.faults.fleet import Fleet, wait_queue_empty
 from tests.faults.server_process import ROOT, SOURCE, ServerProcess, clean_environment
-from tests.faults.test_kill import Fleet, wait_queue_empty
 from tests.ordeals.disk_model import Disk
 from tests.ordeals.recorder import EventLog, Kind, build, read_changes, under_library
 from tests.support import pictures

@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx
 
 from tests.faults import disk
+from tests.faults.fleet import Fleet, wait_until_finished
 from tests.faults.server_process import SOURCE, make_key, serving
-from tests.faults.test_kill import Fleet, wait_all_final, wait_queue_empty
 from tests.faults.test_workers import DEATH_MESSAGES, workers_of
 from tests.support.worker_pool import ends
 
@@ -44,10 +44,7 @@ def kill_workers(folder: Path, kills: int, seed: int, program: tuple[str, ...]) 
                 killed += 1
         fleet.stop_dispatching()
         with httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
-            wait_all_final(fleet, client, root)
-            wait_queue_empty(folder)
-            for job_id in fleet.accepted:
-                fleet.poll(client, root, job_id)
+            wait_until_finished(fleet, client, root, folder)
         left = workers_of(server)
         assert server.terminate() == 0, server.output()
         assert all(ends(pid, 1) for pid in left), "a worker outlived its service"

@@ -1,0 +1,178 @@
+"""Clients that load a server while it is killed, and the checks after it has finished their jobs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.faults import disk
+from tests.faults.server_process import SOURCE, serving
+from tests.support import pictures
+
+CLIENTS = 4
+OPEN_JOBS_PER_CLIENT = 6
+"""More are not dispatched, so that the last start has an end."""
+DRAIN_TIMEOUT_S = 180
+FINAL = ("completed", "failed")
+
+
+class Fleet:
+    """The clients and the responses they received: jobs by id with their requests, and the first final state each."""
+
+    def __init__(
+        self,
+        key: str,
+        seed: int,
+        *,
+        clients: int = CLIENTS,
+        open_jobs: int = OPEN_JOBS_PER_CLIENT,
+        still: list[tuple[str, bytes]] | None = None,
+    ) -> None:
+        self.accepted: dict[str, dict[str, Any]] = {}
+        self.finals: dict[str, dict[str, Any]] = {}
+        self.surprises: list[str] = []
+        self.root: str | None = None
+        self._key = key
+        self._stop = threading.Event()
+        self._numbers = itertools.count()
+        self._open_jobs = open_jobs
+        self._threads = [threading.Thread(target=self._client, args=(random.Random(seed + n),)) for n in range(clients)]
+        if still is None:
+            still = [("still.jpg", pictures.jpeg(480, 320, seed)) for seed in range(3)]
+            still += [("still.png", pictures.png(160, 120, seed)) for seed in range(2)]
+        self._pictures = {
+            "analyze": [*still, ("moving.gif", pictures.gif())],
+            "optimize": [*still, ("moving.gif", pictures.gif()), ("still.webp", pictures.webp())],
+            "convert": still,
+            "process": still,
+        }
+
+    def __enter__(self) -> Fleet:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_dispatching()
+
+    def stop_dispatching(self) -> None:
+        """End the clients; `finals` and `accepted` change no more on their own."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _client(self, choose: random.Random) -> None:
+        mine: list[str] = []
+        with httpx.Client(headers={"X-API-Key": self._key}, timeout=20) as client:
+            while not self._stop.is_set():
+                root = self.root
+                if root is None:
+                    time.sleep(0.01)
+                    continue
+                try:
+                    waiting = [job_id for job_id in mine if job_id not in self.finals]
+                    if len(waiting) < self._open_jobs and choose.random() < 0.7:
+                        mine += self._dispatch(client, root, choose)
+                    elif mine:
+                        # jobs that were final once are asked about again, too
+                        self.poll(client, root, choose.choice(waiting or mine if choose.random() < 0.8 else mine))
+                except httpx.TransportError:
+                    time.sleep(0.02)  # it was killed; the next start is on its way
+                except Exception as error:
+                    self.surprises.append(repr(error))
+                    raise
+
+    def _dispatch(self, client: httpx.Client, root: str, choose: random.Random) -> list[str]:
+        operation = choose.choice(list(self._pictures))
+        name, picture = choose.choice(self._pictures[operation])
+        form: dict[str, Any] = {}
+        if operation in ("analyze", "process"):
+            form["languages"] = choose.choice([["en"], ["de", "fr"], ["en", "ja", "ar"]])
+        if operation in ("convert", "process"):
+            form["format"] = choose.choice(["webp", "avif"])
+        if choose.random() < 0.5:
+            # content of its own beside shared content: bytes after the end belong to no picture
+            picture += b"\0" * (next(self._numbers) % 1000 + 1) if name.endswith(".jpg") else b""
+        answer = client.post(f"{root}/api/v1/images/{operation}", files={"image": (name, picture)}, data=form)
+        if answer.status_code != 202:
+            self.surprises.append(f"{operation}: {answer.status_code} {answer.text}")
+            return []
+        job_id: str = answer.json()["data"]["job_id"]
+        self.accepted[job_id] = {"operation": operation, **form}
+        return [job_id]
+
+    def poll(self, client: httpx.Client, root: str, job_id: str) -> None:
+        answer = client.get(f"{root}/api/v1/jobs/{job_id}")
+        if answer.status_code != 200:
+            self.surprises.append(f"{job_id}: {answer.status_code} {answer.text}")
+            return
+        data = answer.json()["data"]
+        before = self.finals.get(job_id)
+        if before is not None and before != data:
+            self.surprises.append(f"{job_id} was final as {before} and is now {data}")
+        if data["status"] in FINAL:
+            self.finals.setdefault(job_id, data)
+
+
+def finish_and_check(fleet: Fleet, folder: Path, key: str, program: Sequence[str | Path] = SOURCE) -> int:
+    """Have a server that is not killed finish all jobs, stop it, and check every answer and the folder.
+
+    Returns the number of stages that were given up because the process ended three times while they ran.
+    Raises: AssertionError.
+    """
+    with serving(folder, program=program) as server:
+        root = server.wait_ready()
+        with httpx.Client(headers={"X-API-Key": key}, timeout=20) as client:
+            wait_until_finished(fleet, client, root, folder)
+        assert server.terminate() == 0, server.output()
+    assert not fleet.surprises, fleet.surprises[:5]
+    interrupted = 0
+    for job_id, request in fleet.accepted.items():
+        final = fleet.finals[job_id]
+        for error in final.get("errors", []):
+            last_traceback = server.log.read_text().rpartition("Traceback")[2][-3000:]
+            assert error["message"].startswith("Interrupted"), (job_id, error, last_traceback)
+            interrupted += 1
+        if final["status"] == "completed" and "languages" in request:
+            assert [entry["language_code"] for entry in final["image"]["translations"]] == request["languages"]
+    disk.check_folder(folder)
+    return interrupted
+
+
+def wait_until_finished(fleet: Fleet, client: httpx.Client, root: str, folder: Path) -> None:
+    """Wait until every job is final and the queue is empty, then ask once more for every job."""
+    _wait_all_final(fleet, client, root)
+    wait_queue_empty(folder)
+    for job_id in fleet.accepted:
+        fleet.poll(client, root, job_id)
+
+
+def _wait_all_final(fleet: Fleet, client: httpx.Client, root: str) -> None:
+    deadline = time.monotonic() + DRAIN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        for job_id in fleet.accepted:
+            if job_id not in fleet.finals:
+                fleet.poll(client, root, job_id)
+        if len(fleet.finals) == len(fleet.accepted):
+            return
+        time.sleep(0.2)
+    unfinished = sorted(set(fleet.accepted) - set(fleet.finals))
+    raise AssertionError(f"not final after {DRAIN_TIMEOUT_S} s: {unfinished}")
+
+
+def wait_queue_empty(folder: Path) -> None:
+    """Wait until no stage is left, also of jobs whose 202 was lost with the process."""
+    deadline = time.monotonic() + DRAIN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        with disk.database(folder) as rows:
+            if not rows.execute("SELECT 1 FROM stages WHERE state IN ('pending', 'running')").fetchone():
+                return
+        time.sleep(0.2)
+    raise AssertionError("stages are left in the queue")
