@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.config import ENV_PREFIX, Config, refuse_contradictions
+from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_contradictions
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
 from imgproc_local.engine import convert, optimize
@@ -37,13 +40,20 @@ from imgproc_local.vision.describer import Describer
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
-    from imgproc_local.vision.models.model import AnyModel
+    from imgproc_local.vision.llm.status import ModelStatus
+    from imgproc_local.vision.loopback.server import ModelServer
+    from imgproc_local.vision.models.model import AnyModel, LoopbackModel
+    from imgproc_local.vision.models.store import ModelStore
+
+log = logging.getLogger(__name__)
 
 DATABASE_FILE = "imgproc.db"
 WORK_FOLDER = "work"
 """In the data folder: the temporary files of worker processes."""
 BYTES_PER_PIXEL = 100
 """The most memory that a stage uses, per pixel: AVIF of a small picture, 48 bytes to score it and 58 to encode it."""
+PICTURE_SHARE_OF_STAGE = 0.8
+"""The share of `stage_timeout_s` that a model in another program may take for one picture."""
 UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
 """For systems whose memory can't be determined."""
 
@@ -94,24 +104,86 @@ def describer(config: Config) -> Describer:
     from metadata and pixels.
     """
     from imgproc_local.vision.llm.describer import LlmDescriber
+
+    models = model_store(config)
+    return LlmDescriber(
+        lambda: models.active_model(config.model), partial(load_model, config), idle_s=config.model_idle_s
+    )
+
+
+def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
+    """The models folder. With `may_be_new`, the folder that the setting `models_dir` names need not exist yet."""
     from imgproc_local.vision.models.store import ModelStore
 
-    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
-    return LlmDescriber(lambda: models.active_model(config.model), load_model, idle_s=config.model_idle_s)
+    must_exist = bool(config.models_dir) and not may_be_new
+    return ModelStore(config.models_folder, config.model_run_options, must_exist=must_exist)
 
 
-def load_model(model: AnyModel, check_stop: Callable[[], None], *, retry_test: bool = False) -> LoadedModel:
+def load_model(
+    config: Config,
+    model: AnyModel,
+    check_stop: Callable[[], None],
+    *,
+    retry_test: bool = False,
+    picture_timeout_s: float | None = None,
+) -> LoadedModel:
     """The loaded `model`, which has passed its self-test. With `retry_test`, a self-test that failed is repeated.
 
+    `picture_timeout_s` limits one picture of a model in another program; None is by the setting `stage_timeout_s`.
     Raises: ModelUnusable, if it does not work here; what `check_stop` raises.
     """
+    from imgproc_local.vision.models.model import LoopbackModel
+
+    if isinstance(model, LoopbackModel):
+        from imgproc_local.vision.loopback.model import ServerModel
+
+        # the rest of the stage's time is for reading the picture and, if the model fails, for describing from facts
+        timeout_s = picture_timeout_s or config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
+        report = partial(_save_loopback_problem, model_store(config), model.name)
+        return ServerModel(model, model_server(config, model.server), timeout_s, report, check_stop)
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import require_self_test
-    from imgproc_local.vision.models.model import VisionModel
 
-    assert isinstance(model, VisionModel)
     require_self_test(model, check_stop=check_stop, retry=retry_test)
     return Llama(model, check_stop)
+
+
+def model_server(config: Config, program: str) -> ModelServer:
+    """The program on this machine, "ollama", "lmstudio" or "llama-server", at its address in the settings.
+
+    Raises: ModelUnusable, in air-gapped mode.
+    """
+    from imgproc_local.vision.loopback.address import parse_address
+    from imgproc_local.vision.loopback.server import ModelServer
+    from imgproc_local.vision.loopback.servers import KINDS
+
+    if config.air_gapped:
+        raise ModelUnusable(NO_LOOPBACK_MODELS)
+    kind = KINDS[program]
+    return ModelServer(kind, parse_address(config.model_server_urls[kind.setting]))
+
+
+def loopback_problem(config: Config, model: LoopbackModel) -> str | None:
+    """Why a model in another program can't be used now, asked of that program for at most a few seconds; else None."""
+    try:
+        model_server(config, model.server).require(model.model)
+    except ModelUnusable as error:
+        return error.message
+    return None
+
+
+def _save_loopback_problem(models: ModelStore, name: str, problem: str | None) -> None:
+    try:
+        models.save_loopback_problem(name, problem)
+    except StorageFailed as error:
+        log.warning("The problem of the model %s can't be stored: %s", name, error.message)
+
+
+def used_model_status(config: Config) -> ModelStatus:
+    """Which model describes pictures, and whether it works here. No model is loaded."""
+    from imgproc_local.vision.llm.status import model_status
+
+    return model_status(model_store(config), config.model, partial(loopback_problem, config))
 
 
 def max_age(config: Config) -> MaxAge:

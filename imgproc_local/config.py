@@ -20,11 +20,17 @@ from imgproc_local.domain.addresses import Network, parse_networks
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
+from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.catalogue import Entry, check_name
-from imgproc_local.vision.models.model import RunOptions
+from imgproc_local.vision.models.model import RunOptions, loopback_model
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
+NO_LOOPBACK_MODELS = (
+    "In air-gapped mode the program opens no connections, so it can't use a model in another program. Choose an"
+    " installed model with `models use NAME` or the setting model, or set air_gapped to false."
+)
+"""Why a model in another program is refused in air-gapped mode."""
 
 
 def default_data_dir() -> Path:
@@ -162,6 +168,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         Meta(ge=0, description="seconds without a picture until the model is unloaded; 0 is never"),
     ] = 300
+    ollama_url: Annotated[str, Meta(description="address of Ollama on this machine, for `models use ollama:NAME`")] = (
+        "http://127.0.0.1:11434"
+    )
+    lmstudio_url: Annotated[
+        str, Meta(description="address of LM Studio's server on this machine, for `models use lmstudio:NAME`")
+    ] = "http://127.0.0.1:1234"
+    llama_server_url: Annotated[
+        str, Meta(description="address of llama-server on this machine, for `models use llama-server:NAME`")
+    ] = "http://127.0.0.1:8080"
     catalogue: Annotated[
         dict[str, Entry],
         Meta(description="vision models to pull in addition to the built-in ones: tables [catalogue.NAME]"),
@@ -176,6 +191,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def models_folder(self) -> Path:
         """The folder of the vision models."""
         return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
+
+    @property
+    def model_server_urls(self) -> dict[str, str]:
+        """The addresses of the programs whose models can be used, by setting."""
+        return {
+            "ollama_url": self.ollama_url,
+            "lmstudio_url": self.lmstudio_url,
+            "llama_server_url": self.llama_server_url,
+        }
 
     @property
     def model_run_options(self) -> RunOptions:
@@ -320,6 +344,13 @@ def refuse_contradictions(config: Config) -> None:
         _ = config.trusted_proxies
     except ValueError as error:
         raise SettingInvalid(f"behind_proxy: expected addresses or networks separated by commas; {error}.") from error
+    for setting, url in config.model_server_urls.items():
+        try:
+            parse_address(url)
+        except ValueError as error:
+            raise SettingInvalid(f"{setting}: {error}.") from error
+    if config.air_gapped and loopback_model(config.model):
+        raise SettingInvalid(f"air_gapped is true and model is {config.model!r}. {NO_LOOPBACK_MODELS}")
     if config.compression_service == "local":
         return
     from imgproc_local.remote.tinify import check_url

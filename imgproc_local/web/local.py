@@ -13,7 +13,7 @@ from litestar import Request, Response, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
-from imgproc_local.compose import Services
+from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.keys import ApiKey
@@ -176,11 +176,8 @@ def _current_session(request: Request[Any, Any, Any]) -> PageSession:
 
 def _described_by(config: Config) -> DescribedBy:
     from imgproc_local.vision.grading.grade import format_grade
-    from imgproc_local.vision.llm.status import model_status
-    from imgproc_local.vision.models.store import ModelStore
 
-    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
-    used = model_status(models, config.model)
+    used = used_model_status(config)
     return DescribedBy(used.model, used.problem, {code: format_grade(share) for code, share in used.grades.items()})
 
 

@@ -99,15 +99,14 @@ def _settings(loaded: Loaded) -> Check:
 
 
 def _describer(config: Config) -> Iterator[Check]:
-    """The vision model in use and its grades, from the files beside the models: no model is loaded."""
+    """The vision model in use and its grades; no model is loaded. A program that runs the model is asked for it."""
+    from imgproc_local.compose import model_store, used_model_status
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.llm.status import model_status
-    from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.models.model import loopback_model
 
-    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
     try:
-        installed, used = models.names(), model_status(models, config.model)
+        installed, used = model_store(config).names(), used_model_status(config)
     except ModelUnusable as error:
         advice = "Connect its drive, change its permissions, or set models_dir to another folder."
         yield Check("describer", "problem", error.message, advice)
@@ -120,7 +119,10 @@ def _describer(config: Config) -> Iterator[Check]:
     elif used.problem is not None:
         detail = f"the model {used.model}: {used.problem} Pictures are described from metadata."
         advice = "`imgproc-local models list` shows all models, `imgproc-local models verify NAME` tests one again."
-        yield Check("describer", "problem", detail, advice)
+        yield Check("describer", "problem", detail, None if loopback_model(used.model) else advice)
+    elif loopback_model(used.model):
+        yield Check("describer", "ok", f"the model {used.model}, which another program on this machine runs")
+        yield _grades(used)
     else:
         state = "works here" if used.passed_self_test else "not tested on this machine yet; the first picture tests it"
         yield Check("describer", "ok", f"the model {used.model}, {state}")

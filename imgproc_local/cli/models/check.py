@@ -19,11 +19,14 @@ from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
+    from imgproc_local.config import Config
     from imgproc_local.vision.grading.check import LanguageResult
-    from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.models.model import AnyModel
 
 Result = TypeVar("Result")
 
+MAX_PICTURE_S = 600_000.0
+"""As long as the longest --timeout."""
 POLL_S = 0.2
 """How often the waiting thread returns to Python code: on Windows, Ctrl+C does not interrupt a wait without timeout."""
 
@@ -59,13 +62,16 @@ def check(
     the grade to compare models and languages.
     """
     from imgproc_local.cli.output import echo_json
+    from imgproc_local.compose import model_store
     from imgproc_local.vision.grading.check import languages_in_claim
-    from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.models.model import LoopbackModel
 
     config = load_config(ctx, data_dir)
-    models = ModelStore(config.models_folder, config.model_run_options, must_exist=bool(config.models_dir))
-    codes = languages or languages_in_claim(models.manifest(name).languages)
-    results = run_stoppable(lambda check_stop: _grade(models, name, codes, check_stop), timeout_min)
+    models = model_store(config)
+    model = models.any_model(name)
+    claim = "" if isinstance(model, LoopbackModel) else models.manifest(name).languages
+    codes = languages or languages_in_claim(claim)
+    results = run_stoppable(lambda check_stop: _grade(config, model, codes, check_stop), timeout_min)
     # printed before they are saved, so that a failed write does not lose hours of work
     if as_json:
         echo_json([_result_fields(result) for result in results])
@@ -75,28 +81,28 @@ def check(
 
 
 def _grade(
-    models: ModelStore, name: str, codes: tuple[str, ...], check_stop: Callable[[], None]
+    config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: Callable[[], None]
 ) -> list[LanguageResult]:
     from imgproc_local.cli.progress import log_above
+    from imgproc_local.compose import load_model
     from imgproc_local.vision.grading.check import check_model
     from imgproc_local.vision.grading.probes import PROBES
-    from imgproc_local.vision.llm.llama import Llama
-    from imgproc_local.vision.llm.selftest import passed_self_test, require_self_test
+    from imgproc_local.vision.llm.selftest import passed_self_test
+    from imgproc_local.vision.models.model import VisionModel
 
-    model = models.model(name)
-    if not passed_self_test(model):
-        click.echo(f"Testing {name} in a child process …", err=True)
-    require_self_test(model, check_stop=check_stop, retry=True)
+    if isinstance(model, VisionModel) and not passed_self_test(model):
+        click.echo(f"Testing {model.name} in a child process …", err=True)
+    # no picture has a limit of its own: --timeout limits the whole check
+    loaded = load_model(config, model, check_stop, retry_test=True, picture_timeout_s=MAX_PICTURE_S)
     count = f"{len(codes)} languages" if len(codes) > 1 else "1 language"
-    click.echo(f"{name} describes {len(PROBES)} pictures in {count} …", err=True)
-    llama = Llama(model, check_stop)
+    click.echo(f"{model.name} describes {len(PROBES)} pictures in {count} …", err=True)
     progress = _Progress()
     try:
         with log_above(progress.line):
-            return check_model(llama, codes, progress, check_stop)
+            return check_model(loaded, codes, progress, check_stop)
     finally:
         progress.clear()
-        llama.close()
+        loaded.close()
 
 
 def run_stoppable(work: Callable[[Callable[[], None]], Result], timeout_min: float) -> Result:

@@ -40,11 +40,11 @@ command.add_command(check)
 @data_dir_option
 @click.pass_context
 def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List the installed models and those that can be pulled.
+    """List the installed models, those in Ollama, LM Studio and llama-server on this machine, and those to pull.
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
-    from imgproc_local.cli.models.listing import installed_models, pullable_models, table_lines
+    from imgproc_local.cli.models.listing import installed_models, loopback_models, pullable_models, table_lines
     from imgproc_local.cli.output import echo_json
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.catalogue import read_catalogue
@@ -56,12 +56,15 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
         installed = installed_models(_model_store(config), config.model)
     except ModelUnusable as error:
         installed, problem = [], error.message
-    rows = [*installed, *pullable_models(catalogue, installed)]
+    rows = [*installed, *loopback_models(config), *pullable_models(catalogue, installed)]
     if as_json:
         echo_json(rows)
     else:
         for line in table_lines(rows):
             click.echo(line)
+        for row in rows:
+            if row.problem:
+                click.echo(f"\n{row.name}: {row.problem}")
         click.echo(f"\nModels folder: {config.models_folder}")
         if problem is None and not any(row.in_use for row in rows):
             click.echo("No model is in use: pictures are described from metadata.")
@@ -160,17 +163,23 @@ def import_(
 
 
 @command.command("use")
-@click.argument("name", metavar="NAME|none")
+@click.argument("name", metavar="NAME|PROGRAM:NAME|none")
 @data_dir_option
 @click.pass_context
 def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     """Select the model that describes pictures.
 
-    It is used from the next picture on. With `none`, pictures are described from metadata.
+    It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM is ollama, lmstudio
+    or llama-server: a model in that program on this machine.
     """
+    from imgproc_local.compose import loopback_problem
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
+    if (other := loopback_model(name)) is not None and (problem := loopback_problem(config, other)) is not None:
+        raise ModelUnusable(problem)
     _model_store(config).select(name)
     click.echo(
         "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
@@ -246,10 +255,9 @@ def self_test_child(model: str) -> None:
 
 def _model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
     """The models folder. With `may_be_new`, the folder that the setting `models_dir` names need not exist yet."""
-    from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.compose import model_store
 
-    must_exist = bool(config.models_dir) and not may_be_new
-    return ModelStore(config.models_folder, config.model_run_options, must_exist=must_exist)
+    return model_store(config, may_be_new=may_be_new)
 
 
 def _catalogue_entry(config: Config, name: str) -> Entry:

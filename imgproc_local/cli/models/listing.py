@@ -1,14 +1,20 @@
-"""The rows of `models list`: the installed models, and those of the catalogue that can be pulled."""
+"""The rows of `models list`: the installed models, those in other programs on this machine, and those of the catalogue
+that can be pulled.
+"""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
     from imgproc_local.vision.models.manifest import Manifest
     from imgproc_local.vision.models.model import VisionModel
@@ -55,6 +61,56 @@ def pullable_models(catalogue: Mapping[str, Entry], installed: list[ModelRow]) -
     return [_row(name, entry, "can be pulled") for name, entry in catalogue.items() if name not in names]
 
 
+def loopback_models(config: Config) -> list[ModelRow]:
+    """The models in Ollama, LM Studio and llama-server that can see pictures, and the model in use among them.
+
+    The programs are asked at the same time, for at most a few seconds. One that does not answer has no rows; in
+    air-gapped mode none is asked.
+    """
+    from imgproc_local.compose import loopback_problem, model_store
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, loopback_model
+
+    models = model_store(config)
+    try:
+        in_use = loopback_model(config.model or models.selected())
+    except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
+        in_use = None
+    rows = []
+    if not config.air_gapped:
+        with ThreadPoolExecutor(len(LOOPBACK_PROGRAMS)) as pool:
+            rows = [row for found in pool.map(partial(_program_rows, config), LOOPBACK_PROGRAMS) for row in found]
+    rows = [msgspec.structs.replace(row, grades=models.grades(row.name)) for row in rows]
+    if in_use is None:
+        return rows
+    problem = loopback_problem(config, in_use) or models.loopback_problem(in_use.name)
+    state = "does not work here" if problem else _state_in(in_use.server)
+    row = next((row for row in rows if row.name == in_use.name), ModelRow(name=in_use.name, state=state))
+    used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem, grades=models.grades(row.name))
+    return [used, *(row for row in rows if row.name != in_use.name)]
+
+
+def _program_rows(config: Config, program: str) -> list[ModelRow]:
+    from imgproc_local.compose import model_server
+    from imgproc_local.domain.errors import ModelUnusable
+
+    try:
+        offered = model_server(config, program).models()
+    except ModelUnusable:
+        return []
+    return [
+        ModelRow(name=f"{program}:{model.name}", state=_state_in(program), size_bytes=model.size_bytes)
+        for model in offered
+        if model.can_see is not False and not model.in_cloud
+    ]
+
+
+def _state_in(program: str) -> str:
+    from imgproc_local.vision.loopback.servers import KINDS
+
+    return f"in {KINDS[program].title}"
+
+
 def table_lines(rows: list[ModelRow]) -> list[str]:
     """The rows as aligned lines for people, below a heading."""
     from imgproc_local.cli.output import printable, size_text, table
@@ -62,9 +118,9 @@ def table_lines(rows: list[ModelRow]) -> list[str]:
     cells = [("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES", "GRADES")]
     cells += [
         (
-            row.name,
+            printable(row.name),
             f"{row.state}, in use" if row.in_use else row.state,
-            size_text(row.size_bytes),
+            size_text(row.size_bytes) if row.size_bytes else "",
             size_text(row.memory_mb * 1_000_000) if row.memory_mb else "",
             printable(row.licence),
             printable(row.languages),

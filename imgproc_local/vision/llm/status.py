@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.cpu import processor_problem
 from imgproc_local.vision.llm.selftest import known_problem, llama_is_installed, passed_self_test
+from imgproc_local.vision.models.model import LoopbackModel, loopback_model
 from imgproc_local.vision.models.store import NO_MODEL, ModelStore
 
 
@@ -24,10 +27,13 @@ class ModelStatus(Struct, frozen=True):
     grades: dict[str, float] = {}
 
 
-def model_status(models: ModelStore, setting: str) -> ModelStatus:
+def model_status(
+    models: ModelStore, setting: str, loopback_problem: Callable[[LoopbackModel], str | None]
+) -> ModelStatus:
     """The status of the model that the setting `model` (`setting`) or, if that is empty, `models use` selects.
 
-    The status is read from files; no model is loaded.
+    The status is read from files; no model is loaded. For a model in another program, `loopback_problem` asks that
+    program.
     """
     try:
         name = setting or models.selected()
@@ -35,6 +41,9 @@ def model_status(models: ModelStore, setting: str) -> ModelStatus:
         return ModelStatus("unknown", error.message)
     if name in ("", NO_MODEL):
         return ModelStatus(None)
+    if (other := loopback_model(name)) is not None:
+        problem = loopback_problem(other) or models.loopback_problem(name)
+        return ModelStatus(name, problem, problem is None, models.grades(name))
     try:
         model = models.model(name)
     except ModelUnusable as error:

@@ -49,6 +49,11 @@ class VisionModel(Struct, frozen=True):
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
 
 
+LOOPBACK_PROGRAMS = ("ollama", "lmstudio", "llama-server")
+"""The programs on this machine whose models can be used."""
+MAX_LOOPBACK_NAME_CHARS = 200
+
+
 class LoopbackModel(Struct, frozen=True):
     """A model in a server that runs on this machine: `server` is such as "ollama", `model` the model's name there."""
 
@@ -59,6 +64,14 @@ class LoopbackModel(Struct, frozen=True):
     def name(self) -> str:
         """The name that `models use` takes, such as "ollama:gemma3:4b"."""
         return f"{self.server}:{self.model}"
+
+
+def loopback_model(name: str) -> LoopbackModel | None:
+    """The model that a name such as "ollama:gemma3:4b" stands for; None if it is not such a name."""
+    server, colon, model = name.partition(":")
+    if not colon or server not in LOOPBACK_PROGRAMS or not model or len(model) > MAX_LOOPBACK_NAME_CHARS:
+        return None
+    return LoopbackModel(server, model) if model.isprintable() and " " not in model else None
 
 
 AnyModel = VisionModel | LoopbackModel

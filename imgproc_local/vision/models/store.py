@@ -3,6 +3,7 @@
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
     NAME/selftest-….json, NAME/grades.json                    its test results on this machine
     in-use.json                                               the name of the selected model
+    loopback-grades.json, loopback-problem.json               results of models in other programs on this machine
     .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
 
 Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in a staging folder,
@@ -34,9 +35,16 @@ from imgproc_local.vision.models.files import (
     write_json,
 )
 from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
-from imgproc_local.vision.models.model import DEFAULT_RUN_OPTIONS, RunOptions, VisionModel
+from imgproc_local.vision.models.model import (
+    DEFAULT_RUN_OPTIONS,
+    AnyModel,
+    RunOptions,
+    VisionModel,
+    loopback_model,
+)
 
 GRADES_FILE, SELECTION_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
+LOOPBACK_GRADES_FILE, LOOPBACK_PROBLEM_FILE = "loopback-grades.json", "loopback-problem.json"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
@@ -51,6 +59,13 @@ class _Selection(Struct, frozen=True):
     """The content of `SELECTION_FILE`."""
 
     name: str
+
+
+class _LoopbackProblem(Struct, frozen=True):
+    """The content of `LOOPBACK_PROBLEM_FILE`: why the model `name` did not describe the last picture."""
+
+    name: str
+    problem: str
 
 
 class ModelStore:
@@ -127,17 +142,28 @@ class ModelStore:
         selection = read_json(self.folder / SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
-    def active_model(self, setting: str) -> VisionModel | None:
+    def any_model(self, name: str) -> AnyModel:
+        """The installed model `name`, or the model in another program that it stands for. Raises: ModelUnusable."""
+        return loopback_model(name) or self.model(name)
+
+    def active_model(self, setting: str) -> AnyModel | None:
         """The model that describes pictures: the one that the setting `model` (`setting`) names, else the selected one.
 
         Raises: ModelUnusable, if that model is not installed or is damaged.
         """
         name = setting or self.selected()
-        return None if name in ("", NO_MODEL) else self.model(name)
+        return None if name in ("", NO_MODEL) else self.any_model(name)
 
     def grades(self, name: str) -> dict[str, float]:
         """Shares of correctly described facts (0 to 1) by language code; empty before `models check`."""
+        if loopback_model(name):
+            return (read_json(self.folder / LOOPBACK_GRADES_FILE, dict[str, dict[str, float]]) or {}).get(name, {})
         return read_json(self.folder / name / GRADES_FILE, dict[str, float]) or {}
+
+    def loopback_problem(self, name: str) -> str | None:
+        """Why the model `name` in another program did not describe the last picture; None if it did."""
+        stored = read_json(self.folder / LOOPBACK_PROBLEM_FILE, _LoopbackProblem)
+        return stored.problem if stored and stored.name == name else None
 
     def verify(self, name: str, progress: Progress) -> None:
         """Check that the files of a model have the SHA-256 sums in its manifest. Raises: ModelUnusable."""
@@ -156,16 +182,38 @@ class ModelStore:
     def select(self, name: str) -> None:
         """Use this model from the next picture on. Raises: ModelUnusable, StorageFailed."""
         if name != NO_MODEL:
-            self.model(name)
+            self.any_model(name)
         with translate_disk_errors(self.folder):
             self._make_folder()
             write_json(self.folder / SELECTION_FILE, _Selection(name))
 
     def save_grades(self, name: str, grades: Mapping[str, float]) -> None:
-        """Store the grades of an installed model. Raises: ModelUnusable, StorageFailed."""
+        """Store the grades of a model, installed or in another program. Raises: ModelUnusable, StorageFailed."""
+        if loopback_model(name):
+            path = self.folder / LOOPBACK_GRADES_FILE
+            all_grades = read_json(path, dict[str, dict[str, float]]) or {}
+            with translate_disk_errors(self.folder):
+                self._make_folder()
+                write_json(path, all_grades | {name: dict(grades)})
+            return
         self.manifest(name)
         with translate_disk_errors(self.folder):
             write_json(self.folder / name / GRADES_FILE, dict(grades))
+
+    def save_loopback_problem(self, name: str, problem: str | None) -> None:
+        """Store why the model `name` in another program did not describe a picture, or None if it did.
+
+        Raises: StorageFailed.
+        """
+        if problem == self.loopback_problem(name):
+            return
+        path = self.folder / LOOPBACK_PROBLEM_FILE
+        with translate_disk_errors(self.folder):
+            if problem is None:
+                path.unlink(missing_ok=True)
+            else:
+                self._make_folder()
+                write_json(path, _LoopbackProblem(name, problem))
 
     def remove(self, name: str) -> None:
         """Delete a model. Raises: ModelUnusable, if it is not installed; DataFolderBusy; StorageFailed."""

@@ -1,0 +1,109 @@
+"""HTTP requests to a program on this machine: bounded in time and size, stopped within a tenth of a second.
+
+Redirects are not followed, and the proxies of the environment are not used, so that a request reaches nothing but the
+address that it was made for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local import __version__
+from imgproc_local.vision.loopback.address import Address
+
+CONNECT_TIMEOUT_S = 2.0
+POLL_S = 0.1
+"""How often `check_stop` is called during a request."""
+
+CheckStop = Callable[[], None]
+
+
+class Reply(Struct, frozen=True):
+    """A response: its status code and its body."""
+
+    status: int
+    body: bytes
+
+
+class Unreachable(Exception):
+    """Nothing listens at the address, or the connection broke."""
+
+
+class TooSlow(Exception):
+    """The response was not complete in time."""
+
+
+class TooLong(Exception):
+    """The response has more bytes than allowed."""
+
+
+def request(
+    address: Address, path: str, document: Any, *, timeout_s: float, max_bytes: int, check_stop: CheckStop
+) -> Reply:
+    """The response to a POST of `document` as JSON, or to a GET if `document` is None.
+
+    `timeout_s` limits the whole exchange, `max_bytes` the body of the response. Raises: Unreachable, TooSlow, TooLong;
+    what `check_stop` raises.
+    """
+    check_stop()
+    body = None if document is None else msgspec.json.encode(document)
+    return asyncio.run(_until_stopped(_exchange(address, path, body, timeout_s, max_bytes), check_stop))
+
+
+async def _until_stopped(exchange: Any, check_stop: CheckStop) -> Reply:
+    """Run the exchange, and cancel it if `check_stop` raises."""
+    task: asyncio.Task[Reply] = asyncio.create_task(exchange)
+    try:
+        while not (await asyncio.wait({task}, timeout=POLL_S))[0]:
+            check_stop()
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _exchange(address: Address, path: str, body: bytes | None, timeout_s: float, max_bytes: int) -> Reply:
+    import httpx
+
+    client = httpx.AsyncClient(
+        # the whole exchange is limited below: an answer is sent at once, after it is complete
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
+        follow_redirects=False,
+        trust_env=False,
+        # only http is used: reading the system's certificates would take longer than the request
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
+    )
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    try:
+        async with asyncio.timeout(timeout_s), client:
+            for last, origin in enumerate(address.origins, 1 - len(address.origins)):
+                try:
+                    async with client.stream(
+                        "GET" if body is None else "POST", origin + path, content=body, headers=headers
+                    ) as response:
+                        return Reply(response.status_code, await _read(response, max_bytes))
+                except httpx.ConnectError:
+                    if last == 0:
+                        raise
+    except (TimeoutError, httpx.TimeoutException):
+        raise TooSlow from None
+    except httpx.HTTPError as error:
+        raise Unreachable(type(error).__name__) from error
+    raise AssertionError("unreachable: an address has at least one origin")
+
+
+async def _read(response: Any, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > max_bytes:
+            raise TooLong
+    return bytes(body)

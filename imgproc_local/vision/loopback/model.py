@@ -1,0 +1,105 @@
+"""A model in another program on this machine, used like one that llama.cpp runs in this process.
+
+The program gets one request per language. It keeps what it computed for the last request, so that for the next language
+it usually processes neither the picture nor the instructions again. Requests are made one after another, because
+parallel ones would each process the picture.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.loopback.client import TooSlow
+from imgproc_local.vision.loopback.server import ModelServer, NotAnswering, UselessAnswer
+from imgproc_local.vision.loopback.servers import Question
+from imgproc_local.vision.models.model import LoopbackModel
+
+log = logging.getLogger(__name__)
+
+CheckStop = Callable[[], None]
+
+
+class ServerModel:
+    """The model `model` of `server`, which is asked at once whether it has the model.
+
+    `picture_timeout_s` limits all requests for one picture together. `report` is called with the problem after a
+    picture that could not be described, and with None after one that was.
+
+    Raises: ModelUnusable; what `check_stop` raises.
+    """
+
+    def __init__(
+        self,
+        model: LoopbackModel,
+        server: ModelServer,
+        picture_timeout_s: float,
+        report: Callable[[str | None], None] = lambda _: None,
+        check_stop: CheckStop = lambda: None,
+    ) -> None:
+        self.model = model
+        self._server = server
+        self._report = report
+        self._picture_timeout_s = picture_timeout_s
+        self._picture = self._prompt = ""
+        self._deadline = 0.0
+        self._failure: ModelUnusable | None = None
+        server.require(model.model, check_stop)
+
+    def close(self) -> None:
+        """Forget the picture. The program frees the memory of its model when it wants to."""
+        self._picture = self._prompt = ""
+
+    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
+        """Set the picture and the prompt after it. Nothing is sent yet."""
+        check_stop()
+        self._picture = _png_base64(image)
+        self._prompt = shared_prompt
+        self._deadline = time.monotonic() + self._picture_timeout_s
+        self._failure = None
+
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
+        """One answer per suffix, "" for each that could not be had if others could.
+
+        Raises: ModelUnusable, if there is no answer at all; what `check_stop` raises.
+        """
+        if self._failure is not None and not isinstance(self._failure, UselessAnswer):
+            raise self._failure
+        self._failure = None
+        answers = [self._answer(suffix, check_stop, seed) for suffix in suffixes]
+        if not isinstance(self._failure, NotAnswering):
+            # that nothing listens is seen by asking again; other problems only show with a picture
+            self._report(None if self._failure is None else self._failure.message)
+        if self._failure is not None and not any(answers):
+            raise self._failure
+        return answers
+
+    def _answer(self, suffix: str, check_stop: CheckStop, seed: int | None) -> str:
+        """The answer, or "". A failure of the program ends the requests for this picture, a useless answer does not."""
+        if self._failure is not None and not isinstance(self._failure, UselessAnswer):
+            return ""
+        question = Question("", self._picture, self._prompt + suffix, seed)
+        try:
+            return self._server.answer(self.model.model, question, self._deadline - time.monotonic(), check_stop)
+        except TooSlow:
+            self._failure = ModelUnusable(
+                f"{self.model.name} did not describe a picture within {self._picture_timeout_s:.0f} seconds. Choose a"
+                " smaller model, or raise the setting stage_timeout_s."
+            )
+        except ModelUnusable as failure:
+            self._failure = failure
+        return ""
+
+
+def _png_base64(image: Pixels) -> str:
+    from PIL import Image
+
+    file = io.BytesIO()
+    # compression costs more time than it saves on the way to another process
+    Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb).save(file, "PNG", compress_level=1)
+    return base64.b64encode(file.getvalue()).decode("ascii")

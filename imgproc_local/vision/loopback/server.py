@@ -1,0 +1,260 @@
+"""A program on this machine that runs vision models: which models it offers, and what one of them answers.
+
+Every failure becomes a `ModelUnusable` with a message that says what to do. What the program sends is not trusted: it
+is limited in size, decoded into types, and quoted in messages only in part.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.loopback.address import Address
+from imgproc_local.vision.loopback.client import Reply, TooLong, TooSlow, Unreachable, request
+from imgproc_local.vision.loopback.servers import Kind, OllamaDetails, Question, ServedModel, is_cloud_model
+
+LOOK_TIMEOUT_S = 2.0
+"""How long all requests together may take that ask for the models of a program."""
+MAX_LIST_BYTES = 4 * 1024 * 1024
+MAX_ANSWER_BYTES = 256 * 1024
+"""An answer of `MAX_ANSWER_TOKENS` with its frame has about 4 kB; thoughts may be longer."""
+MAX_DETAILS = 50
+"""At most this many models of Ollama are asked whether they can see pictures."""
+LOADING_POLL_S = 1.0
+"""The interval at which a question is repeated while the program loads the model or is busy (status 503)."""
+MAX_QUOTE_CHARS = 200
+
+CheckStop = Callable[[], None]
+
+
+class NotAnswering(ModelUnusable):
+    """Nothing listens at the address of the program."""
+
+
+class UselessAnswer(ModelUnusable):
+    """The model answered with something else than the JSON it was asked for; it may do better with another prompt."""
+
+
+class _ErrorObject(Struct, frozen=True):
+    message: str = ""
+
+
+class _ErrorBody(Struct, frozen=True):
+    """The body of an error: Ollama and LM Studio also send the message itself as `error`."""
+
+    error: str | _ErrorObject = ""
+
+
+class ModelServer:
+    """The program of the kind `kind` at `address`."""
+
+    def __init__(self, kind: Kind, address: Address) -> None:
+        self.kind = kind
+        self.address = address
+
+    def models(self, check_stop: CheckStop = lambda: None) -> list[ServedModel]:
+        """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
+        deadline = time.monotonic() + LOOK_TIMEOUT_S
+        models: list[ServedModel] = self._decode(
+            self._look(self.kind.list_path, None, deadline, check_stop), self.kind.parse_list
+        )
+        if not self.kind.details_path:
+            return models
+        seeing = []
+        for count, model in enumerate(models):
+            unknown = model.can_see is None and not model.in_cloud
+            if unknown and count < MAX_DETAILS and time.monotonic() < deadline:
+                seeing.append(self._with_details(model, deadline, check_stop))
+            else:
+                seeing.append(model)
+        return seeing
+
+    def require(self, name: str, check_stop: CheckStop = lambda: None) -> None:
+        """Check that the program has the model `name`, on this machine, and that it can see pictures as far as known.
+
+        Raises: ModelUnusable; what `check_stop` raises.
+        """
+        title = self.kind.title
+        if self.kind.details_path:
+            self._require_not_in_cloud(ServedModel(name, in_cloud=is_cloud_model(name)))
+            model = self._with_details(ServedModel(name), time.monotonic() + LOOK_TIMEOUT_S, check_stop)
+            self._require_not_in_cloud(model)
+        else:
+            models = self.models(check_stop)
+            found = next((model for model in models if model.name == name), None)
+            if found is None:
+                raise ModelUnusable(self._missing(name))
+            model = found
+        if model.can_see is False:
+            raise ModelUnusable(_cannot_see(title, name))
+
+    def answer(self, model: str, question: Question, timeout_s: float, check_stop: CheckStop) -> str:
+        """The JSON that the model wrote, which may be cut off.
+
+        Raises: TooSlow, after `timeout_s`; UselessAnswer; any other ModelUnusable; what `check_stop` raises.
+        """
+        title = self.kind.title
+        deadline = time.monotonic() + timeout_s
+        document = self.kind.chat_request(model, question)
+        while True:
+            left_s = max(0.1, deadline - time.monotonic())
+            reply = self._request(self.kind.chat_path, document, left_s, MAX_ANSWER_BYTES, check_stop)
+            # the program loads the model, or other requests come first
+            if reply.status != 503 or deadline - time.monotonic() < 2 * LOADING_POLL_S:
+                break
+            _sleep(LOADING_POLL_S, check_stop)
+        self._raise_for_error(reply, model)
+        written = self._decode(reply, self.kind.parse_answer)
+        text = written.text.rpartition("</think>")[2]
+        if "{" in text:
+            return self._json_in(text[text.index("{") :], model)
+        if written.thoughts or "<think>" in written.text:
+            raise UselessAnswer(
+                f"{model} in {title} wrote its thoughts and no answer, although it was asked not to think. Choose a"
+                " model or a build of it that does not think."
+            )
+        if not text.strip():
+            raise UselessAnswer(
+                f"{model} in {title} wrote nothing. Its context may be too small for the picture:"
+                f" {self.kind.larger_context[0].lower()}{self.kind.larger_context[1:]}."
+            )
+        raise UselessAnswer(
+            f"{model} in {title} wrote text instead of JSON ({_quote(text)}). Update {title}, or choose another model."
+        )
+
+    def _json_in(self, text: str, model: str) -> str:
+        """The JSON object at the start of `text`, without what follows it. One that is cut off is returned as it is."""
+        end = text.rfind("}") + 1
+        if not end:
+            return text
+        try:
+            msgspec.json.decode(text[:end].encode(), type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise UselessAnswer(
+                f"{model} in {self.kind.title} wrote malformed JSON ({_quote(text)}). Update {self.kind.title}, or"
+                " choose another model."
+            ) from None
+        return text[:end]
+
+    def _with_details(self, model: ServedModel, deadline: float, check_stop: CheckStop) -> ServedModel:
+        """`model` with what Ollama's details say of it."""
+        reply = self._look(self.kind.details_path, {"model": model.name}, deadline, check_stop, model.name)
+        details = self._decode(reply, lambda body: msgspec.json.decode(body, type=OllamaDetails))
+        can_see = None if details.capabilities is None else "vision" in details.capabilities
+        return replace(model, can_see=can_see, in_cloud=bool(details.remote_host))
+
+    def _require_not_in_cloud(self, model: ServedModel) -> None:
+        if model.in_cloud:
+            raise ModelUnusable(
+                f"{model.name} runs in the cloud of {self.kind.title}: pictures would leave this machine. Choose a"
+                " model that runs on this machine."
+            )
+
+    def _look(self, path: str, document: Any, deadline: float, check_stop: CheckStop, model: str = "") -> Reply:
+        """The successful response to a request for information."""
+        try:
+            left_s = max(0.1, deadline - time.monotonic())
+            reply = self._request(path, document, left_s, MAX_LIST_BYTES, check_stop)
+        except TooSlow:
+            raise ModelUnusable(
+                f"{self.kind.title} at {self.address.url} did not list its models within {LOOK_TIMEOUT_S:.0f} seconds."
+                " Restart it."
+            ) from None
+        self._raise_for_error(reply, model)
+        return reply
+
+    def _request(self, path: str, document: Any, timeout_s: float, max_bytes: int, check_stop: CheckStop) -> Reply:
+        """Raises: TooSlow; ModelUnusable, if there is no response or it is too long."""
+        title, url = self.kind.title, self.address.url
+        try:
+            return request(
+                self.address, path, document, timeout_s=timeout_s, max_bytes=max_bytes, check_stop=check_stop
+            )
+        except Unreachable:
+            raise NotAnswering(
+                f"{title} does not answer at {url}. {self.kind.start}, or change the setting {self.kind.setting}."
+            ) from None
+        except TooLong:
+            raise ModelUnusable(
+                f"{title} at {url} sent more than {max_bytes // 1024} kB, and a short answer was expected. Choose"
+                " another model."
+            ) from None
+
+    def _decode(self, reply: Reply, parse: Callable[[bytes], Any]) -> Any:
+        try:
+            return parse(reply.body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise ModelUnusable(
+                f"The program at {self.address.url} did not answer like {self.kind.title}. Update {self.kind.title}, or"
+                f" change the setting {self.kind.setting} if another program uses this port."
+            ) from None
+
+    def _missing(self, model: str) -> str:
+        return (
+            f"{self.kind.title} has no model {model!r}. `imgproc-local models list` shows its models that can see"
+            " pictures."
+        )
+
+    def _raise_for_error(self, reply: Reply, model: str) -> None:
+        """Raises: ModelUnusable, if the response is an error. LM Studio sends errors with status 200, too."""
+        title, status = self.kind.title, reply.status
+        said = _error_message(reply.body)
+        if status < 300 and not said:
+            return
+        lowered = said.lower()
+        detail = f" ({_quote(said)})" if said else ""
+        if status in (401, 403) or "api token is required" in lowered:
+            raise ModelUnusable(
+                f"{title} at {self.address.url} refused the request{detail}. imgproc-local sends no key: turn off the"
+                f" authentication of {title}."
+            )
+        if any(words in lowered for words in ("image input", "not support image", "support vision", "multimodal")):
+            raise ModelUnusable(_cannot_see(title, model))
+        if any(words in lowered for words in ("context size", "context length", "context the overflows")):
+            raise ModelUnusable(
+                f"The context of {model} in {title} is too small for a picture and the instructions{detail}."
+                f" {self.kind.larger_context}."
+            )
+        unknown = ("not found", "model identifier", "no models loaded")
+        if model and (status == 404 or any(words in lowered for words in unknown)):
+            raise ModelUnusable(self._missing(model))
+        if 300 <= status < 400:
+            raise ModelUnusable(
+                f"{title} at {self.address.url} sent a redirect. Redirects are not followed: change the setting"
+                f" {self.kind.setting}."
+            )
+        if status == 503:
+            raise ModelUnusable(f"{title} is still loading the model, or is busy{detail}. Try again later.")
+        raise ModelUnusable(f"{title} failed with status {status}{detail}. Its log may say why.")
+
+
+def _cannot_see(title: str, model: str) -> str:
+    return f"{model} in {title} can't see pictures. Choose a vision model, with its vision encoder (mmproj)."
+
+
+def _error_message(body: bytes) -> str:
+    """The message of an error, or ""."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ""
+    return error if isinstance(error, str) else error.message or "no message"
+
+
+def _quote(text: str) -> str:
+    """The start of `text`, printable and on one line."""
+    printable = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return (printable if len(printable) <= MAX_QUOTE_CHARS else printable[:MAX_QUOTE_CHARS] + "…").rstrip(". ")
+
+
+def _sleep(seconds: float, check_stop: CheckStop) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check_stop()
+        time.sleep(min(left, 0.1))

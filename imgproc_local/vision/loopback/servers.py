@@ -1,0 +1,277 @@
+"""The three programs whose models are used, and how their HTTP interfaces differ.
+
+LM Studio and llama-server have OpenAI's chat interface. Ollama's own interface is used instead of its copy of OpenAI's,
+because only there `think` can be turned off and the size of the context be set. All three constrain the answer to a
+JSON schema.
+
+Sources: docs.ollama.com/openapi.yaml; lmstudio.ai/docs/api/rest-api; llama.cpp, tools/server/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.vision.llm.prompt import Answer
+
+MAX_ANSWER_TOKENS = 400
+"""Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
+CONTEXT_TOKENS = 8192
+"""The context that Ollama is asked for: it truncates a longer prompt silently, and a picture may have 4096 tokens."""
+TEMPERATURE = 0.7
+"""The temperature of an answer that is generated with a seed; other answers are greedy."""
+MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
+
+ANSWER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        name: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[name]}
+        for name in Answer.__struct_fields__
+    },
+    "required": list(Answer.__struct_fields__),
+    "additionalProperties": False,
+}
+"""The JSON of an answer as a JSON schema, with the keys in the order in which the model writes them."""
+
+
+class Question(Struct, frozen=True):
+    """A prompt: the texts before and after the picture, and the picture as a PNG file in Base64."""
+
+    before: str
+    picture: str
+    after: str
+    seed: int | None = None
+
+
+class ServedModel(Struct, frozen=True):
+    """A model that a program offers. `can_see` is None if the program does not say whether the model reads pictures.
+
+    A model `in_cloud` is offered by the program but runs on another machine.
+    """
+
+    name: str
+    can_see: bool | None = None
+    size_bytes: int = 0
+    in_cloud: bool = False
+
+
+class Written(Struct, frozen=True):
+    """What a model wrote: its answer, and the thoughts that the program separated from it."""
+
+    text: str
+    thoughts: str = ""
+
+
+class Kind(Struct, frozen=True):
+    """One of the programs. `start` and `larger_context` tell a person what to do.
+
+    `parse_list` and `parse_answer` raise msgspec.ValidationError for another document than expected.
+    """
+
+    title: str
+    setting: str
+    start: str
+    larger_context: str
+    list_path: str
+    parse_list: Callable[[bytes], list[ServedModel]]
+    chat_path: str
+    chat_request: Callable[[str, Question], dict[str, Any]]
+    parse_answer: Callable[[bytes], Written]
+    details_path: str = ""
+
+
+# ---- Ollama ----
+
+
+class _OllamaModel(Struct, frozen=True):
+    name: str
+    size: int = 0
+    remote_host: str = ""
+    capabilities: list[str] | None = None
+
+
+class _OllamaList(Struct, frozen=True):
+    models: list[_OllamaModel]
+
+
+class OllamaDetails(Struct, frozen=True):
+    """The response of Ollama's `/api/show`."""
+
+    capabilities: list[str] | None = None
+    remote_host: str = ""
+
+
+class _OllamaMessage(Struct, frozen=True):
+    content: str = ""
+    thinking: str = ""
+
+
+class _OllamaAnswer(Struct, frozen=True):
+    message: _OllamaMessage
+
+
+def _ollama_list(body: bytes) -> list[ServedModel]:
+    models = msgspec.json.decode(body, type=_OllamaList).models
+    return [
+        ServedModel(
+            model.name,
+            None if model.capabilities is None else "vision" in model.capabilities,
+            model.size,
+            is_cloud_model(model.name) or bool(model.remote_host),
+        )
+        for model in models
+    ]
+
+
+def is_cloud_model(name: str) -> bool:
+    """Whether the name alone makes Ollama send requests to its cloud: ":cloud" or "-cloud" at the end of a tag.
+
+    Source: Ollama, server/model_resolver.go.
+    """
+    _, colon, tag = name.lower().rpartition(":")
+    return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
+
+
+def _ollama_request(model: str, question: Question) -> dict[str, Any]:
+    options: dict[str, Any] = {"temperature": 0, "num_predict": MAX_ANSWER_TOKENS, "num_ctx": CONTEXT_TOKENS}
+    if question.seed is not None:
+        options |= {"temperature": TEMPERATURE, "seed": question.seed}
+    # Ollama puts the pictures of a message before its text
+    content = "\n".join(part for part in (question.before, question.after) if part)
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": content, "images": [question.picture]}],
+        "format": ANSWER_SCHEMA,
+        "think": False,
+        "stream": False,
+        "options": options,
+    }
+
+
+def _ollama_answer(body: bytes) -> Written:
+    message = msgspec.json.decode(body, type=_OllamaAnswer).message
+    return Written(message.content, message.thinking)
+
+
+# ---- LM Studio and llama-server ----
+
+
+class _OpenAIMessage(Struct, frozen=True):
+    content: str | None = None
+    reasoning_content: str | None = None
+
+
+class _OpenAIChoice(Struct, frozen=True):
+    message: _OpenAIMessage
+
+
+class _OpenAIAnswer(Struct, frozen=True):
+    choices: list[_OpenAIChoice]
+
+
+class _LMStudioModel(Struct, frozen=True):
+    id: str
+    type: str = ""
+
+
+class _LMStudioList(Struct, frozen=True):
+    data: list[_LMStudioModel]
+
+
+class _LlamaServerModel(Struct, frozen=True):
+    id: str
+
+
+class _LlamaServerDetails(Struct, frozen=True):
+    name: str = ""
+    capabilities: list[str] | None = None
+
+
+class _LlamaServerList(Struct, frozen=True):
+    data: list[_LlamaServerModel]
+    models: list[_LlamaServerDetails] = []
+
+
+def _lmstudio_list(body: bytes) -> list[ServedModel]:
+    models = msgspec.json.decode(body, type=_LMStudioList).data
+    return [ServedModel(model.id, model.type == "vlm" if model.type else None) for model in models]
+
+
+def _llama_server_list(body: bytes) -> list[ServedModel]:
+    listed = msgspec.json.decode(body, type=_LlamaServerList)
+    capabilities = {model.name: model.capabilities for model in listed.models}
+    return [
+        ServedModel(model.id, None if (known := capabilities.get(model.id)) is None else "multimodal" in known)
+        for model in listed.data
+    ]
+
+
+def _openai_request(model: str, question: Question) -> dict[str, Any]:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{question.picture}"}}
+    before, after = ([{"type": "text", "text": text}] if text else [] for text in (question.before, question.after))
+    seeded = {} if question.seed is None else {"seed": question.seed}
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": [*before, picture, *after]}],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
+        },
+        "max_tokens": MAX_ANSWER_TOKENS,
+        "temperature": 0 if question.seed is None else TEMPERATURE,
+        "stream": False,
+        # thinking is turned off by one or the other, depending on the program and the template of the model
+        "reasoning_effort": "none",
+        "chat_template_kwargs": {"enable_thinking": False},
+        **seeded,
+    }
+
+
+def _openai_answer(body: bytes) -> Written:
+    choices = msgspec.json.decode(body, type=_OpenAIAnswer).choices
+    if not choices:
+        return Written("")
+    message = choices[0].message
+    return Written(message.content or "", message.reasoning_content or "")
+
+
+KINDS = {
+    "ollama": Kind(
+        title="Ollama",
+        setting="ollama_url",
+        start="Start Ollama, or run `ollama serve`",
+        larger_context="Set OLLAMA_CONTEXT_LENGTH to 8192 for Ollama",
+        list_path="/api/tags",
+        parse_list=_ollama_list,
+        chat_path="/api/chat",
+        chat_request=_ollama_request,
+        parse_answer=_ollama_answer,
+        details_path="/api/show",
+    ),
+    "lmstudio": Kind(
+        title="LM Studio",
+        setting="lmstudio_url",
+        start="Start its server in LM Studio, or run `lms server start`",
+        larger_context="Load the model in LM Studio with a context length of at least 8192",
+        list_path="/api/v0/models",
+        parse_list=_lmstudio_list,
+        chat_path="/v1/chat/completions",
+        chat_request=_openai_request,
+        parse_answer=_openai_answer,
+    ),
+    "llama-server": Kind(
+        title="llama-server",
+        setting="llama_server_url",
+        start="Start llama-server with `--mmproj`",
+        larger_context="Start llama-server with `--ctx-size 8192`",
+        list_path="/v1/models",
+        parse_list=_llama_server_list,
+        chat_path="/v1/chat/completions",
+        chat_request=_openai_request,
+        parse_answer=_openai_answer,
+    ),
+}
+"""By the first part of a model's name, as in "ollama:gemma3:4b"."""

@@ -1,0 +1,256 @@
+"""Doubles of Ollama, LM Studio and llama-server: their model lists, their chat, and their errors word by word.
+
+A `Behaviour` answers one chat request. The double takes the next one from `chats`; when none is left, it works.
+
+Sources of the errors: ollama/ollama, server/routes.go and model/model.go; lmstudio-ai/lmstudio-bug-tracker, issues 237,
+908 and 1730; llama.cpp, tools/server/server-common.cpp, server-context.cpp and server-http.cpp.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from imgproc_local.domain.languages import LANGUAGES
+
+GOOD = {
+    "en": {"filename": "red-barn-snow", "alt_text": "A red barn stands in the snow under a grey sky."},
+    "de": {"filename": "rote-scheune-schnee", "alt_text": "Eine rote Scheune steht im Schnee unter grauem Himmel."},
+}
+MODEL = {"ollama": "gemma3:4b", "lmstudio": "google/gemma-3-4b", "llama-server": "gemma-3-4b-it"}
+"""The model of each double that can see pictures."""
+BLIND = {"ollama": "llama3.2:latest", "lmstudio": "meta-llama-3.1-8b-instruct", "llama-server": "blind"}
+
+LM_TOKEN = (
+    "An LM Studio API token is required to make requests to this server, but none was provided using the Authorization"
+    " header using the 'Bearer' scheme (i.e., 'Authorization: Bearer $LM_API_TOKEN')."
+)
+LM_CONTEXT = (
+    "Trying to keep the first 1205 tokens when context the overflows. However, the model is loaded with context length"
+    " of only 512 tokens, which is not enough. Try to load the model with a larger context length, or provide a shorter"
+    " input"
+)
+LM_NOT_LOADED = "No models loaded. Please load a model in the developer page or use the 'lms load' command."
+LM_UNKNOWN = 'Invalid model identifier "x". Please specify a valid downloaded model (e.g., google/gemma-3-4b).'
+
+
+def _llama_error(code: int, kind: str, message: str) -> tuple[int, Any]:
+    return code, {"error": {"code": code, "message": message, "type": kind}}
+
+
+ERRORS: dict[str, dict[str, tuple[int, Any]]] = {
+    "ollama": {
+        "no model": (404, {"error": "model 'gemma3:4b' not found"}),
+        "no vision": (500, {"error": "this model is missing data required for image input"}),
+        "refused": (403, None),
+        "failed": (500, {"error": "model requires more system memory (5.6 GiB) than is available (3.1 GiB)"}),
+        "context": (400, {"error": "the input length exceeds the context length"}),
+        "busy": (503, {"error": "server busy, please try again.  maximum pending requests exceeded"}),
+    },
+    "lmstudio": {
+        "no model": (
+            400,
+            {"error": {"message": LM_UNKNOWN, "type": "invalid_request_error", "code": "model_not_found"}},
+        ),
+        "no vision": (400, {"error": "Model does not support images. Please use a model that does."}),
+        "refused": (401, {"error": {"type": "invalid_request", "code": "invalid_api_key", "message": LM_TOKEN}}),
+        "failed": (500, {"error": "The model has crashed without additional information. (Exit code: null)"}),
+        "context": (400, {"error": LM_CONTEXT}),
+        "context with status 200": (200, {"error": LM_CONTEXT}),
+        "not loaded": (
+            400,
+            {"error": {"message": LM_NOT_LOADED, "type": "invalid_request_error", "param": "model", "code": None}},
+        ),
+    },
+    "llama-server": {
+        "no model": _llama_error(400, "invalid_request_error", "model 'gemma-3-4b-it' not found"),
+        "no vision": _llama_error(
+            500,
+            "server_error",
+            "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        ),
+        "refused": _llama_error(401, "authentication_error", "Invalid API Key"),
+        "failed": _llama_error(500, "server_error", "failed to process mtmd chunk"),
+        "context": _llama_error(
+            400,
+            "exceed_context_size_error",
+            "request (1205 tokens) exceeds the available context size (512 tokens), try increasing it",
+        ),
+        "loading": _llama_error(503, "unavailable_error", "Loading model"),
+    },
+}
+
+Behaviour = Callable[["Handler"], None]
+
+
+class Request(NamedTuple):
+    """A request that a double has received. `document` is its decoded body, None for a GET."""
+
+    path: str
+    document: Any
+    headers: dict[str, str]
+
+
+class ModelServerDouble:
+    """The state of a double of `program`. `requests` are those received so far; `stop` ends behaviours that wait."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.model = MODEL[program]
+        self.chats: list[Behaviour] = []
+        self.looks: list[Behaviour] = []
+        self.answers: dict[str, Any] = dict(GOOD)
+        self.requests: list[Request] = []
+        self.stop = threading.Event()
+        self.disconnected = threading.Event()
+        self.url = ""
+
+    @property
+    def questions(self) -> list[Any]:
+        """The documents of the chat requests received so far."""
+        return [request.document for request in self.requests if request.path in CHAT_PATHS]
+
+    def list_document(self) -> Any:
+        if self.program == "ollama":
+            details = {"format": "gguf", "family": "gemma3", "parameter_size": "4.3B"}
+            models = [{"name": self.model, "size": 3_338_801_804, "details": details}]
+            models += [{"name": BLIND["ollama"], "size": 2_019_393_189}]
+            models += [{"name": "mine", "size": 384, "remote_host": "https://ollama.com:443", "remote_model": "glm-5"}]
+            return {"models": [*models, {"name": "qwen3-vl:235b-cloud", "size": 384}]}
+        if self.program == "lmstudio":
+            known = [(self.model, "vlm"), (BLIND["lmstudio"], "llm"), ("nomic-embed-text-v1.5", "embeddings")]
+            return {"object": "list", "data": [{"id": name, "object": "model", "type": kind} for name, kind in known]}
+        seeing = ["completion", "multimodal"] if self.model != BLIND["llama-server"] else ["completion"]
+        return {
+            "object": "list",
+            "models": [{"name": self.model, "model": self.model, "capabilities": seeing}],
+            "data": [{"id": self.model, "object": "model", "owned_by": "llamacpp", "meta": {"n_ctx_train": 1024}}],
+        }
+
+    def details_document(self, model: str) -> tuple[int, Any]:
+        """The response of Ollama's /api/show."""
+        listed = {one["name"]: one for one in self.list_document()["models"]}
+        if model not in listed:
+            return 404, {"error": f"model '{model}' not found"}
+        capabilities = ["completion"] if model == BLIND["ollama"] else ["completion", "vision"]
+        return 200, {"capabilities": capabilities, "details": {"format": "gguf"}} | (
+            {"remote_host": listed[model]["remote_host"]} if "remote_host" in listed[model] else {}
+        )
+
+    def answer_document(self, text: str, thoughts: str = "") -> Any:
+        """A response of the chat, with the content `text`."""
+        if self.program == "ollama":
+            message = {"role": "assistant", "content": text, **({"thinking": thoughts} if thoughts else {})}
+            return {"model": self.model, "message": message, "done_reason": "stop", "done": True}
+        message = {"role": "assistant", "content": text, **({"reasoning_content": thoughts} if thoughts else {})}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return {"id": "chatcmpl-1", "object": "chat.completion", "model": self.model, "choices": [choice]}
+
+    def question_text(self, document: Any) -> str:
+        """The text of a chat request."""
+        content = document["messages"][0]["content"]
+        if isinstance(content, str):
+            return content
+        return "".join(part["text"] for part in content if part["type"] == "text")
+
+    def picture(self, document: Any) -> bytes:
+        """The file of the picture in a chat request."""
+        message = document["messages"][0]
+        if self.program == "ollama":
+            return base64.b64decode(message["images"][0])
+        [url] = [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
+        return base64.b64decode(url.removeprefix("data:image/png;base64,"))
+
+
+CHAT_PATHS = ("/api/chat", "/v1/chat/completions")
+LIST_PATHS = {"ollama": "/api/tags", "lmstudio": "/api/v0/models", "llama-server": "/v1/models"}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    double: ModelServerDouble
+
+    def do_GET(self) -> None:
+        self.double.requests.append(Request(self.path, None, dict(self.headers)))
+        if self.path != LIST_PATHS[self.double.program]:
+            self.send(404, {"error": "not found"})
+        elif self.double.looks:
+            self.double.looks.pop(0)(self)
+        else:
+            self.send(200, self.double.list_document())
+
+    def do_POST(self) -> None:
+        document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.double.requests.append(Request(self.path, document, dict(self.headers)))
+        if self.path == "/api/show":
+            if self.double.looks:
+                self.double.looks.pop(0)(self)
+            else:
+                self.send(*self.double.details_document(document["model"]))
+        elif self.double.chats:
+            self.double.chats.pop(0)(self)
+        else:
+            text = self.double.question_text(document)
+            last_line = text.splitlines()[-1]
+            code = next(code for code in self.double.answers if LANGUAGES[code].name in last_line)
+            self.send(200, self.double.answer_document(json.dumps(self.double.answers[code])))
+
+    def send(self, status: int, document: Any, headers: dict[str, str] | None = None) -> None:
+        body = b"" if document is None else document if isinstance(document, bytes) else json.dumps(document).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def sends(status: int, document: Any, headers: dict[str, str] | None = None) -> Behaviour:
+    return lambda handler: handler.send(status, document, headers)
+
+
+def writes(text: str, thoughts: str = "") -> Behaviour:
+    """The model writes `text`."""
+    return lambda handler: handler.send(200, handler.double.answer_document(text, thoughts))
+
+
+def hangs(handler: Handler) -> None:
+    """No answer until the client has disconnected or the test ends."""
+    handler.connection.settimeout(0.02)
+    while not handler.double.stop.wait(0.02):
+        with contextlib.suppress(TimeoutError):
+            if handler.connection.recv(1) == b"":
+                handler.double.disconnected.set()
+                break
+    handler.close_connection = True
+
+
+def disconnects(handler: Handler) -> None:
+    handler.close_connection = True
+
+
+@contextlib.contextmanager
+def model_server(program: str, port: int = 0) -> Iterator[ModelServerDouble]:
+    """A double of `program` on this machine."""
+    double = ModelServerDouble(program)
+    handler = type("BoundHandler", (Handler,), {"double": double})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    double.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield double
+    finally:
+        double.stop.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

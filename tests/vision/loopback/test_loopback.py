@@ -1,0 +1,357 @@
+"""Models in Ollama, LM Studio and llama-server: what is sent, what each failure becomes, what is never contacted."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from imgproc_local import compose
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import ModelUnusable, SettingInvalid, StageCancelled
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.vision.describer import Describer, Hints
+from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.loopback import server as server_module
+from imgproc_local.vision.loopback.address import parse_address
+from imgproc_local.vision.loopback.server import ModelServer
+from imgproc_local.vision.loopback.servers import KINDS, is_cloud_model
+from imgproc_local.vision.models.model import loopback_model
+from tests.support.model_servers import (
+    BLIND,
+    ERRORS,
+    GOOD,
+    Behaviour,
+    Handler,
+    ModelServerDouble,
+    disconnects,
+    hangs,
+    model_server,
+    sends,
+    writes,
+)
+
+PICTURE = Pixels(8, 6, bytes(range(144)))
+HINTS = Hints(ImageInfo(Format.JPEG, 800, 600), EmbeddedMetadata(), "old-barn.jpg")
+PROGRAMS = tuple(KINDS)
+
+
+@pytest.fixture(params=PROGRAMS)
+def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
+    with model_server(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def ollama() -> Iterator[ModelServerDouble]:
+    with model_server("ollama") as running:
+        yield running
+
+
+def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Config:
+    """Settings with which the model of the double is used."""
+    used = {"model": f"{double.program}:{double.model}", KINDS[double.program].setting: double.url, **settings}
+    return Config(data_dir=tmp_path, **used)  # type: ignore[arg-type]
+
+
+def describe(describer: Describer, languages: str = "en") -> tuple[Translation, ...]:
+    return describer.describe(PICTURE, languages.split(), HINTS, lambda: None)
+
+
+def facts(languages: str = "en") -> tuple[Translation, ...]:
+    return FactsDescriber().describe(PICTURE, languages.split(), HINTS, lambda: None)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_the_model_describes_in_all_languages(tmp_path: Path, double: ModelServerDouble) -> None:
+    texts = describe(compose.describer(config(tmp_path, double)), "de en")
+    assert [(text.seo_alt_text, text.seo_filename, text.source) for text in texts] == [
+        (GOOD[code]["alt_text"], GOOD[code]["filename"], TextSource.VISION) for code in ("de", "en")
+    ]
+    assert len(double.questions) == 2
+
+
+def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
+    tmp_path: Path, double: ModelServerDouble
+) -> None:
+    describe(compose.describer(config(tmp_path, double)))
+    [question] = double.questions
+    with Image.open(io.BytesIO(double.picture(question))) as picture:
+        assert (picture.size, picture.tobytes()) == ((8, 6), PICTURE.rgb)
+    text = double.question_text(question)
+    assert "Write the alternative text" in text
+    assert "old barn" in text
+    assert text.endswith("Respond in English.")
+    assert question["model"] == double.model
+    assert question["stream"] is False
+    if double.program == "ollama":
+        assert question["think"] is False
+        assert set(question["format"]["properties"]) == {"alt_text", "filename"}
+        assert question["options"]["num_ctx"] >= 4096
+    else:
+        assert question["reasoning_effort"] == "none"
+        assert question["chat_template_kwargs"] == {"enable_thinking": False}
+        assert set(question["response_format"]["json_schema"]["schema"]["required"]) == {"alt_text", "filename"}
+
+
+def test_a_rejected_answer_is_asked_for_again_with_a_seed(tmp_path: Path, double: ModelServerDouble) -> None:
+    double.chats.append(writes(json.dumps(GOOD["de"])))
+    [english] = describe(compose.describer(config(tmp_path, double)))
+    assert english.source == TextSource.VISION
+    again = double.questions[1]
+    assert "refused" in double.question_text(again)
+    assert again.get("seed", again.get("options", {}).get("seed")) is not None
+
+
+WORDS = {
+    "no model": "has no model",
+    "not loaded": "has no model",
+    "no vision": "can't see pictures",
+    "refused": "refused the request",
+    "failed": "failed with status 500",
+    "context": "context",
+    "context with status 200": "context",
+    "busy": "is busy",
+    "loading": "is still loading",
+}
+"""What the message says of each error."""
+
+
+@pytest.mark.parametrize(("program", "error"), [(program, error) for program in ERRORS for error in ERRORS[program]])
+def test_an_error_is_logged_once_and_shown_and_facts_describe(
+    program: str, error: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # not repeated while the program loads its model
+    monkeypatch.setattr(server_module, "LOADING_POLL_S", 1e6)
+    with model_server(program) as double:
+        settings = config(tmp_path, double)
+        describer = compose.describer(settings)
+        double.chats += [sends(*ERRORS[program][error])] * 2
+        assert describe(describer, "en de") == facts("en de")
+        assert len(double.questions) == 1, "the second language is not asked for"
+        assert describe(describer) == facts()
+        [warning] = warnings(caplog)
+        assert WORDS[error] in warning
+        shown = compose.used_model_status(settings).problem
+        assert shown is not None
+        assert shown in warning
+        assert describe(describer)[0].source == TextSource.VISION
+        assert compose.used_model_status(settings).problem is None
+
+
+MISBEHAVIOURS: dict[str, tuple[Behaviour, str]] = {
+    "malformed JSON": (writes('{"alt_text": "A "red" barn", "filename": "barn"}'), "malformed JSON"),
+    "text": (writes("Here is a description of the image: a barn."), "wrote text instead of JSON"),
+    "only thoughts": (writes("", "The user wants an alternative text. Let me look."), "wrote its thoughts"),
+    "only thoughts in the text": (writes("<think>The user wants an alt"), "wrote its thoughts"),
+    "nothing": (writes(""), "wrote nothing"),
+    "too long": (writes("{" + "x" * server_module.MAX_ANSWER_BYTES), "sent more than 256 kB"),
+    "another program": (sends(200, b"<html>It works!</html>"), "did not answer like"),
+    "a list": (sends(200, []), "did not answer like"),
+    "deep JSON": (sends(200, b"[" * 100_000), "did not answer like"),
+    "redirect": (sends(307, None, {"Location": "http://192.0.2.1/v1/chat/completions"}), "redirect"),
+    "a closed connection": (disconnects, "does not answer"),
+}
+
+
+@pytest.mark.parametrize("misbehaviour", MISBEHAVIOURS)
+def test_a_useless_answer_is_logged_once_and_facts_describe(
+    misbehaviour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+) -> None:
+    behaviour, words = MISBEHAVIOURS[misbehaviour]
+    describer = compose.describer(config(tmp_path, double))
+    double.chats += [behaviour, behaviour]
+    assert describe(describer) == facts()
+    assert describe(describer) == facts()
+    [warning] = warnings(caplog)
+    assert words in warning
+    assert describe(describer)[0].source == TextSource.VISION
+
+
+@pytest.mark.parametrize("text", ["<think>It is a barn {red}.</think>\n{}", "```json\n{}\n```", "Sure:\n{}\nDone."])
+def test_the_json_is_found_between_other_text(tmp_path: Path, text: str, double: ModelServerDouble) -> None:
+    double.chats.append(writes(text.replace("{}", json.dumps(GOOD["en"]))))
+    assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
+
+
+def test_a_language_that_fails_leaves_the_answers_in_the_others(
+    tmp_path: Path, double: ModelServerDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    double.chats += [writes(json.dumps(GOOD["en"])), sends(500, {"error": "out of memory"})]
+    english, german = describe(compose.describer(config(tmp_path, double)), "en de")
+    assert english.source == TextSource.VISION
+    assert german == facts("de")[0]
+    assert "out of memory" in caplog.text
+
+
+def test_a_program_that_is_down_costs_no_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    settings = config(tmp_path, double, **{KINDS[double.program].setting: url})
+    describer = compose.describer(settings)
+    start = time.monotonic()
+    for _ in range(3):
+        assert describe(describer) == facts()
+    assert time.monotonic() - start < 3
+    [warning] = warnings(caplog)
+    assert f"{KINDS[double.program].title} does not answer at {url}" in warning
+    assert (compose.used_model_status(settings).problem or "") in warning
+
+
+def test_a_slow_model_is_given_up_before_the_stage_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
+) -> None:
+    monkeypatch.setattr(compose, "PICTURE_SHARE_OF_STAGE", 0.3)
+    settings = config(tmp_path, double, stage_timeout_s=1)
+    double.chats.append(hangs)
+    start = time.monotonic()
+    assert describe(compose.describer(settings), "en de") == facts("en de")
+    assert 0.3 <= time.monotonic() - start < 3
+    assert "did not describe a picture within" in warnings(caplog)[0]
+    assert double.disconnected.wait(5), "the request goes on"
+    assert "did not describe" in (compose.used_model_status(settings).problem or "")
+
+
+def test_a_program_that_accepts_connections_and_hangs_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
+) -> None:
+    monkeypatch.setattr(server_module, "LOOK_TIMEOUT_S", 0.3)
+    double.looks.append(hangs)
+    assert describe(compose.describer(config(tmp_path, double))) == facts()
+    assert "did not list its models" in warnings(caplog)[0]
+
+
+def test_a_program_that_loads_its_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "LOADING_POLL_S", 0.02)
+    with model_server("llama-server") as double:
+        double.chats += [sends(*ERRORS["llama-server"]["loading"])] * 3
+        assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
+
+
+def test_a_cancelled_picture_ends_its_request_at_once(tmp_path: Path, double: ModelServerDouble) -> None:
+    asked_at = 0.0
+
+    def check_stop() -> None:
+        if asked_at:
+            raise StageCancelled("Cancelled.")
+
+    def hang(handler: Handler) -> None:
+        nonlocal asked_at
+        asked_at = time.monotonic()
+        hangs(handler)
+
+    double.chats.append(hang)
+    with pytest.raises(StageCancelled):
+        compose.describer(config(tmp_path, double)).describe(PICTURE, ["en"], HINTS, check_stop)
+    assert time.monotonic() - asked_at < 0.5
+    assert double.disconnected.wait(5), "the request goes on"
+
+
+def test_a_model_that_can_not_see_or_is_missing_is_found_before_a_picture_is_sent(
+    tmp_path: Path, double: ModelServerDouble
+) -> None:
+    blind, missing = BLIND[double.program], "gone"
+    if double.program == "llama-server":
+        double.model = blind
+    for name, words in ((blind, "can't see pictures"), (missing, "has no model 'gone'")):
+        settings = config(tmp_path, double, model=f"{double.program}:{name}")
+        assert words in (compose.used_model_status(settings).problem or "")
+        assert describe(compose.describer(settings)) == facts()
+    assert double.questions == []
+
+
+@pytest.mark.parametrize("name", ["qwen3-vl:235b-cloud", "mine"])
+def test_a_model_in_the_cloud_of_ollama_gets_no_picture(tmp_path: Path, name: str, ollama: ModelServerDouble) -> None:
+    settings = config(tmp_path, ollama, model=f"ollama:{name}")
+    assert "pictures would leave this machine" in (compose.used_model_status(settings).problem or "")
+    assert describe(compose.describer(settings)) == facts()
+    assert ollama.questions == []
+    assert [model.name for model in ModelServer(KINDS["ollama"], parse_address(ollama.url)).models() if model.in_cloud]
+
+
+def test_names_of_cloud_models() -> None:
+    assert all(map(is_cloud_model, ("glm-5:cloud", "gpt-oss:120b-cloud", "me/glm:20b:cloud", "GLM:Cloud")))
+    assert not any(map(is_cloud_model, ("cloud", "cloud:latest", "gemma3", "my-cloud/gemma3:4b")))
+
+
+def test_the_environment_s_proxy_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
+) -> None:
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://192.168.1.5:11434",
+        "http://ollama.example:11434",
+        "http://0.0.0.0:11434",
+        "http://[::]:11434",
+        "http://127.0.0.1@192.0.2.1:11434",
+        "http://localhost.example:11434",
+        "http://2130706433:11434",
+        "http://127.1:11434",
+        "http://[::1%25eth0]:11434",
+        "https://127.0.0.1:11434",
+        "http://127.0.0.1",
+        "http://127.0.0.1:11434/v1",
+        "http://127.0.0.1:99999",
+        "127.0.0.1:11434",
+        "",
+    ],
+)
+def test_only_loopback_addresses_are_accepted(url: str) -> None:
+    with pytest.raises(ValueError, match=r"expected http://127\.0\.0\.1:PORT"):
+        parse_address(url)
+
+
+def test_localhost_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse_address("http://localhost:1234").origins == ("http://127.0.0.1:1234", "http://[::1]:1234")
+    assert parse_address("http://[::1]:1234/").origins == ("http://[::1]:1234",)
+    with model_server("ollama") as double:
+        settings = config(tmp_path, double, ollama_url=double.url.replace("127.0.0.1", "localhost"))
+        assert describe(compose.describer(settings))[0].source == TextSource.VISION
+
+
+def test_air_gapped_mode_refuses_a_model_in_another_program(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+) -> None:
+    with pytest.raises(SettingInvalid, match="air-gapped"):
+        compose.compression_service(config(tmp_path, double, air_gapped=True))
+    settings = config(tmp_path, double, air_gapped=True, model="")
+    compose.model_store(settings).select(f"{double.program}:{double.model}")
+    assert describe(compose.describer(settings)) == facts()
+    assert "In air-gapped mode" in warnings(caplog)[0]
+    assert "In air-gapped mode" in (compose.used_model_status(settings).problem or "")
+    assert double.requests == []
+
+
+def test_names_of_models_in_other_programs() -> None:
+    model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    assert model is not None
+    assert (model.server, model.model) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
+        assert loopback_model(name) is None
+
+
+def test_models_lists_what_can_see(double: ModelServerDouble) -> None:
+    server = ModelServer(KINDS[double.program], parse_address(double.url))
+    assert {model.name for model in server.models() if model.can_see and not model.in_cloud} == {double.model}
+    with pytest.raises(ModelUnusable, match="gone"):
+        server.require("gone")
