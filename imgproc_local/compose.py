@@ -303,6 +303,7 @@ async def open_services(
                 Options(
                     target_score=target_score(config.quality_target),
                     may_use_gps=config.use_gps,
+                    pixel_texts=config.pixel_texts,
                     keep_location=config.keep_location,
                     effort=config.effort,
                 ),

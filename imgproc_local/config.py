@@ -128,6 +128,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention_results_days: Annotated[
         int, Meta(ge=0, le=36_500, description="days until the result files of finished jobs are removed; 0 is never")
     ] = 0
+    pixel_texts: Annotated[
+        bool,
+        Meta(
+            description="give pictures of unknown content an alt text of their kind and colours, marked as needing a"
+            " text; false leaves it empty"
+        ),
+    ] = True
     use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
     keep_location: Annotated[
         KeepLocation,

@@ -68,6 +68,9 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
         statuses = statuses_of(word, status_set)
         if not statuses:
             errors["status"] = [f"status must be one of {', '.join(status_words(status_set))}; received {word[:40]!r}."]
+    needs_text = query.get("needs_text")
+    if needs_text not in (None, "true"):
+        errors["needs_text"] = [f"needs_text must be true where it is sent; received {str(needs_text)[:40]!r}."]
     for name in ("cursor", "project_id"):
         value = query.get(name)
         if value is not None and not ULID.fullmatch(value):
@@ -80,6 +83,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
         statuses,
         query["project_id"].lower() if "project_id" in query else None,
         query["cursor"].lower() if "cursor" in query else None,
+        needs_text=needs_text is not None,
     )
     more = len(jobs) > limit
     jobs = jobs[:limit]

@@ -265,6 +265,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 [
                     _query("status", "only jobs of this status", STATUS),
                     _query("project_id", "only jobs of this project", ULID),
+                    _query("needs_text", "only jobs with an alt text that a person has to write", {"enum": [True]}),
                     _query("cursor", "next_cursor of the page before", ULID),
                     _query("limit", "jobs per page", {**INTEGER_1_100, "default": 20}),
                 ],

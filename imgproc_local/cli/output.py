@@ -14,6 +14,9 @@ from typing import Any
 
 import click
 
+ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
+JOINERS = (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER)
+
 
 def echo_json(document: Any) -> None:
     """Print `document` as JSON in UTF-8, whatever the encoding of the terminal. Source: RFC 8259, section 8.1."""
@@ -33,9 +36,14 @@ def encodable_text(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with its control, formatting and surrogate characters written as escapes."""
+    """`text` with its control, formatting and surrogate characters written as escapes.
+
+    The joiners remain, so that emoji and Persian words can be copied from the terminal.
+    """
     return "".join(
-        char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cf", "Cs") else char
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs") and char not in JOINERS
+        else char
         for char in text
     )
 
@@ -65,10 +73,18 @@ def table(rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()) -> l
 
 
 def _width(text: str) -> int:
-    """The terminal columns that `text` takes: two for East Asian wide characters, none for combining characters."""
-    return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
-    )
+    """The terminal columns that `text` takes.
+
+    Two for wide characters (East Asian, emoji); none for combining marks, joiners, and what a joiner adds to an emoji.
+    """
+    columns = 0
+    for before, char in zip(" " + text, text, strict=False):
+        if unicodedata.category(char).startswith("M") or char in JOINERS:
+            continue
+        wide = unicodedata.east_asian_width(char) in "WF"
+        if not (wide and before == ZERO_WIDTH_JOINER):
+            columns += 2 if wide else 1
+    return columns
 
 
 def discard_unwritable_output() -> None:

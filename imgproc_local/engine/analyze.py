@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
@@ -68,7 +69,10 @@ class Analyzer:
             may_use_gps=work.options.may_use_gps,
             context=work.context,
         )
-        return Output(texts=self._describer.describe(received.pixels, work.languages, hints, check_stop))
+        texts = self._describer.describe(received.pixels, work.languages, hints, check_stop)
+        if not work.options.pixel_texts:
+            texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
+        return Output(texts=texts)
 
     def close(self) -> None:
         """Release what the describer holds, such as a loaded model. Call it after the engine has stopped."""

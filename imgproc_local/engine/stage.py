@@ -32,11 +32,13 @@ class Options(Struct, frozen=True):
     """The settings that stages read, the same for every job.
 
     `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names may be;
-    `effort` is the CPU time to spend on smaller files.
+    `effort` is the CPU time to spend on smaller files. Without `pixel_texts`, an alt text that a person has to write
+    is "".
     """
 
     target_score: float
     may_use_gps: bool = False
+    pixel_texts: bool = True
     keep_location: KeepLocation = KeepLocation.CITY
     effort: Effort = "balanced"
 

@@ -193,12 +193,15 @@ def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
             source.backup(target)
             target.row_factory = sqlite3.Row
             target.execute("PRAGMA journal_mode = DELETE")
+            target.execute("PRAGMA secure_delete = ON")
             schema = int(target.execute("PRAGMA user_version").fetchone()[0])
             if schema != newest_schema():
                 raise StorageFailed(
                     f"The database has schema {schema}, this program knows {newest_schema()}."
                     " Start the server once, which migrates an older one, or use the program that wrote it."
                 )
+            # a context is stored only for the job that waits in this folder
+            target.execute("DELETE FROM contexts")
             return schema, referenced_files(target)
 
     return read_database(database, back_up)

@@ -232,7 +232,7 @@ async def _connect(path: Path) -> aiosqlite.Connection:
         await connection.execute_fetchall("PRAGMA synchronous = FULL")
         await connection.execute_fetchall("PRAGMA foreign_keys = ON")
         # the bytes of deleted rows are overwritten, such as those of a context
-        await connection.execute_fetchall("PRAGMA secure_delete = FAST")
+        await connection.execute_fetchall("PRAGMA secure_delete = ON")
     except BaseException:
         await connection.close()
         raise

@@ -195,8 +195,13 @@ class Jobs:
         statuses: Sequence[Status] | None = None,
         project_id: str | None = None,
         before_id: str | None = None,
+        *,
+        needs_text: bool = False,
     ) -> list[Job]:
-        """At most `limit` jobs, newest first, older than `before_id` where it is given."""
+        """At most `limit` jobs, newest first, older than `before_id` where it is given.
+
+        With `needs_text`, only jobs with an alt text that a person has to write.
+        """
         parameters = {
             "account_id": account_id,
             "project_id": project_id,
@@ -206,7 +211,7 @@ class Jobs:
         }
         async with self._database.listing() as read:
             ids: list[str] = []
-            for query in _list_queries(statuses, project_id):
+            for query in ["list_jobs_needing_text"] if needs_text else _list_queries(statuses, project_id):
                 ids += [row["id"] for row in await read.all(query, parameters)]
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 

@@ -167,6 +167,21 @@ WHERE project_id = :project_id AND +account_id = :account_id AND id < :before_id
         SELECT 1 FROM stages WHERE account_id = :account_id AND job_id = jobs.id AND state = 'failed')
 ORDER BY id DESC LIMIT :limit;
 
+-- name: list_jobs_needing_text
+SELECT DISTINCT job_id AS id FROM translations
+WHERE account_id = :account_id AND source = 'pixels' AND job_id < :before_id
+    AND (:project_id IS NULL OR project_id = :project_id)
+    AND (:statuses = '[]' OR (
+        SELECT CASE
+            WHEN sum(state IN ('pending', 'running')) THEN coalesce((
+                SELECT CASE name WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
+                FROM stages WHERE stages.job_id = translations.job_id AND started_seq IS NOT NULL
+                ORDER BY started_seq DESC LIMIT 1), 'pending')
+            WHEN sum(state = 'failed') THEN 'failed'
+            ELSE 'completed' END
+        FROM stages WHERE stages.job_id = translations.job_id) IN (SELECT value FROM json_each(:statuses)))
+ORDER BY job_id DESC LIMIT :limit;
+
 -- ---- stages: working on them ----
 
 -- name: claim_stage

@@ -244,7 +244,7 @@ def emulated(processor: str) -> tuple[str | Path, ...]:
 
 
 @needs_emulator
-@pytest.mark.parametrize(("processor", "source"), [("Haswell", "vision"), ("Nehalem", "facts")])
+@pytest.mark.parametrize(("processor", "source"), [("Haswell", "vision"), ("Nehalem", "pixels")])
 def test_it_does_everything_on_an_old_processor(tmp_path: Path, processor: str, source: str) -> None:
     """Haswell is the oldest processor that has all instructions of llama.cpp; on a Nehalem a model is refused."""
     run((program(),), tmp_path, "models", "import", TEXT, MMPROJ, "--name", "tiny")
@@ -256,7 +256,7 @@ def test_it_does_everything_on_an_old_processor(tmp_path: Path, processor: str, 
         assert [job["status"] for job in jobs.values()] == ["completed"] * 4
         assert jobs["analyze"]["image"]["translations"][0]["source"] == source
         refused = "needs a processor with AVX2" in server.output()
-        assert refused == (source == "facts")
+        assert refused == (source == "pixels")
         assert server.terminate() == 0
 
 

@@ -65,10 +65,15 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                         (job_id, name.value, state.value, seq),
                     )
                 expected[job_id] = derive_status(stages)
+                await tx._connection.execute_fetchall(
+                    "INSERT INTO translations VALUES (?, 'a', 'p', 'en', 0, ?, 'n', 1, 'Text.', 'pixels')",
+                    (job_id, f"n-{number}"),
+                )
         jobs = Jobs(database, 1)
         for status in Status:
-            for project_id in (None, "p"):
-                found = {job.id for job in await jobs.page("a", 1000, [status], project_id)}
+            for project_id, needs_text in itertools.product((None, "p"), (False, True)):
+                page = await jobs.page("a", 1000, [status], project_id, needs_text=needs_text)
+                found = {job.id for job in page}
                 assert found == {job_id for job_id, derived in expected.items() if derived is status}
         assert len(await jobs.page("a", 1000, list(Status))) == len(expected)
         assert await jobs.page("a", 1000, list(Status), "another project") == []

@@ -13,7 +13,7 @@ import pytest
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
 
 LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]
-INDEXES = {"open": "stages_open", "failed": "stages_failed"}
+INDEXES = {"open": "stages_open", "failed": "stages_failed", "needing_text": "translations_needing_text"}
 
 
 @pytest.fixture

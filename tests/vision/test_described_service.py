@@ -88,7 +88,7 @@ def test_a_language_that_the_model_was_not_trained_on_is_described_by_facts(serv
     [scene] = tiny.scenes().held_out_scenes(1, seed=5)
     described = translations(service_with_model, png(scene, 1), "es,en")
     assert described["en"]["source"] == "vision"
-    assert described["es"]["source"] == "facts"
+    assert described["es"]["source"] == "pixels"
 
 
 def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ class Outcome(Struct, frozen=True):
     interrupted: bool = False
 
     @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write one of the alt texts."""
+        return any(text.needs_text for text in self.translations)
+
+    @property
     def done(self) -> bool:
         return self.job is not None and self.job.status is Status.COMPLETED and not self.errors
 

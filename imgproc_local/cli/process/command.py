@@ -35,6 +35,16 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
     return codes
 
 
+def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """A click callback: the text without surrounding white space, with the API's maximum length."""
+    from imgproc_local.domain.plan import MAX_CONTEXT_CHARS
+
+    value = value.strip()
+    if len(value) > MAX_CONTEXT_CHARS:
+        raise click.BadParameter(f"expected at most {MAX_CONTEXT_CHARS} characters, received {len(value)}.")
+    return value
+
+
 @click.command("process")
 @click.argument(
     "paths", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path)
@@ -75,6 +85,14 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
     callback=checked_name,
     help="Use this name as the project and as context for the alt texts.",
 )
+@click.option(
+    "--context",
+    metavar="TEXT",
+    callback=_checked_context,
+    default="",
+    help="Say what page or article the pictures are for, in at most 500 characters. The vision model reads it; it is"
+    " deleted with the job.",
+)
 @air_gapped_option
 @data_dir_option
 @click.pass_context
@@ -87,6 +105,7 @@ def command(
     effort: Effort | None,
     as_json: bool,
     project: str | None,
+    context: str,
     data_dir: str | None,
 ) -> None:
     """Optimize, convert, rename and describe pictures.
@@ -94,7 +113,8 @@ def command(
     Takes JPEG, PNG, GIF and WebP files and folders, which are searched recursively; hidden files and links to folders
     in them are skipped. Writes two files per picture to the --out folder: the optimized picture in its own format, and
     the converted one. Both get the SEO file name; the alt texts are printed. Existing files are never overwritten: if a
-    name is taken, -2, -3 … is added. The pictures themselves are not changed.
+    name is taken, -2, -3 … is added. The pictures themselves are not changed. Pictures of which nothing but the colours
+    is known are listed first: their alt texts need your words.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
     contains neither the pictures nor their jobs.
@@ -107,7 +127,7 @@ def command(
     discovery = find_pictures(paths, exclude=(out, config.data_dir))
     if not discovery.pictures and not discovery.failed:
         _refuse_empty(paths, len(discovery.skipped))
-    run = _Run(config, discovery, languages, convert_to, out, project)
+    run = _Run(config, discovery, languages, convert_to, out, project, context)
     try:
         asyncio.run(run.process())
     except KeyboardInterrupt:
@@ -128,12 +148,13 @@ class _Run:
         convert_to: str,
         out: Path,
         project: str | None,
+        context: str,
     ) -> None:
         self.config = config
         self.discovery = discovery
         self.convert_to = convert_to
         self.out = out
-        self.plan = _plan(languages, convert_to, project)
+        self.plan = _plan(languages, convert_to, project, context)
         self.outcomes: list[Outcome] = []
         self.stop_reason: str | None = None
         self.has_unstopped_threads = False
@@ -188,11 +209,17 @@ class _Run:
         return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
 
 
-def _plan(languages: tuple[str, ...], convert_to: str, project: str | None) -> Plan:
+def _plan(languages: tuple[str, ...], convert_to: str, project: str | None, context: str) -> Plan:
     from imgproc_local.domain.image import Format
     from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Operation, Plan
 
-    return Plan(Operation.PROCESS, languages, Format(convert_to), project_name=project or DEFAULT_PROJECT_NAME)
+    return Plan(
+        Operation.PROCESS,
+        languages,
+        Format(convert_to),
+        project_name=project or DEFAULT_PROJECT_NAME,
+        context=context,
+    )
 
 
 def _refuse_empty(paths: tuple[Path, ...], skipped: int) -> None:

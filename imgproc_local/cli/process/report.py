@@ -14,6 +14,7 @@ from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
+from imgproc_local.domain.result import Translation
 
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
@@ -51,10 +52,13 @@ class ImageEntry(Struct, frozen=True):
 def entries(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile], status_set: StatusSet
 ) -> list[ImageEntry]:
-    """One entry per file: first those with an outcome, then those that failed before, then the skipped ones."""
+    """One entry per file: first those with an outcome, then those that failed before, then the skipped ones.
+
+    Of those with an outcome, pictures that need a text come first.
+    """
     failed_word = status_word(Status.FAILED, status_set)
     return [
-        *(_entry(outcome, status_set) for outcome in outcomes),
+        *(_entry(outcome, status_set) for outcome in _needing_text_first(outcomes)),
         *(_rejected(one, failed_word) for one in failed),
         *(_rejected(one, "skipped") for one in skipped),
     ]
@@ -114,18 +118,22 @@ def _path(path: Path | None) -> str | None:
 
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
-    """The lines of the table: one row per written picture with its alt texts below, and the totals."""
-    written = [outcome for outcome in outcomes if outcome.optimized_file or outcome.converted_file]
+    """The lines of the table: one row per written picture with its alt texts below, and the totals.
+
+    Pictures that need a text come first.
+    """
+    written = [outcome for outcome in _needing_text_first(outcomes) if outcome.optimized_file or outcome.converted_file]
     if not written:
         return
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
     rows += [_row(outcome) for outcome in written]
     head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
     yield head
+    width = max((len(_label(text)) for outcome in written for text in outcome.translations), default=0)
     for line, outcome in zip(lines, written, strict=True):
         yield line
-        for one in outcome.translations:
-            yield f"    {one.language_code} ({one.source.value})  {printable(one.seo_alt_text)}"
+        for text in outcome.translations:
+            yield f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip()
     optimized = [outcome.job for outcome in written if outcome.job is not None and outcome.job.optimized is not None]
     before = sum(job.original.size_bytes for job in optimized)
     after = sum(job.optimized.size_bytes for job in optimized if job.optimized is not None)
@@ -134,6 +142,13 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         f"{_picture_count(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
         f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
     )
+    needing = sum(outcome.needs_text for outcome in written)
+    if needing:
+        need, their, are = ("needs", "its", "It is") if needing == 1 else ("need", "their", "They are")
+        yield (
+            f"{_picture_count(needing)} {need} an alt text from you: nothing but {their} kind, colours and date is"
+            f" known. {are} listed first."
+        )
     larger = [
         job
         for job in optimized
@@ -145,6 +160,14 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
             f"{_picture_count(len(larger))} {are} larger as {converted_to.upper()} than optimized:"
             f" use the optimized file for {them}."
         )
+
+
+def _needing_text_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return sorted(outcomes, key=lambda outcome: not outcome.needs_text)
+
+
+def _label(text: Translation) -> str:
+    return f"{text.language_code} ({'needs text' if text.needs_text else text.source.value})"
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:

@@ -40,8 +40,8 @@ function initialLanguages() {
 /** Show what writes the texts: a vision model, or the metadata without one. */
 function showDescriber({ model, problem }) {
   const graded = Object.keys(grades).length > 0;
-  let text = "No vision model is in use. Texts are made from the metadata, the file name and the colours of a picture.";
-  if (problem !== null) text = `The vision model ${model} can't be used: ${problem} Texts are made from the metadata, the file name and the colours.`;
+  let text = "No vision model is in use. Texts are made from the words in the metadata; a picture without any is marked “needs text”.";
+  if (problem !== null) text = `The vision model ${model} can't be used: ${problem} Texts are made from the words in the metadata; a picture without any is marked “needs text”.`;
   else if (model !== null) {
     text = `Texts are written by the vision model ${model}. `
       + (graded ? "Its grade per language is from A (best) to D." : `It has no grades yet. To grade it: imgproc-local models check ${model}`);

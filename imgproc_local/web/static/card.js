@@ -13,13 +13,17 @@ const VERBS = { analyzing: "Writing alt texts", optimizing: "Optimizing", conver
 const MARKS = { waiting: "○", running: "◐", done: "✓", failed: "✕" };
 const SOURCES = {
   vision: "written by the vision model",
-  facts: "made from the metadata and the file name",
+  facts: "made from words in the metadata",
+  pixels: "nothing but the kind of picture, its colours and date is known",
   embedded: "from the metadata of the file",
   person: "written by a person",
 };
 
 const BUTTON_ORDER = ["optimized", "converted", "retry", "remove"];
 const ROW_ORDER = ["original", "optimized", "converted"];
+
+/** Whether a person has to write an alt text of `image`. */
+export const needsText = (image) => image.translations.some((translation) => translation.needs_text);
 
 export const isFinal = (status) => ["completed", "done", "failed"].includes(status);
 
@@ -112,7 +116,9 @@ export class Card {
     }
     this.showSizes(image);
     if (image.translations.length > 0 && !this.texts.hasChildNodes()) {
-      this.texts.append(...image.translations.map((translation) => this.text(translation)));
+      const ofPerson = image.translations.filter(({ needs_text: needsText }) => needsText);
+      const others = image.translations.filter(({ needs_text: needsText }) => !needsText);
+      this.texts.append(...[...ofPerson, ...others].map((translation) => this.text(translation)));
     }
   }
 
@@ -121,7 +127,7 @@ export class Card {
     else if (status === "failed") {
       const hasResult = STAGES.some((stage) => stage.done(image));
       this.setState("failed", hasResult ? "Partly done" : "Failed");
-    } else if (isFinal(status)) this.setState("done", "Done");
+    } else if (isFinal(status)) this.setState("done", needsText(image) ? "Done, but needs text" : "Done");
     else {
       // the status names the stage that started last; other stages may still run after it is done
       const latest = STAGES.find(({ verb }) => verb === status);
@@ -153,12 +159,14 @@ export class Card {
     }
   }
 
-  text({ language_code: code, seo_filename: filename, seo_alt_text: altText, source }) {
+  /** The texts in one language. An alt text that a person has to write can't be copied. */
+  text({ language_code: code, seo_filename: filename, seo_alt_text: altText, source, needs_text: needsText }) {
     const language = this.languageName(code);
+    const mark = needsText ? [" ", el("span", { class: "tag needs-text" }, "needs text")] : [];
     return el("div", { class: "text", role: "group", "aria-label": language },
-      el("p", { class: "language" }, el("strong", {}, language), ` – ${SOURCES[source] ?? source}`),
-      el("p", { class: "alt", lang: code, dir: "auto" }, altText),
-      copyButton("Copy", `alt text in ${language}`, () => altText),
+      el("p", { class: "language" }, el("strong", {}, language), ...mark, ` – ${SOURCES[source] ?? source}`),
+      el("p", { class: needsText ? "alt hint" : "alt", lang: code, dir: "auto" }, altText),
+      needsText ? "" : copyButton("Copy", `alt text in ${language}`, () => altText),
       el("p", {}, el("code", { dir: "ltr" }, filename)),
       copyButton("Copy", `file name in ${language}`, () => filename));
   }

@@ -3,7 +3,7 @@
 // A browser opens at most six connections to a host: two are used for uploads, three for jobs, one for downloads and keys.
 
 import { announce, byId, clearNotice, confirmed, el, notice, sleep } from "./dom.js";
-import { Card, isFinal } from "./card.js";
+import { Card, isFinal, needsText } from "./card.js";
 import { api, follow, Refused, storedKey } from "./service.js";
 
 const UPLOADS = 2;
@@ -63,16 +63,23 @@ export function add(files, options) {
   showProgress();
 }
 
-/** Show the latest jobs that an earlier visit of the page created, and follow those that are not final. */
+/**
+ * Show the latest jobs that an earlier visit of the page created, and follow those that are not final. Jobs that need a text
+ * come first, however old they are.
+ */
 export async function addEarlier() {
   if (!storedKey()) return;
-  const { data } = await (await api(`/jobs?limit=${MAX_EARLIER}`)).json();
-  const mine = new Set([...pictures].map(({ job }) => job?.job_id));
-  for (const job of data.filter(({ job_id }) => !mine.has(job_id))) {
+  const [needing, latest] = await Promise.all(["needs_text=true&", ""].map(async (filter) =>
+    (await (await api(`/jobs?${filter}limit=${MAX_EARLIER}`)).json()).data));
+  const shown = new Set([...pictures].map(({ job }) => job?.job_id));
+  for (const job of [...needing, ...latest]) {
+    if (shown.has(job.job_id)) continue;
+    shown.add(job.job_id);
     const picture = { file: null, options: null, job, state: "earlier", abort: new AbortController() };
     picture.card = newCard(picture, job.image.original_filename, job.image.original_size);
     byId("earlier-cards").append(picture.card.node);
     picture.card.show(job, false);
+    if (needsText(job.image)) moveToNeedingText(picture.card.node);
     if (!isFinal(job.status)) toFollow.put(picture);
   }
   byId("earlier").hidden = !byId("earlier-cards").hasChildNodes();
@@ -146,6 +153,7 @@ async function followOnce(picture) {
     await follow(picture.job.job_id, FOLLOW_MS, (job) => {
       picture.job = job;
       card.show(job, picture.file !== null);
+      if (needsText(job.image)) moveToNeedingText(card.node);
     }, (text) => card.showWaiting(text), abort.signal);
   } catch (error) {
     if (abort.signal.aborted) return;
@@ -160,6 +168,13 @@ async function followOnce(picture) {
     await sleep(500);
     toFollow.put(picture);
   }
+}
+
+/** Move a card before those that need no text. It remains in its place while the user is in it. */
+function moveToNeedingText(node) {
+  if (node.dataset.needsText || node.contains(document.activeElement)) return;
+  node.dataset.needsText = "true";
+  node.parentElement.insertBefore(node, node.parentElement.querySelector(":scope > :not([data-needs-text])"));
 }
 
 /** Record that nothing more happens to `picture`: `state` is "done" or "failed". An error is shown on its card. */
@@ -252,8 +267,9 @@ function showProgress() {
   byId("batch").hidden = all.length === 0;
   byId("progress").max = Math.max(1, all.length);
   byId("progress").value = finished;
-  const problems = failed > 0 ? `, ${failed} failed` : "";
-  const text = `${finished} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${problems}`;
+  const needing = all.filter(({ job }) => job?.image && needsText(job.image)).length;
+  const remarks = (failed > 0 ? `, ${failed} failed` : "") + (needing > 0 ? `, ${needing} ${needing === 1 ? "needs" : "need"} text` : "");
+  const text = `${finished} of ${all.length} ${all.length === 1 ? "picture" : "pictures"} finished${remarks}`;
   if (byId("progress-text").textContent !== text) {
     byId("progress-text").textContent = text;
     if (all.length > 0) announce(text);

@@ -241,6 +241,7 @@ def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, t
         (("{}", "--languages", "qq"), "en, de, fr"),
         (("{}", "--languages", ","), "expected language codes"),
         (("{}", "--languages", "en,de,fr,es,it,pt,nl,da,sv,nb,fi"), "at most 10"),
+        (("{}", "--context", "x" * 501), "at most 500 characters, received 501"),
         (("{}", "--format", "png"), "'webp', 'avif'"),
         (("{}", "--out", "{}/notes.txt"), "notes.txt"),
         (("{}", "--out", "{}/notes.txt/below"), "--out"),

@@ -1,0 +1,66 @@
+"""The texts that `process` prints: which come first, how they are aligned, and that the context is stored nowhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cli.conftest import Program
+from tests.codecs.pictures import jpeg_with_metadata
+from tests.support import pictures
+
+
+def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, tmp_path: Path) -> None:
+    source = tmp_path / "pictures"
+    source.mkdir()
+    for name in ("a.jpg", "z.jpg"):
+        (source / name).write_bytes(jpeg_with_metadata())
+    for name in ("IMG_1.jpg", "IMG_2.jpg"):
+        (source / name).write_bytes(pictures.jpeg(64, 48))
+    order = ["IMG_1.jpg", "IMG_2.jpg", "a.jpg", "z.jpg"]
+    images = program.json("process", source, "--languages", "ja,en", "--out", tmp_path / "out")
+    assert [Path(image["file"]).name for image in images] == order
+    for image in images:
+        unknown = image["original_filename"].startswith("IMG")
+        assert [text["language_code"] for text in image["translations"]] == ["ja", "en"]
+        assert [text["needs_text"] for text in image["translations"]] == [unknown, unknown]
+        assert [text["source"] == "pixels" for text in image["translations"]] == [unknown, unknown]
+
+    shown = program("process", source, "--languages", "ja,en", "--out", tmp_path / "out", pixel_texts="false").stdout
+    rows = [line for line in shown.splitlines() if line.startswith(str(source))]
+    assert [Path(row.split("  ")[0]).name for row in rows] == order
+    labels = [line for line in shown.splitlines() if line.startswith("    ")]
+    assert labels[:4] == ["    ja (needs text)", "    en (needs text)"] * 2
+    assert "2 pictures need an alt text from you" in shown
+    beginnings = {re.match(r"    [a-z]{2} \([a-z ]+\) +", label)[0] for label in labels[4:]}
+    assert {len(beginning) for beginning in beginnings} == {len("    ja (needs text)  ")}, beginnings
+    assert {beginning.strip() for beginning in beginnings} > {"en (embedded)"}
+
+
+def test_file_names_in_every_script_are_printed_as_they_are_in_aligned_columns(
+    program: Program, tmp_path: Path
+) -> None:
+    family, persian, hindi = (
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u0645\u06cc\u200c\u0631\u0648\u0645",
+        "हिंदी तस्वीर",
+    )
+    for name in (family, persian, hindi, "plain"):
+        (tmp_path / f"{name}.jpg").write_bytes(pictures.jpeg(64, 48))
+    (tmp_path / "right\u202eleft.jpg").write_bytes(pictures.jpeg(64, 48))
+    shown = program("process", *sorted(tmp_path.glob("*.jpg")), "--out", tmp_path / "out").stdout
+    for name in (family, persian, hindi, "plain", r"right\u202eleft"):
+        assert f"{tmp_path / name}.jpg " in shown
+    rows = [line for line in shown.splitlines() if line.startswith(str(tmp_path))]
+    # a family is two columns wide, a joiner and a combining mark none
+    rows = [re.sub(r"[\u093e-\u094d\u0902\u200c]", "", row.replace(family, "xx")) for row in rows]
+    assert len({re.search(r"\.jpg +", row).end() for row in rows}) == 1, rows
+
+
+def test_the_context_reaches_the_describer_and_stays_nowhere(program: Program, tmp_path: Path) -> None:
+    picture = tmp_path / "a.jpg"
+    picture.write_bytes(pictures.jpeg(64, 48))
+    result = program("process", picture, "--out", tmp_path / "out", "--context", "Zebrafinken")
+    assert result.returncode == 0, result.stderr
+    for file in tmp_path.rglob("*"):
+        assert file.is_dir() or b"Zebrafinken" not in file.read_bytes(), file
