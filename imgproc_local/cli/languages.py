@@ -30,7 +30,9 @@ def _suggestion(code: str) -> str:
     `code` may be a misspelt code or language name, or a code with a region such as en-US.
     """
     names = {
-        name.lower(): language.code for language in LANGUAGES.values() for name in (language.name, language.native_name)
+        name.lower(): language.code
+        for language in LANGUAGES.values()
+        for name in (language.name, language.name_without_region, language.native_name)
     }
     names |= {known: known for known in LANGUAGES}
     suggested = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None

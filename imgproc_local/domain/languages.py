@@ -6,11 +6,19 @@ from msgspec import Struct
 
 
 class Language(Struct, frozen=True):
-    """`code` is ISO 639-1, `name` the English name, `native_name` the name in the language itself."""
+    """`code` is ISO 639-1, `name` the English name, `native_name` the name in the language itself.
+
+    A region in parentheses follows the name where the texts are those of one region.
+    """
 
     code: str
     name: str
     native_name: str
+
+    @property
+    def name_without_region(self) -> str:
+        """`name` as people and model cards write it: Portuguese, not Portuguese (Brazil)."""
+        return self.name.split(" (")[0]
 
 
 LANGUAGES: dict[str, Language] = {
@@ -21,7 +29,7 @@ LANGUAGES: dict[str, Language] = {
         Language("fr", "French", "Français"),
         Language("es", "Spanish", "Español"),
         Language("it", "Italian", "Italiano"),
-        Language("pt", "Portuguese", "Português"),
+        Language("pt", "Portuguese (Brazil)", "Português (Brasil)"),
         Language("nl", "Dutch", "Nederlands"),
         Language("da", "Danish", "Dansk"),
         Language("sv", "Swedish", "Svenska"),

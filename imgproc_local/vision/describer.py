@@ -26,7 +26,6 @@ class PixelFacts(Struct, frozen=True):
     shape: str = ""
     has_transparent_areas: bool = False
     fully_transparent: bool = False
-    duration_ms: int = 0
 
 
 class Hints(Struct, frozen=True):

@@ -2,21 +2,25 @@
 
 All grammar is in the tables: each fragment has the inflection, spaces and punctuation that the sentence needs. The code
 selects fragments, inserts names, months and numbers, and omits the least informative fragments if the sentence would be
-too long. Lists, month names and plurals come from CLDR, through Babel.
+too long. Lists, and month names with their years, come from CLDR, through Babel.
+
+A sentence that says something about the content (a quotation, names, keywords) adds only the kind of picture and the
+date. Colours, shape and the words of the file name stand in sentences for pictures whose content is unknown.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from datetime import date
 from functools import cache
 from importlib import resources
 from typing import Literal
 
 import msgspec
 from babel import Locale
+from babel.dates import format_skeleton
 from babel.lists import format_list
-from babel.numbers import format_decimal
-from babel.units import format_unit
 from msgspec import Struct
 
 from imgproc_local.vision.describer import PixelFacts
@@ -31,32 +35,50 @@ MAX_PERSONS = 4
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     """The phrase table of one language. The code replaces each `{placeholder}`, that of an unused fragment by "".
 
-    `body` orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `comma` separates
-    these texts. `sentence` adds the final punctuation. `months` selects the CLDR form of month names that `when` needs,
-    or lists twelve names if neither form is correct there. `year_offset` is added to the Gregorian year. `pair` joins
-    two colours if CLDR's list pattern is not suitable; `join_names = false` separates persons by commas instead of
-    "and". `slug_kind` and `slug_colour` have the words for file names if those of the sentence are not suitable.
+    `body` orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `lead_with_colon`
+    is used if one of them has a colon already. `comma` separates these texts. `sentence` adds the final punctuation.
+
+    `colours` names one colour, and two if there is no `two_colours`; `pair` joins these if CLDR's list pattern is not
+    suitable. `many_colours` and `transparent_areas` are one fragment, or one per kind if they agree with it.
+
+    `when` is for photographs: `months` selects the CLDR form of the month names that it needs, or lists twelve names if
+    neither form is correct there. `when_after_kind` replaces it if nothing is said between kind and date. `date` is for
+    other kinds; its `{date}` is CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment
+    has `{year}`.
+
+    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` follows the first
+    persons of a long list. `conjunction_before` is a regular expression for the beginning of the last person's name,
+    and the word for "and" before such a name ("Ana e Isabel", not "Ana y Isabel"). Where "and" is written together with
+    the next word, `and_script` is the script of the names that it can join; others are separated by commas.
+
+    `slug_kind` and `slug_colour` have the words for file names where those of the sentence are not suitable.
     """
 
     quotes: tuple[str, str]
-    lead: str
-    body: str
     colours: str
-    many_colours: str
-    transparent_areas: str
-    duration: str
+    many_colours: str | dict[str, str]
+    transparent_areas: str | dict[str, str]
     when: str
     file: str
     keywords: str
+    and_others: str
     shape: dict[str, str]
     kind: dict[str, str]
     colour: dict[str, str]
+    body: str = "{kind}{shape}{colours}{many_colours}{transparent_areas}{when}{date}{keywords}{file}"
+    lead: str = "{lead}: {body}"
+    lead_with_colon: str = "{lead} – {body}"
     sentence: str = "{body}."
     comma: str = ", "
-    months: Literal["format", "stand-alone"] | tuple[str, ...] = "format"
-    year_offset: int = 0
+    two_colours: str = ""
     pair: str = ""
-    join_names: bool = True
+    when_after_kind: str = ""
+    months: Literal["format", "stand-alone"] | tuple[str, ...] = "format"
+    date: str = ", {date}"
+    year_offset: int = 0
+    conjunction_before: tuple[str, str] | None = None
+    and_pattern: str = ""
+    and_script: str = ""
     slug_kind: dict[str, str] = {}
     slug_colour: dict[str, str] = {}
 
@@ -89,29 +111,46 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     table = phrases(language_code)
     locale = Locale(language_code)
     lead = _lead(table, locale, mentions)
-    fragments = {
-        "kind": _kind(table, facts),
-        "shape": table.shape.get(facts.shape, ""),
-        "colours": _colours(table, locale, facts),
-        "transparent_areas": table.transparent_areas if facts.has_transparent_areas else "",
-        "duration": _duration(table, locale, facts.duration_ms),
-        "when": _when(table, locale, mentions.capture_month),
-        "keywords": table.keywords.format(words=mentions.keywords) if mentions.keywords else "",
-        "file": table.file.format(words=mentions.filename) if mentions.filename else "",
-    }
-    # the shape is mentioned only without texts; landscape, the usual one, only without colours and date as well
-    little_known = not (lead or mentions.keywords or mentions.filename) and facts.kind in ("photograph", "picture")
-    if not little_known or (facts.shape == "landscape" and (facts.colours or mentions.capture_month)):
-        fragments["shape"] = ""
-    text = _assemble(table, lead, fragments)
-    # with a caption the date is more informative than colours; without one, only colours describe the content
-    by_informativeness = ("colours", "when") if lead else ("when", "colours")
-    for name in ("shape", "transparent_areas", *by_informativeness, "file", "keywords"):
+    fragments = dict.fromkeys(_OPTIONAL_FRAGMENTS, "") | {"kind": table.kind[_kind_key(facts)]}
+    if lead or mentions.keywords:
+        fragments["keywords"] = table.keywords.format(words=mentions.keywords) if mentions.keywords else ""
+    elif mentions.filename:
+        # the words of a file name may describe the content; then colours and shape add nothing
+        fragments["file"] = table.file.format(words=mentions.filename)
+    else:
+        fragments |= _pixel_fragments(table, locale, facts, has_date=mentions.capture_month is not None)
+    if mentions.capture_month and facts.kind == "photograph":
+        after_kind = not (fragments["shape"] or fragments["colours"] or fragments["many_colours"])
+        pattern = table.when_after_kind if table.when_after_kind and after_kind else table.when
+        fragments["when"] = _month(table, locale, pattern, *mentions.capture_month)
+    elif mentions.capture_month and (lead or mentions.keywords):
+        fragments["date"] = _month(table, locale, table.date, *mentions.capture_month)
+    text = _assemble(language_code, lead, fragments)
+    for name in _OPTIONAL_FRAGMENTS:
         if len(text) <= PREFERRED_ALT_CHARS:
             break
         fragments[name] = ""
-        text = _assemble(table, lead, fragments)
+        text = _assemble(language_code, lead, fragments)
     return text
+
+
+_OPTIONAL_FRAGMENTS = ("shape", "transparent_areas", "when", "date", "keywords", "colours", "many_colours", "file")
+"""The fragments that a sentence need not have, the least informative first."""
+
+
+def capitalized(text: str, language_code: str) -> str:
+    """`text` with a capital at the beginning, as `language_code` writes it (Turkish İ, Dutch IJ).
+
+    A word with a capital at another place, such as "iPhone", remains unchanged.
+    """
+    first_word = text.split(" ", 1)[0]
+    if first_word != first_word.lower():
+        return text
+    if language_code == "tr" and text.startswith("i"):
+        return "İ" + text[1:]
+    if language_code == "nl" and text.startswith("ij"):
+        return "IJ" + text[2:]
+    return text[:1].upper() + text[1:]
 
 
 def slug_words(language_code: str, facts: PixelFacts, capture_month: tuple[int, int] | None) -> tuple[str, ...]:
@@ -131,18 +170,35 @@ def _kind_key(facts: PixelFacts) -> str:
     return facts.kind + ("_bw" if facts.black_and_white else "")
 
 
-def _kind(table: Phrases, facts: PixelFacts) -> str:
-    return table.kind[_kind_key(facts)]
+def _pixel_fragments(table: Phrases, locale: Locale, facts: PixelFacts, *, has_date: bool) -> dict[str, str]:
+    """The fragments for what was measured in the pixels."""
+    transparent_areas = _for_kind(table.transparent_areas, facts.kind) if facts.has_transparent_areas else ""
+    if facts.many_colours and not facts.colours:
+        return {"many_colours": _for_kind(table.many_colours, facts.kind), "transparent_areas": transparent_areas}
+    # landscape is the usual shape: it is mentioned only if there is nothing else to say
+    mention_shape = not facts.black_and_white and (facts.shape != "landscape" or not (facts.colours or has_date))
+    return {
+        "colours": _colours(table, locale, facts.colours),
+        "shape": table.shape.get(facts.shape, "") if mention_shape and facts.kind in ("photograph", "picture") else "",
+        "transparent_areas": transparent_areas,
+    }
 
 
-def _assemble(table: Phrases, lead: str, fragments: dict[str, str]) -> str:
+def _for_kind(fragment: str | dict[str, str], kind: str) -> str:
+    return fragment if isinstance(fragment, str) else fragment[kind]
+
+
+def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
+    table = phrases(language_code)
     body = table.body.format(**fragments).strip(" ,،、，")
-    whole = table.lead.format(lead=lead, body=body) if lead else body
-    # the sentence adds a full stop, and a name may end in one (Washington D.C.)
+    has_colon = any(colon in lead + fragments["keywords"] for colon in ":：")
+    joiner = table.lead_with_colon if has_colon else table.lead
+    whole = joiner.format(lead=lead, body=body) if lead else body
+    # the sentence adds a full stop, and a name or an abbreviated year may end in one (Washington D.C., 2023 г.)
     text = table.sentence.format(body=whole.rstrip(".") if table.sentence.endswith(".") else whole)
-    # a sentence begins with a capital, except for a lead, which keeps the case in which a person wrote it
+    # a lead at the beginning keeps the case in which a person wrote it
     begins_with_lead = bool(lead) and text.startswith(lead)
-    return unicodedata.normalize("NFC", text if begins_with_lead else text[:1].upper() + text[1:])
+    return unicodedata.normalize("NFC", text if begins_with_lead else capitalized(text, language_code))
 
 
 def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
@@ -162,33 +218,43 @@ def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
 
 def _persons(table: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
     if len(persons) > MAX_PERSONS:
-        return table.comma.join(persons[:MAX_PERSONS]) + " …"
-    return format_list(persons, locale=locale) if table.join_names else table.comma.join(persons)
+        return table.and_others.format(names=_separated_by_commas(table, locale, persons[:MAX_PERSONS]))
+    last = persons[-1]
+    if table.and_script and not unicodedata.name(last[:1], "").startswith(table.and_script):
+        return _separated_by_commas(table, locale, persons)
+    if table.and_pattern and len(persons) > 1:
+        return table.and_pattern.format(_separated_by_commas(table, locale, persons[:-1]), last)
+    joined = format_list(persons, locale=locale)
+    if table.conjunction_before and len(persons) > 1:
+        beginning, conjunction = table.conjunction_before
+        if re.match(beginning, last, re.IGNORECASE):
+            before = joined.removesuffix(last).rstrip().rsplit(" ", 1)[0]
+            joined = f"{before} {conjunction} {last}"
+    return joined
 
 
-def _colours(table: Phrases, locale: Locale, facts: PixelFacts) -> str:
-    if facts.colours:
-        names = [table.colour[name] for name in facts.colours]
-        pair = table.pair.format(*names) if table.pair and len(names) == 2 else None
-        return table.colours.format(list=pair or format_list(names, locale=locale))
-    return table.many_colours if facts.many_colours else ""
+def _separated_by_commas(table: Phrases, locale: Locale, names: tuple[str, ...]) -> str:
+    """`names` with the separator that CLDR has between the first elements of a list, unless that is "and"."""
+    middle = locale.list_patterns["standard"]["middle"].replace("{0}", "").replace("{1}", "")
+    return (middle if middle.strip() and not any(map(str.isalpha, middle)) else table.comma).join(names)
 
 
-def _duration(table: Phrases, locale: Locale, duration_ms: int) -> str:
-    if duration_ms < 100:
+def _colours(table: Phrases, locale: Locale, colours: tuple[str, ...]) -> str:
+    if not colours:
         return ""
-    seconds = round(duration_ms / 1000) if duration_ms >= 1950 else round(duration_ms / 1000, 1)
-    if seconds == int(seconds):
-        seconds = int(seconds)
-    if "{number}" in table.duration:
-        return table.duration.format(number=format_decimal(seconds, locale=locale))
-    return table.duration.format(seconds=format_unit(seconds, "duration-second", "long", locale=locale))
+    names = [table.colour[name] for name in colours]
+    if len(names) == 1:
+        return table.colours.format(list=names[0])
+    joined = table.pair.format(*names) if table.pair else format_list(names, locale=locale)
+    return (table.two_colours or table.colours).format(list=joined)
 
 
-def _when(table: Phrases, locale: Locale, capture_month: tuple[int, int] | None) -> str:
-    if capture_month is None:
-        return ""
-    year, month = capture_month
+def _month(table: Phrases, locale: Locale, pattern: str, year: int, month: int) -> str:
+    """`pattern`, a fragment of `table`, with year and month."""
     listed = table.months if isinstance(table.months, tuple) else ()
-    name = listed[month - 1] if listed else locale.months[str(table.months)]["wide"][month]
-    return table.when.format(month=name, month_number=month, year=year + table.year_offset)
+    return pattern.format(
+        month=listed[month - 1] if listed else locale.months[str(table.months)]["wide"][month],
+        month_number=month,
+        year=year + table.year_offset,
+        date=format_skeleton("yMMMM", date(year, month, 1), locale=locale),
+    )

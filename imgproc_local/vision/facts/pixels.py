@@ -102,7 +102,6 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
         many_colours=many,
         shape=_shape(*info.display_size_px),
         has_transparent_areas=opacity < MIN_OPAQUE_OPACITY,
-        duration_ms=info.duration_ms if animated else 0,
     )
 
 

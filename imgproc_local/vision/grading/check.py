@@ -116,7 +116,8 @@ def grade_language(language: str, answers: Mapping[str, str], shared: str = "") 
 
 def languages_in_claim(claim: str) -> tuple[str, ...]:
     """The codes of the languages that `claim`, from a model's card, names; of all supported ones if it names none."""
-    named = tuple(language.code for language in LANGUAGES.values() if language.name.lower() in claim.lower())
+    claim = claim.lower()
+    named = tuple(known.code for known in LANGUAGES.values() if known.name_without_region.lower() in claim)
     return named or tuple(LANGUAGES)
 
 

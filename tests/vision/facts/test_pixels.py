@@ -85,10 +85,9 @@ def test_a_picture_with_the_file_name_of_a_screenshot_is_one() -> None:
     assert measure_picture(page()).kind != "screenshot"
 
 
-def test_a_picture_with_several_frames_is_an_animation_with_a_duration() -> None:
-    facts = measure_picture(page(), Format.GIF, frames=9)
-    assert (facts.kind, facts.duration_ms) == ("animation", 900)
-    assert measure_picture(page(), Format.GIF).duration_ms == 0
+def test_a_picture_with_several_frames_is_an_animation() -> None:
+    assert measure_picture(page(), Format.GIF, frames=9).kind == "animation"
+    assert measure_picture(page(), Format.GIF).kind != "animation"
 
 
 @pytest.mark.parametrize("tint", [0, 4])
