@@ -1,17 +1,18 @@
-"""Freezes the service into one program: `python build/freeze.py [--one-file] [--out DIR]`.
+"""Freezes the service into one program: `python build/freeze.py [--out DIR]`.
 
 It needs Python 3.11 or newer with the module `venv`, a C and C++ compiler, and a network on the first run. It writes to
 DIR (`dist/` by default):
 
     imgproc-local/imgproc-local     the one-folder program; its parts are in imgproc-local/_internal/
-    imgproc-local-onefile           or, with --one-file, the program as a single file that unpacks itself when started
-    NAME.cdx.json                   the components and their licences, as a CycloneDX bill of materials
-    NAME-licences/                  the texts of the licences
-    NAME.SHA256SUMS                 checksums of every file above; check with `sha256sum -c` in DIR
+    imgproc-local-onefile           the same program as a single file that unpacks itself when it starts
+    imgproc-local.cdx.json          the components of both and their licences, as a CycloneDX bill of materials
+    imgproc-local-licences/         the texts of the licences
+    imgproc-local.SHA256SUMS        checksums of every file above; check with `sha256sum -c` in DIR
 
-NAME is `imgproc-local` or `imgproc-local-onefile`. Intermediate files are in a work folder outside the repository
-(--work, by default below the user's cache folder): one virtual environment per lock and interpreter, reused by later
-runs.
+Intermediate files are in a work folder outside the repository (--work, by default below the user's cache folder): one
+virtual environment per lock and interpreter, reused by later runs. With --reuse-llama-cpp, the environment gets the
+llama.cpp of the interpreter that runs this script, instead of compiling it for four minutes, if it has the locked
+version and no instruction newer than AVX2; the tests use this.
 
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
 commit, names and hashes have a fixed order, and the project's own compiled code contains no path of the build. Builds
@@ -33,12 +34,13 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 LOCK = ROOT / "requirements-build.lock"
-ONE_FOLDER, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
+NAME, ONE_FILE = "imgproc-local", "imgproc-local-onefile"
 OLDEST_PYTHON = (3, 11)
 EARLIEST_TIME = 315532800
 """The beginning of 1980, in seconds since 1970: zip files can't store earlier times."""
@@ -56,16 +58,16 @@ class Unbuildable(Exception):
 def main() -> None:
     arguments = _arguments()
     try:
-        freeze(arguments.out.resolve(), arguments.work.resolve(), one_file=arguments.one_file)
+        freeze(arguments.out.resolve(), arguments.work.resolve(), reuse_llama_cpp=arguments.reuse_llama_cpp)
     except Unbuildable as error:
         raise SystemExit(f"freeze: {error}") from None
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--one-file", action="store_true", help="a single file instead of a folder")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="output folder  [dist/]")
     parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
+    parser.add_argument("--reuse-llama-cpp", action="store_true", help="take this interpreter's, if it is portable")
     return parser.parse_args()
 
 
@@ -79,24 +81,19 @@ def _work_folder() -> Path:
     return caches / "imgproc-local-freeze"
 
 
-def freeze(out: Path, work: Path, *, one_file: bool) -> Path:
-    """Build the program, its bill of materials and its licences into `out`, and return its path.
-
-    Raises: Unbuildable.
-    """
+def freeze(out: Path, work: Path, *, reuse_llama_cpp: bool = False) -> None:
+    """Build both programs, their bill of materials and their licences into `out`. Raises: Unbuildable."""
     _check_interpreter()
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
     print(f"Work folder: {work}", flush=True)
-    python = _environment(work)
-    name = ONE_FILE if one_file else ONE_FOLDER
+    python = _environment(work, reuse_llama_cpp=reuse_llama_cpp)
     with _scratch(work) as scratch:
         site = _installed_project(python, scratch)
-        built = _pyinstaller(python, scratch, site, one_file=one_file)
-        _write_sbom(python, scratch, site, built, name)
-        program = _move_results(built, out, name)
-    _print_sizes(out, name)
-    return program
+        built = _pyinstaller(python, scratch, site)
+        _run([python, BUILD / "sbom.py", scratch / "contents.json", site, built, NAME])
+        _move_results(built, out)
+    _print_sizes(out)
 
 
 def _check_interpreter() -> None:
@@ -109,17 +106,22 @@ def _check_interpreter() -> None:
 # ---- environment ----
 
 
-def _environment(work: Path) -> Path:
+def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
     """The interpreter of a virtual environment with the locked packages, created if there is none."""
-    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), CMAKE_ARGS.encode())
+    reused = _portable_llama_cpp() if reuse_llama_cpp else None
+    origin = "reused" if reused else CMAKE_ARGS
+    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), origin.encode())
     folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        print("Installing the locked packages. Compiling llama.cpp takes about four minutes on two cores.", flush=True)
+        compiling = "" if reused else " Compiling llama.cpp takes about four minutes on two cores."
+        print(f"Installing the locked packages.{compiling}", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
+            if reused:
+                _copy_package(reused, new)
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
             cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
@@ -130,6 +132,35 @@ def _environment(work: Path) -> Path:
                 # its scripts would look for the interpreter in the old folder, so `python -m` is used instead of them
                 (scratch / "venv").rename(folder)
     return python
+
+
+def _portable_llama_cpp() -> Distribution | None:
+    """The llama.cpp of this interpreter; None, with the reason printed, if it may not become part of the program."""
+    try:
+        installed = distribution("llama-cpp-python")
+    except PackageNotFoundError:
+        print("llama.cpp is not reused: this interpreter has none.", flush=True)
+        return None
+    if f"llama-cpp-python=={installed.version} " not in LOCK.read_text(encoding="utf-8"):
+        print(f"llama.cpp is not reused: the lock names another version than {installed.version}.", flush=True)
+        return None
+    libraries = installed.locate_file("llama_cpp/lib")
+    examined = subprocess.run([sys.executable, BUILD / "objects.py", libraries], capture_output=True, check=False)
+    if sys.platform != "linux" or examined.returncode:
+        print("llama.cpp is not reused: build/objects.py does not find it portable.", flush=True)
+        return None
+    return installed
+
+
+def _copy_package(installed: Distribution, python: Path) -> None:
+    """Copy the files of a package into the environment of `python`, so that pip finds it installed."""
+    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]
+    target = Path(subprocess.check_output(command, text=True).strip())
+    for file in installed.files or ():
+        source = Path(str(installed.locate_file(file)))
+        if ".." not in file.parts and source.is_file():
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / file)
 
 
 def _installed_project(python: Path, scratch: Path) -> Path:
@@ -156,8 +187,8 @@ def _installed_project(python: Path, scratch: Path) -> Path:
 # ---- the program ----
 
 
-def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> Path:
-    """Run PyInstaller, and return the folder with the program."""
+def _pyinstaller(python: Path, scratch: Path, site: Path) -> Path:
+    """Run PyInstaller, and return the folder with the programs."""
     built = scratch / "built"
     _run(
         [
@@ -166,39 +197,28 @@ def _pyinstaller(python: Path, scratch: Path, site: Path, *, one_file: bool) -> 
         ],
         PYINSTALLER_CONFIG_DIR=str(scratch / "pyinstaller-cache"),
         IMGPROC_FREEZE_SITE=str(site),
-        IMGPROC_FREEZE_ONE_FILE="1" if one_file else "",
         IMGPROC_FREEZE_SCRATCH=str(scratch),
     )
     return built
 
 
-def _write_sbom(python: Path, scratch: Path, site: Path, built: Path, name: str) -> None:
-    """Write the bill of materials and the licences beside the program."""
-    _run([python, BUILD / "sbom.py", scratch / "contents.json", site, built, name])
-
-
-def _move_results(built: Path, out: Path, name: str) -> Path:
-    """Move the results to `out`, write their checksums, and return the program's path."""
-    results = sorted(built.iterdir())
-    for result in results:
+def _move_results(built: Path, out: Path) -> None:
+    """Move the results to `out`, and write their checksums."""
+    checksums = []
+    for result in sorted(built.iterdir()):
         target = out / result.name
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         else:
             target.unlink(missing_ok=True)
         shutil.move(result, target)
-    checksums = []
-    for result in results:
-        target = out / result.name
         files = sorted(target.rglob("*")) if target.is_dir() else [target]
         checksums += [f"{_sha256(file)}  {file.relative_to(out).as_posix()}\n" for file in files if file.is_file()]
-    (out / f"{name}.SHA256SUMS").write_text("".join(checksums), encoding="utf-8")
-    program = out / name / ONE_FOLDER if name == ONE_FOLDER else out / name
-    return program.with_suffix(".exe") if os.name == "nt" else program
+    (out / f"{NAME}.SHA256SUMS").write_text("".join(checksums), encoding="utf-8")
 
 
-def _print_sizes(out: Path, name: str) -> None:
-    for result in (out / name, out / f"{name}.exe"):
+def _print_sizes(out: Path) -> None:
+    for result in (out / NAME, out / ONE_FILE, out / f"{ONE_FILE}.exe"):
         if result.exists():
             files = [result] if result.is_file() else [*result.rglob("*")]
             size_bytes = sum(file.stat().st_size for file in files if file.is_file() and not file.is_symlink())

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import Operation
 from tests.faults.server_process import SOURCE, clean_environment, make_key, serving
-from tests.support.frozen import build_module, freeze, one_file, one_folder
+from tests.support.frozen import one_file, one_folder
 from tests.support.tiny import MMPROJ, TEXT
 
 TIMEOUT_S = 120
@@ -129,11 +129,6 @@ def test_every_file_has_a_checksum() -> None:
     files = {path.relative_to(beside).as_posix() for path in beside.rglob("*") if path.is_file()}
     assert sums.keys() == files - {"imgproc-local.SHA256SUMS"}
     assert sums["imgproc-local/imgproc-local"] == hashlib.sha256(program().read_bytes()).hexdigest()
-
-
-def test_the_same_tree_gives_the_same_bytes(tmp_path: Path) -> None:
-    freeze(tmp_path / "again")
-    assert not build_module("compare").differences(one_folder().parent, tmp_path / "again")
 
 
 # ---- behaviour ----

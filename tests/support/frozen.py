@@ -23,41 +23,40 @@ SOURCES = (
     "README.md",
 )
 BUILD_TIMEOUT_S = 1200
-"""The first build also compiles llama.cpp, which takes four minutes on two cores."""
+"""The first build also compiles llama.cpp, for about four minutes, if that of the tests can't be reused."""
 
 
-@cache
 def one_folder() -> Path:
     """The folder of the one-folder program. The bill of materials and the licences are in the folder above."""
-    return _built("one-folder") / "imgproc-local"
+    return _built() / "imgproc-local"
 
 
-@cache
 def one_file() -> Path:
-    """The one-file program. The bill of materials and the licences are in the same folder."""
-    return _built("one-file", "--one-file") / "imgproc-local-onefile"
+    """The one-file program."""
+    return _built() / "imgproc-local-onefile"
 
 
-def freeze(out: Path, *options: str) -> str:
-    """Run build/freeze.py with `out` as its output folder, and return what it printed."""
+def freeze(out: Path) -> None:
+    """Run build/freeze.py with `out` as its output folder."""
     done = subprocess.run(
-        [sys.executable, ROOT / "build" / "freeze.py", "--out", out, *options],
+        [sys.executable, ROOT / "build" / "freeze.py", "--out", out, "--reuse-llama-cpp"],
         capture_output=True,
         text=True,
         timeout=BUILD_TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
 
 
-def _built(layout: str, *options: str) -> Path:
-    folder = CACHE / f"frozen-{layout}-{_digest_of_sources()}"
+@cache
+def _built() -> Path:
+    """The output folder of a build of the present sources."""
+    folder = CACHE / f"frozen-{_digest_of_sources()}"
     if not folder.exists():
-        for old in CACHE.glob(f"frozen-{layout}-*"):
+        for old in CACHE.glob("frozen-*"):
             shutil.rmtree(old)
-        part = CACHE / f"frozen-{layout}-part"
-        freeze(part, *options)
+        part = CACHE / "frozen-part"
+        freeze(part)
         part.rename(folder)
     return folder
 
