@@ -32,6 +32,9 @@ MAX_PERSONS = 4
 """The number of persons that a sentence names."""
 
 
+_QUOTATION_MARKS = frozenset('"“”„«»「」『』')
+
+
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     """The phrase table of one language. The code replaces each `{placeholder}`, that of an unused fragment by "".
 
@@ -127,7 +130,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
         fragments["date"] = _month(table, locale, table.date, *mentions.capture_month)
     text = _assemble(language_code, lead, fragments)
     for name in _OPTIONAL_FRAGMENTS:
-        if len(text) <= PREFERRED_ALT_CHARS:
+        if len(text) <= PREFERRED_ALT_CHARS or (name == "keywords" and not lead):
             break
         fragments[name] = ""
         text = _assemble(language_code, lead, fragments)
@@ -203,7 +206,7 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
 
 def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
     """The texts at the beginning of the sentence, separated by commas; those that make it too long are omitted."""
-    parts = [table.quotes[0] + mentions.quote + table.quotes[1]] if mentions.quote else []
+    parts = [table.quotes[0] + _unquoted(mentions.quote) + table.quotes[1]] if mentions.quote else []
     parts += mentions.verbatim
     if mentions.persons:
         parts.append(_persons(table, locale, mentions.persons))
@@ -214,6 +217,13 @@ def _lead(table: Phrases, locale: Locale, mentions: Mentions) -> str:
         if len(longer) <= MAX_LEAD_CHARS:
             lead = longer
     return lead
+
+
+def _unquoted(text: str) -> str:
+    """`text` without a pair of quotation marks around all of it."""
+    inner = text[1:-1]
+    enclosed = text[:1] in _QUOTATION_MARKS and text[-1:] in _QUOTATION_MARKS and not set(inner) & _QUOTATION_MARKS
+    return inner.strip() if enclosed and inner.strip() else text
 
 
 def _persons(table: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:

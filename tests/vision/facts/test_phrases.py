@@ -166,6 +166,7 @@ def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
     opening, closing = phrases(code).quotes
     text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
     assert f"{opening}Dusk{closing}" in text
+    assert sentence(code, PixelFacts("picture"), Mentions(quote="«Dusk»")) == text
     assert f"{opening}red boat{closing}" in sentence(code, PixelFacts("picture"), Mentions(filename="red boat"))
 
 
@@ -230,6 +231,12 @@ def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
     text = sentence("en", facts, keywords)
     assert keywords.keywords in text
     assert "2023" not in text
+
+
+def test_keywords_are_never_left_out_if_nothing_else_is_known() -> None:
+    mentions = Mentions(keywords="k" * 150)
+    assert mentions.keywords in sentence("en", PixelFacts("picture"), mentions)
+    assert mentions.keywords not in sentence("en", PixelFacts("picture"), structs.replace(mentions, places=("Rome",)))
 
 
 @pytest.mark.parametrize(
@@ -336,8 +343,12 @@ def test_grey_has_one_word_in_indonesian_file_names() -> None:
         ("sl", "screenshot", "Večbarven posnetek zaslona, delno prosojen."),
         ("lt", "picture", "Daugiaspalvis paveikslėlis, iš dalies skaidrus."),
         ("lv", "animation", "Daudzkrāsaina animācija, daļēji caurspīdīga."),
+        ("da", "picture", "Mangefarvet billede, delvis gennemsigtigt."),
+        ("sv", "graphic", "Grafik i många färger, delvis genomskinlig."),
+        ("bg", "photograph", "Многоцветна снимка, частично прозрачна."),
+        ("ru", "screenshot", "Многоцветный снимок экрана, частично прозрачный."),
         ("uk", "graphic", "Різнобарвне графічне зображення, частково прозоре."),
-        ("el", "screenshot", "Πολύχρωμο στιγμιότυπο οθόνης, με διαφανείς περιοχές."),
+        ("el", "screenshot", "Πολύχρωμο στιγμιότυπο οθόνης, εν μέρει διαφανές."),
     ],
 )
 def test_adjectives_agree_with_the_kind(code: str, kind: str, words: str) -> None:
