@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,26 @@ from tests.support.model_servers import (
     sends,
     writes,
 )
+
+_connections: list[object] = []
+
+
+def _record_connections(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"):
+        _connections.append(arguments[1] if event in ("socket.connect", "socket.sendto") else arguments[0])
+
+
+sys.addaudithook(_record_connections)
+
+
+@pytest.fixture(autouse=True)
+def _only_loopback_is_contacted() -> Iterator[None]:
+    """Fails a test during which another address than 127.0.0.1 or ::1 is connected to, or a name is looked up."""
+    _connections.clear()
+    yield
+    hosts = {connection[0] if isinstance(connection, tuple) else connection for connection in _connections}
+    assert hosts <= {"127.0.0.1", "::1"}
+
 
 PICTURE = Pixels(8, 6, bytes(range(144)))
 HINTS = Hints(ImageInfo(Format.JPEG, 800, 600), EmbeddedMetadata(), "old-barn.jpg")
@@ -165,24 +186,25 @@ MISBEHAVIOURS: dict[str, tuple[Behaviour, str]] = {
 }
 
 
-@pytest.mark.parametrize("misbehaviour", MISBEHAVIOURS)
+@pytest.mark.parametrize(("number", "misbehaviour"), list(enumerate(MISBEHAVIOURS)))
 def test_a_useless_answer_is_logged_once_and_facts_describe(
-    misbehaviour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+    number: int, misbehaviour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     behaviour, words = MISBEHAVIOURS[misbehaviour]
-    describer = compose.describer(config(tmp_path, double))
-    double.chats += [behaviour, behaviour]
-    assert describe(describer) == facts()
-    assert describe(describer) == facts()
-    [warning] = warnings(caplog)
-    assert words in warning
-    assert describe(describer)[0].source == TextSource.VISION
+    with model_server(PROGRAMS[number % 3]) as double:
+        describer = compose.describer(config(tmp_path, double))
+        double.chats += [behaviour, behaviour]
+        assert describe(describer) == facts()
+        assert describe(describer) == facts()
+        [warning] = warnings(caplog)
+        assert words in warning
+        assert describe(describer)[0].source == TextSource.VISION
 
 
 @pytest.mark.parametrize("text", ["<think>It is a barn {red}.</think>\n{}", "```json\n{}\n```", "Sure:\n{}\nDone."])
-def test_the_json_is_found_between_other_text(tmp_path: Path, text: str, double: ModelServerDouble) -> None:
-    double.chats.append(writes(text.replace("{}", json.dumps(GOOD["en"]))))
-    assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
+def test_the_json_is_found_between_other_text(tmp_path: Path, text: str, ollama: ModelServerDouble) -> None:
+    ollama.chats.append(writes(text.replace("{}", json.dumps(GOOD["en"]))))
+    assert describe(compose.describer(config(tmp_path, ollama)))[0].source == TextSource.VISION
 
 
 def test_a_language_that_fails_leaves_the_answers_in_the_others(
@@ -196,8 +218,9 @@ def test_a_language_that_fails_leaves_the_answers_in_the_others(
 
 
 def test_a_program_that_is_down_costs_no_time(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ollama: ModelServerDouble
 ) -> None:
+    double = ollama
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -1,0 +1,145 @@
+"""`models`, `doctor`, `process` and the local page with models in other programs on this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.vision.loopback.servers import KINDS
+from tests.cli.conftest import Program
+from tests.support import pictures
+from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, model_server, sends
+
+
+@pytest.fixture(scope="module")
+def closed_url() -> str:
+    """An address where nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture(params=KINDS)
+def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
+    with model_server(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def ollama() -> Iterator[ModelServerDouble]:
+    with model_server("ollama") as running:
+        yield running
+
+
+def addresses(closed_url: str, double: ModelServerDouble) -> dict[str, str]:
+    """Settings with which only the double is there."""
+    return {kind.setting: closed_url for kind in KINDS.values()} | {KINDS[double.program].setting: double.url}
+
+
+def row(program: Program, name: str, **settings: object) -> dict[str, Any] | None:
+    rows = program.in_process_json("models", "list", **settings)
+    return next((one for one in rows if one["name"] == name), None)
+
+
+def describer_check(program: Program, exit_code: int = 0, **settings: object) -> dict[str, Any]:
+    result = program.in_process("doctor", "--json", **settings)
+    assert result.exit_code == exit_code, result.output
+    return next(check for check in json.loads(result.stdout)["checks"] if check["name"] == "describer")
+
+
+def test_a_model_is_listed_used_and_shown(program: Program, closed_url: str, double: ModelServerDouble) -> None:
+    settings = addresses(closed_url, double)
+    name = f"{double.program}:{double.model}"
+    found = row(program, name, **settings)
+    assert found is not None
+    assert (found["state"], found["in_use"]) == (f"in {KINDS[double.program].title}", False)
+    assert row(program, f"{double.program}:{BLIND[double.program]}", **settings) is None
+    result = program.in_process("models", "use", name, **settings)
+    assert result.exit_code == 0, result.output
+    assert f"{name} is in use" in result.output
+    used = row(program, name, **settings)
+    assert used is not None
+    assert (used["in_use"], used["problem"]) == (True, None)
+
+
+def test_doctor_names_the_model(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
+    settings = addresses(closed_url, ollama) | {"model": f"ollama:{ollama.model}"}
+    assert f"the model ollama:{ollama.model}" in describer_check(program, **settings)["detail"]
+
+
+def test_a_program_that_stopped_is_shown(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
+    settings = addresses(closed_url, ollama)
+    name = f"ollama:{ollama.model}"
+    assert program.in_process("models", "use", name, **settings).exit_code == 0
+    settings["ollama_url"] = closed_url
+    stopped = row(program, name, **settings)
+    assert stopped is not None
+    assert (stopped["state"], stopped["in_use"]) == ("does not work here", True)
+    words = f"Ollama does not answer at {closed_url}"
+    assert words in stopped["problem"]
+    assert words in program.in_process("models", "list", **settings).stdout
+    check = describer_check(program, exit_code=1, **settings)
+    assert check["state"] == "problem"
+    assert words in check["detail"]
+
+
+def test_a_model_that_can_not_be_used_is_refused(program: Program, closed_url: str, double: ModelServerDouble) -> None:
+    settings = addresses(closed_url, double)
+    missing = program.in_process("models", "use", f"{double.program}:gone", **settings)
+    assert missing.exit_code != 0
+    assert "has no model 'gone'" in missing.stderr
+    double.looks.append(sends(*ERRORS[double.program]["refused"]))
+    refused = program.in_process("models", "use", f"{double.program}:{double.model}", **settings)
+    assert refused.exit_code != 0
+    assert "refused the request" in refused.stderr
+    assert not any(one["in_use"] for one in program.in_process_json("models", "list", **settings))
+
+
+def test_air_gapped_mode_contacts_no_program(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
+    settings = addresses(closed_url, ollama)
+    name = f"ollama:{ollama.model}"
+    assert program.in_process("models", "use", name, **settings).exit_code == 0
+    ollama.requests.clear()
+    found = row(program, name, air_gapped=True, **settings)
+    assert found is not None
+    assert "In air-gapped mode" in found["problem"]
+    assert "In air-gapped mode" in describer_check(program, exit_code=1, air_gapped=True, **settings)["detail"]
+    refused = program.in_process("models", "use", name, air_gapped=True, **settings)
+    assert refused.exit_code != 0
+    assert "In air-gapped mode" in refused.stderr
+    by_setting = program.in_process("models", "list", air_gapped=True, model=name, **settings)
+    assert by_setting.exit_code != 0
+    assert "In air-gapped mode" in by_setting.stderr
+    assert ollama.requests == []
+
+
+def test_a_wrong_address_is_refused(program: Program) -> None:
+    result = program.in_process("models", "list", ollama_url="http://192.0.2.1:11434")
+    assert result.exit_code != 0
+    assert "ollama_url: expected http://127.0.0.1:PORT" in result.stderr
+
+
+def test_check_grades_a_model(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
+    settings = addresses(closed_url, ollama)
+    name = f"ollama:{ollama.model}"
+    [english] = program.in_process_json("models", "check", name, "--languages", "en", **settings)
+    assert len(english["texts"]) == len(ollama.questions)
+    graded = row(program, name, **settings)
+    assert graded is not None
+    assert graded["grades"] == {"en": english["share"]}
+
+
+def test_process_describes_with_the_model(
+    program: Program, closed_url: str, ollama: ModelServerDouble, tmp_path: Path
+) -> None:
+    (tmp_path / "barn.png").write_bytes(pictures.png(40, 30))
+    settings = addresses(closed_url, ollama) | {"model": f"ollama:{ollama.model}"}
+    result = program.in_process("process", tmp_path / "barn.png", "--out", tmp_path / "out", **settings)
+    assert result.exit_code == 0, result.output
+    assert "(vision)" in result.stdout
+    assert (tmp_path / "out" / "red-barn-snow.webp").is_file()
