@@ -1,8 +1,7 @@
-"""Which texts in a file a person wrote, and which a camera or a program put there on its own.
+"""Which texts are removed from a file because a camera or a program wrote them.
 
-Two questions with two answers: a text is removed from a file only if it is a camera's default, because a caption that
-is removed wrongly is lost. A text serves for a description only if it also holds a word that no camera or program
-writes, because a picture without such a text is described by other means.
+A text is removed only if it is certainly a camera's default, because a caption that is removed wrongly is lost. Which
+texts are used for a description is decided more strictly in `vision/text/human_words.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,6 @@ import unicodedata
 _CAMERA_DEFAULT = re.compile(
     r"(olympus|minolta|kodak|konica|samsung|sony|nikon|ricoh|pentax|casio|vivitar)?[ <]*"
     r"(digital (still )?camera|dsc|digimax.*|kenox.*|dcim|exif_jpeg_picture|jpeg|untitled|default|charset=.*)>?",
-    re.IGNORECASE,
-)
-_MACHINE_WORDS = re.compile(
-    r"\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
-    r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|dav|cof|hdr|edf"
-    r"|sdr|rbt|btf|oznor\w*|(default|no) (caption|description|title)"
-    r"|(created|made|edited|processed) (with|by|in) (the )?(gimp|adobe|photoshop|lightroom|vsco|canva|snapseed|paint)"
-    r"( with .*)?)\b",
     re.IGNORECASE,
 )
 _NO_CAPTION = re.compile(
@@ -42,16 +33,6 @@ _MAX_PHRASE_CHARACTERS = 200
 def is_camera_default(text: str) -> bool:
     """Whether a caption is a camera's default, such as "OLYMPUS DIGITAL CAMERA", and may be removed from a file."""
     return len(text) <= _MAX_PHRASE_CHARACTERS and _CAMERA_DEFAULT.fullmatch(text) is not None
-
-
-def has_only_machine_words(text: str) -> bool:
-    """Whether a text can't serve for a description.
-
-    It is blank, or holds only words of cameras and programs, digits and punctuation. This is the stricter of the two
-    questions: true for every `is_camera_default`, and for the name of a camera alone.
-    """
-    words = _MACHINE_WORDS.sub(" ", re.sub(r"[_\d]+", " ", text))
-    return is_camera_default(text) or not re.sub(r"[\W\d_]+", " ", words).strip()
 
 
 def reads_as_a_caption(comment: str) -> bool:

@@ -27,7 +27,9 @@ from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.models import gguf
 from imgproc_local.vision.text.embedded_text import collect_texts
-from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shorten
+from imgproc_local.vision.text.filename_words import filename_number, filename_words, is_screenshot_name
+from imgproc_local.vision.text.human_words import human_text
+from imgproc_local.vision.text.shorten import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
 
@@ -127,6 +129,7 @@ def fuzz_texts(data: bytes) -> None:
     assert cleaned.removed or cleaned.text == text
     shorten(human_text(text))
     filename_words(text[:255])
+    filename_number(text[:255])
     is_screenshot_name(text[:255])
 
 

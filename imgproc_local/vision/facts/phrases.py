@@ -24,7 +24,7 @@ from babel.lists import format_list
 from msgspec import Struct
 
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.text.human_words import PREFERRED_ALT_CHARS
+from imgproc_local.vision.text.shorten import PREFERRED_ALT_CHARS
 
 MAX_LEAD_CHARS = 180
 """Limit for the part of a sentence that people wrote: quotation, events, names. What does not fit is omitted."""

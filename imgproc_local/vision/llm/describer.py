@@ -96,7 +96,8 @@ class LlmDescriber:
     ) -> tuple[Translation, ...]:
         check_stop()
         embedded = hints.embedded
-        texts = collect_texts(embedded, hints.original_filename, embedded.gps if hints.may_use_gps else None)
+        position = embedded.gps if hints.may_use_gps else None
+        texts = collect_texts(embedded, hints.original_filename, position, languages)
         without_alt_text = [language for language in languages if not first_in_language(texts.alt_texts, language)]
         by_model: dict[str, Translation] = {}
         try:
@@ -112,11 +113,15 @@ class LlmDescriber:
                 log.warning("Pictures are described without the vision model: %s", error.message)
             self._logged_problem = error.message
         translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
-        remaining = [language for language in languages if language not in translations]
+        if len(translations) == len(languages):
+            return tuple(translations[language] for language in languages)
         # with answers of the model, the deadline is no longer checked: FactsDescriber takes only milliseconds
         facts_check_stop = (lambda: None) if by_model else check_stop
-        for from_facts in self._facts.describe(image, remaining, hints, facts_check_stop):
+        # all languages, because an alt text of unknown language is that of the first requested one
+        for from_facts in self._facts.describe(image, languages, hints, facts_check_stop):
             language = from_facts.language_code
+            if language in translations:
+                continue
             # an accepted alt text may lack a file name
             nameless = by_model.get(language)
             translations[language] = replace(nameless, seo_filename=from_facts.seo_filename) if nameless else from_facts

@@ -26,7 +26,8 @@ from imgproc_local.vision.llm.lint_language import (
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
 from imgproc_local.vision.llm.sentence_end import is_cut_off, without_quotations
-from imgproc_local.vision.text.human_words import MAX_ALT_CHARS, filename_words
+from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.shorten import MAX_ALT_CHARS
 from imgproc_local.vision.text.tokens import casefolded_words, letters_and_digits, words_of
 
 REPEATED_WORDS = 6

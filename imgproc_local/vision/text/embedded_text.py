@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
-from imgproc_local.vision.text.human_words import filename_words, human_text
-from imgproc_local.vision.text.language import detect_language
+from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.human_words import human_text
+from imgproc_local.vision.text.language import detect_language, letters_by_script, scripts_of
 
 MAX_ENTRIES = 50
 """The number of texts of each kind, and of persons, that are read. A description uses only a few of them."""
 
+MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
+"""The number of keywords that a description uses, and the length above which a keyword is ignored."""
+
 _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
 """Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
 Registry."""
+_TRADITIONAL_CHINESE = frozenset(("hant", "tw", "hk", "mo"))
+"""The script, and regions that use it."""
 
 
 class LocalizedText(Struct, frozen=True):
@@ -28,9 +34,9 @@ class LocalizedText(Struct, frozen=True):
 class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
-    `alt_texts` are the IPTC alt texts. `alt_text_candidates` are descriptions, headlines and titles that can be used as
-    an alt text, the most suitable first. `position` is the GPS position as text, if it may be published. `filename` are
-    the words of the file name.
+    `alt_texts` are the IPTC alt texts, those with a tagged language first. `alt_text_candidates` are descriptions,
+    headlines and titles that can be used as an alt text, the most suitable first. `position` is the GPS position as
+    text, if it may be published. `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -45,14 +51,22 @@ class PictureTexts(Struct, frozen=True):
     filename: tuple[str, ...] = ()
 
 
-def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[float, float] | None) -> PictureTexts:
-    """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published."""
+def collect_texts(
+    embedded: EmbeddedMetadata,
+    filename: str,
+    position: tuple[float, float] | None,
+    languages: Sequence[str] = (),
+) -> PictureTexts:
+    """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published.
+
+    `languages` are the requested ones: an alt text whose language is unknown is that of the first of them.
+    """
     captions = _localized(embedded.description)
     titles = _localized(embedded.title) + _localized(embedded.headline)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
     places = [human_text(place) for place in location if place]
     return PictureTexts(
-        alt_texts=_localized(embedded.alt_text),
+        alt_texts=_assigned(_localized(embedded.alt_text), languages),
         alt_text_candidates=(
             *_localized(embedded.extended_description),
             *captions,
@@ -60,7 +74,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, position: tuple[flo
             *_localized(embedded.title),
         ),
         titles=titles,
-        captions=captions,
+        captions=captions + _localized(embedded.extended_description),
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
         persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
@@ -76,6 +90,34 @@ def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> s
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
+def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
+    """The first keywords in `language` that are short enough; None stands for keywords of unknown language."""
+    matching = [entry.text for entry in texts.keywords if entry.language == language]
+    return tuple(text for text in matching if len(text) <= MAX_KEYWORD_CHARS)[:MAX_KEYWORDS]
+
+
+def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
+    """The keywords in the language of the first one."""
+    return keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
+
+
+def _assigned(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
+    """The alt texts; those of unknown language have the first requested language that is written in their script."""
+    tagged = [entry for entry in alt_texts if entry.language]
+    # the text in x-default usually repeats one of the others
+    known = {entry.text for entry in tagged}
+    others = [entry.text for entry in alt_texts if entry.text not in known]
+    return (*tagged, *(LocalizedText(text, _first_in_script(text, languages)) for text in others))
+
+
+def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
+    """The first of `languages` that has the script of most letters of `text`; the first of all if none has it."""
+    counts = letters_by_script(text)
+    script = max(counts, key=lambda name: counts[name])
+    matching = (code for code in languages if script in scripts_of(code))
+    return next(matching, languages[0] if languages else None)
+
+
 def _localized(embedded: Sequence[EmbeddedText]) -> tuple[LocalizedText, ...]:
     """The cleaned texts with their languages, without those that no person wrote."""
     return tuple(
@@ -86,8 +128,13 @@ def _localized(embedded: Sequence[EmbeddedText]) -> tuple[LocalizedText, ...]:
 
 
 def _primary_subtag(tag: str | None) -> str | None:
-    """The primary subtag of a BCP 47 tag; None for tags that name no language, such as XMP's x-default."""
+    """The primary subtag of a BCP 47 tag; None for tags that name no language, such as XMP's x-default.
+
+    Traditional Chinese is a language of its own here, because the supported one is written in simplified characters.
+    """
     if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
         return None
-    primary = tag.lower().replace("_", "-").split("-")[0]
+    primary, *others = tag.lower().replace("_", "-").split("-")
+    if primary == "zh" and _TRADITIONAL_CHINESE.intersection(others) and "hans" not in others:
+        return "zh-hant"
     return _LANGUAGE_ALIASES.get(primary, primary)

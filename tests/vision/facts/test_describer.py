@@ -25,24 +25,26 @@ def describe(languages: str, embedded: EmbeddedMetadata | None = None, name: str
     return list(translations)
 
 
-def test_an_alt_text_is_used_only_in_its_own_language() -> None:
+def test_an_alt_text_is_used_in_its_own_language_and_quoted_in_others() -> None:
     embedded = EmbeddedMetadata(
         alt_text=(EmbeddedText("A heron at the pond", "en"), EmbeddedText("Ein Reiher am Teich", "de-CH"))
     )
     english, german, french = describe("en de fr", embedded)
     assert (english.seo_alt_text, english.source) == ("A heron at the pond", TextSource.EMBEDDED)
     assert (german.seo_alt_text, german.source) == ("Ein Reiher am Teich", TextSource.EMBEDDED)
-    assert french.source == TextSource.PIXELS
-    assert "heron" not in french.seo_alt_text + french.seo_filename
-    assert "Reiher" not in french.seo_alt_text + french.seo_filename
-    assert "vert" in french.seo_alt_text
+    assert french.source == TextSource.FACTS
+    assert "A heron at the pond" in french.seo_alt_text
+    assert "vert" not in french.seo_alt_text
+    assert french.seo_filename.startswith("heron-pond")
 
 
-def test_the_tag_no_means_bokmal_and_the_tag_x_default_no_language() -> None:
+def test_the_tag_no_means_bokmal_and_x_default_the_first_requested_language() -> None:
     (norwegian,) = describe("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
     assert norwegian.source == TextSource.EMBEDDED
-    (english,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
-    assert english.source == TextSource.PIXELS
+    english, danish = describe("en da", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
+    assert (english.seo_alt_text, english.source) == ("Hegre", TextSource.EMBEDDED)
+    assert "Hegre" in danish.seo_alt_text
+    assert danish.source == TextSource.FACTS
 
 
 def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
@@ -89,10 +91,13 @@ def test_a_title_of_unknown_language_is_quoted_in_every_language() -> None:
     assert english.seo_filename.startswith("abendrot")
 
 
-def test_a_title_in_another_script_is_omitted() -> None:
-    english, russian = describe("en ru", EmbeddedMetadata(title=(EmbeddedText("Вечер"),)))
+def test_a_title_in_another_script_is_omitted_if_something_else_is_known() -> None:
+    title = (EmbeddedText("Вечер"),)
+    english, russian = describe("en ru", EmbeddedMetadata(title=title, city="Sofia"))
     assert "Вечер" not in english.seo_alt_text
     assert "«Вечер»" in russian.seo_alt_text
+    (alone,) = describe("en", EmbeddedMetadata(title=title))
+    assert "“Вечер”" in alone.seo_alt_text
 
 
 def test_names_are_copied_into_every_language() -> None:
@@ -106,7 +111,7 @@ def test_names_are_copied_into_every_language() -> None:
     for translation in describe(" ".join(LANGUAGES), embedded):
         for name in ("Ada Lovelace", "Great Exhibition", "Hyde Park", "London", "England"):
             assert name in translation.seo_alt_text
-        assert translation.seo_filename.startswith("ada-lovelace-hyde-park-london-england")
+        assert translation.seo_filename == "ada-lovelace-great-exhibition-hyde-park-london-england"
 
 
 def test_keywords_are_labelled_as_keywords() -> None:
@@ -116,11 +121,11 @@ def test_keywords_are_labelled_as_keywords() -> None:
     assert german.seo_filename.startswith("harbour-boats")
 
 
-def test_words_of_the_file_name_are_labelled_as_a_file_name() -> None:
+def test_words_of_the_file_name_are_used_for_the_new_name_only() -> None:
     english, german = describe("en de", name="heron_at_the_pond-final.jpg")
-    assert "file name “heron at the pond”" in english.seo_alt_text
-    assert "Dateiname „heron at the pond“" in german.seo_alt_text
-    assert english.seo_filename == "heron-at-the-pond"
+    assert "heron" not in english.seo_alt_text + german.seo_alt_text
+    assert english.seo_filename == "heron-pond-picture"
+    assert english.source == TextSource.PIXELS
 
 
 def test_with_a_title_the_file_name_is_not_mentioned() -> None:
@@ -139,7 +144,7 @@ def test_a_file_name_without_words_is_not_mentioned(name: str) -> None:
 def test_a_photograph_with_a_plausible_date_mentions_month_and_year() -> None:
     (english,) = describe("en", EmbeddedMetadata(camera="C", created="2023-07-14"))
     assert "taken in July 2023" in english.seo_alt_text
-    assert english.seo_filename.endswith("2023")
+    assert english.seo_filename == "photograph-2023-07"
     for implausible in ("2000-01-01", "1980-01-01", "2024-05-09"):
         (english,) = describe("en", EmbeddedMetadata(camera="C", created=implausible))
         assert "taken" not in english.seo_alt_text
@@ -177,7 +182,7 @@ def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> No
     (short,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron"),)))
     assert short.seo_filename == "heron-picture-dark-green"
     (long,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
-    assert long.seo_filename == "heron-by-the-old-mill-at-dusk"
+    assert long.seo_filename == "heron-old-mill-dusk-moon"
     (twice,) = describe("en", EmbeddedMetadata(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))
     assert "overlook-overlook" not in twice.seo_filename
 

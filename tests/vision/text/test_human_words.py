@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name, shorten
+from imgproc_local.vision.text.filename_words import filename_words, is_screenshot_name
+from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, is_readable
+from imgproc_local.vision.text.shorten import shorten
 
 NO_WORDS = """
 IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG

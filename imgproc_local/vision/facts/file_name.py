@@ -1,0 +1,121 @@
+"""Makes the new file name of a picture from the words of people, else from its project, date and original name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import groupby
+
+from imgproc_local.domain.filename import EMPTY_STEM
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
+from imgproc_local.domain.slug import MAX_WORDS, make_slug
+from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.facts.phrases import slug_words
+from imgproc_local.vision.text.embedded_text import (
+    LocalizedText,
+    PictureTexts,
+    keywords_in,
+    keywords_of_any_language,
+)
+from imgproc_local.vision.text.filename_words import filename_number
+from imgproc_local.vision.text.human_words import human_text
+from imgproc_local.vision.text.language import function_words
+
+MIN_WORDS = 3
+"""A name with fewer words is extended by the kind of picture, the year and its colours."""
+
+_MORE_STOP_WORDS = {
+    "en": "into onto over or as it its be am some our my your who which where when while under near up down",
+    "de": "in an zu aus nach am im als wie dass sich unter unser unsere mein meine dieser diese dieses beim ins ans",
+    "fr": "à en où chez entre vers sous ses son sa leur leurs mon ma mes qu n s j c",
+    "es": "a o u e desde hasta entre sobre sus mi mis nuestro nuestra lo le les donde",
+    "it": "a ai agli allo alle dal dallo dai dalle degli negli nelle sui sulle tra fra un uno ed dell nell sull all",
+    "pt": "à às pelo pela pelos pelas num numa nos nas seu sua seus suas meu minha",
+    "nl": "ons onze mijn dat dit deze die bij tussen onder om als hun haar",
+    "da": "de et sin sit mit min os hos mellem om", "nb": "de sin sitt mitt min hos mellom om",
+    "sv": "de sin sitt min mitt hos mellan om vår vårt", "pl": "u a oraz przed między ku bez",
+    "cs": "i z s o od u mezi bez", "sk": "i z s o od u medzi bez", "sl": "iz med brez pred",
+    "hr": "između bez pred uz", "hu": "s és vagy meg be ki", "ro": "la a ai ale cu din dintre fără prin lui o un",
+    "tr": "ile ya ise", "ca": "o per pels pel als dels sobre entre", "id": "dan atau para sebuah seorang",
+    "vi": "ở từ về đang", "ru": "а о об к без между", "uk": "а о об к без між", "bg": "а или без между",
+    "el": "ο η το οι τα του της των τον την τους τις στο στη στην στον στις στα και σε από με για ένα ένας μια μία",
+}  # fmt: skip
+"""Function words besides those by which a language is recognised, which are chosen to be unambiguous."""
+
+
+def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None) -> str:
+    """The slug for the new file name, with the most informative words first. It is never empty.
+
+    `month` is the year and month in which the picture was taken.
+    """
+    names = [*texts.persons, *(entry.text for entry in texts.events[:1]), *texts.places]
+    words = next(filter(None, (_split_slug(entry, language) for entry in _content_texts(language, texts))), [])
+    for name in names:
+        _append(words, name, language)
+    kind, *colours = slug_words(language, hints.facts, None)
+    if words:
+        # words for the kind of picture, the year and the colours are added only up to MIN_WORDS
+        for addition in (kind, str(month[0]) if month else "", *colours):
+            if len(words) < MIN_WORDS:
+                _append(words, addition, language)
+        return make_slug(" ".join(words), language)
+    project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
+    words = _split_slug(LocalizedText(human_text(project), None), language)
+    number = f"{month[0]}-{month[1]:02}" if month else ""
+    if not words or not number:
+        number = number or filename_number(hints.original_filename)
+        for addition in (kind, *(() if words or number else colours)):
+            _append(words, addition, language)
+    _append(words, number, language)
+    return make_slug(" ".join(words), language) or EMPTY_STEM
+
+
+def _append(words: list[str], addition: str, language: str) -> None:
+    """Append the words of `addition`, unless they are among `words` already or make too many words."""
+    added = _words(addition, language)
+    if added and len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
+        words += added
+
+
+def _content_texts(language: str, texts: PictureTexts) -> Iterator[LocalizedText]:
+    """The texts that may name the file, the best first: in the requested language, of unknown language, in another."""
+    of_keywords = [LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None)]
+    own = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
+    yield from (entry for entry in own if entry.language == language)
+    yield of_keywords[0]
+    yield from (entry for entry in texts.titles if entry.language is None)
+    yield of_keywords[1]
+    yield LocalizedText(" ".join(texts.filename), None)
+    yield from (entry for entry in texts.captions if entry.language is None)
+    yield from (*texts.alt_texts, *texts.titles, *texts.captions)
+    yield LocalizedText(" ".join(keywords_of_any_language(texts)), None)
+
+
+def _split_slug(text: LocalizedText, language: str) -> list[str]:
+    """The words of the slug of `text`, without function words of its language and of `language`."""
+    stop_words = _stop_words(language) | _stop_words(text.language or language)
+    content = re.sub(
+        r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, stop_words) else word[0], text.text
+    )
+    words = _words(content, language)
+    if len(words) == 1 and not content.strip()[:1].islower():
+        # an article may be part of a name: La Boca, Le Mans
+        return _words(text.text, language)
+    return words or _words(text.text, language)
+
+
+def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
+    """Whether a word is a function word, not an abbreviation in capitals (IT) or a letter (Vitamin A)."""
+    is_abbreviation = word[0].isupper() and (len(word[0]) > 1 or word.start() > 0)
+    return word[0].lower() in stop_words and not is_abbreviation
+
+
+def _words(text: str, language: str) -> list[str]:
+    """The words of the slug of `text` without immediate repetitions."""
+    return [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    return function_words(language) | frozenset(_MORE_STOP_WORDS.get(language, "").split())

@@ -1,0 +1,236 @@
+"""Removes from a text what describes no content: names of cameras and programs, credit lines, placeholders, openers.
+
+What a person wrote about the picture stays: a pattern that may also occur in a sentence applies only where a whole
+sentence, or a part in brackets, consists of nothing else. Every pattern takes linear time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from imgproc_local.domain.captions import is_camera_default
+from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS, UNTITLED, word_set
+from imgproc_local.vision.text.shorten import sentences
+
+MAX_NAME_CHARS = 255
+"""The longest file name that a text may be."""
+MAX_CREDIT_CHARS = 120
+"""A credit is not longer; what is longer is not removed."""
+
+_MACHINE_WORDS = re.compile(
+    r"\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
+    r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|cof|hdr|edf"
+    r"|sdr|rbt|btf|(?:oznor|dav|bty|mde|rbt)\s?\w{0,20}"
+    r"|(?:default|no) (?:caption|description|title)|file|picasa|instagram|telegram|intel"
+    r"|library|applemark|acdsee|pro|snapseed|lead technologies|inc|windows|adobe|photoshop|lightroom|elements|express"
+    r"|corp(oration)?|software|version|encoder|converter|gimp|imagemagick|paint(\.net)?|vsco|v)\b",
+    re.IGNORECASE,
+)
+"""Words that cameras and programs write. A text without any other word is theirs."""
+
+_PRODUCTS = (
+    r"adobe|photoshop|lightroom|gimp|vsco|canva|snapseed|paint|polarr|picsart|instagram|facetune|ezgif|jpegmini|imagegear"
+    r"|imagemagick|midjourney|dall.?e|stable diffusion|firefly|google|gemini|chatgpt|openai|remini|inshot|capcut|fotor"
+    r"|pixlr|befunky|picmonkey|affinity|darktable|rawtherapee|luminar|topaz|aurora hdr|photomatix|acdsee|xnview"
+    r"|irfanview|picasa|hugin|ptgui|blender|figma|sketch|inkscape|procreate|microsoft|windows|apple|iphone|ipad|samsung|galaxy"
+    r"|oneplus|xiaomi|redmi|poco|mi \w{1,5}|huawei|honor|oppo|vivo|realme|pixel|nokia|motorola|moto|lg|htc|zte|sony"
+    r"|canon|nikon|fujifilm|olympus|panasonic|leica|pentax|gopro|dji|hasselblad|lumix|whatsapp|telegram|bing|copilot"
+)
+_VERBS = (
+    r"created|made|edited|generated|processed|converted|optimi[sz]ed|compressed|resized|exported|produced|designed"
+    r"|rendered|shot|taken|captured|photographed|sent|uploaded|powered|downloaded|scanned|enhanced|upscaled|drawn"
+    r"|bearbeitet|erstellt|aufgenommen|réalisé|créé|hecho|creado|editado|creato|feito|criado|gemaakt"
+)
+_ADVERTISEMENT = re.compile(
+    rf"(?:^|(?<=[\s,;|–-]))(?:{_VERBS}) (?:with|by|in|using|on|from|via|mit|auf|avec|con|com|met) "
+    rf"(?:my |an? |the |meinem? |mon |mi )?(?:{_PRODUCTS})\b",
+    re.IGNORECASE,
+)
+"""A program or a phone that names itself at the end of a text."""
+_UNKNOWN_PROGRAM = re.compile(
+    rf"(?:{_VERBS}) (?:with|by|using) [\w.,&' -]{{0,60}}\b"
+    r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b",
+    re.IGNORECASE,
+)
+_DATA = re.compile(
+    r"gd-jpeg|\bIJG JPEG\b|\bfile source:|[A-Z]:\\|\\\w+\\|/(?:home|users|mnt|tmp|var|storage|dcim)/|\blorem ipsum\b"
+    r"|^(?:software|creator tool|compression|quality)\s?[:=]",
+    re.IGNORECASE,
+)
+
+_RIGHTS = re.compile(
+    r"©|℗|\(c\)(?=\s?(?:\d{4}|[^\W\d_]))"
+    r"|\bcopyright(?=\s{0,2}(?:©|\(c\)|by\b|\d{4}|[:：]))"
+    r"|\b(?-i:Copyright(?= [A-ZÀ-Þ][\w.'’-]{0,30} (?:[A-ZÀ-Þ]|\d{4})))"
+    r"|\b(?:all rights reserved|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
+    r"|tutti i diritti riservati|todos os direitos reservados|alle rechten voorbehouden|все права защищены"
+    r"|wszelkie prawa zastrzeżone|med ensamrätt|kaikki oikeudet pidätetään|všechna práva vyhrazena)"
+    r"|無断転載|版权所有|保留所有权利|版權所有"
+    r"|\b(?:for )?editorial use only\b|\bmandatory credit\b|\bno (?:sales|archives?|resales?)\b"
+    r"|\broyalty[- ]free stock\b|\bstock (?:photo(?:graphy)?|image)s?$",
+    re.IGNORECASE,
+)
+"""Rights and conditions. From the first of these words on, a sentence has no other content."""
+
+_LABELS = (
+    r"(?:photo(?:graph(?:er|y|ie)?)?|image|picture|pic|video|foto(?:s|graf|graaf|grafie|grafia|grafía|graf[ií]a)?|fotó|bild"
+    r"|beeld|kuva|фото|снимок|снимка|φωτο(?:γραφία)?|צילום|تصوير|写真|撮影|画像|提供|摄影|攝影|图片来源|圖片來源|图源|图|사진"
+    r"|ภาพ|ảnh|fotoğraf|nuotr|nuotrauka|kép|zdjęcie|fot|illustration)"
+)
+_CREDIT = re.compile(
+    rf"{_LABELS}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
+    r"|crédits?(?: photos?)?\s?[:：]|créditos?(?: de (?:la )?(?:foto|imagen))?\s?:|credits?\s?:|bildnachweis|bildquelle"
+    r"|(?:quelle|fuente|fonte|source|źródło|zdroj|forrás|источник|автор фото|автор)\s?[:：]"
+    r"|(?:image|photo|picture)?\s?courtesy(?: of|:)",
+    re.IGNORECASE,
+)
+"""The beginning of a sentence that is a credit."""
+_CREDIT_WITH_NAME = re.compile(
+    rf"(?:{_LABELS}\s?[:：/|=]|(?:photo|image|picture|photograph|photographed)s? by|fot\.)\s{{0,3}}",
+    re.IGNORECASE,
+)
+"""The same, if only names follow."""
+_AGENCIES = (
+    r"(?:REUTERS|Reuters|AP Photo|AP|AFP|EPA(?:-EFE)?|dpa|ANP|TT|NTB|Ritzau Scanpix|Scanpix|Lehtikuva|MTI|PAP|ČTK|CTK"
+    r"|TASR|ANSA|LaPresse|EFE|Lusa|Xinhua|TASS|Sputnik|РИА Новости|ТАСС|PA Wire|PA|Bloomberg|Getty Images?"
+    r"|iStock(?:photo)?|Shutterstock(?:\.com)?|Alamy(?: Stock Photo)?|Corbis|Depositphotos|Dreamstime|Adobe Stock"
+    r"|Unsplash"
+    r"|Pexels|Pixabay|[Ii]mago|picture[ -]alliance|Keystone|APA|laif|ullstein bild|akg-images|Magnum Photos)"
+)
+_AGENCY_CREDIT = re.compile(
+    rf"(?:[^/()]{{0,60}}/\s?|[^/()]{{0,60}} via )?{_AGENCIES}(?:\s?[/|,]\s?.{{0,80}})?[.]?", re.DOTALL
+)
+"""A whole sentence that names an agency, and usually a person."""
+_CONNECTORS = word_set("and und et y e og och ja i и for für via of von van de du der di da the le la / | , & + – -")
+
+_LABEL_BEFORE = re.compile(
+    r"(?:description|image description|caption|alt(?:ernative)?[ -]?text|beschreibung|bildbeschreibung|bildunterschrift"
+    r"|légende|descripción|descrizione|didascalia|descrição|legenda|omschrijving|bijschrift|bildtext|billedtekst|opis"
+    r"|описание|подпись|説明|説明文|描述|图片说明|설명)\s?[:：]\s{0,3}(?=\S)",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
+_BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]")
+
+_PLACEHOLDERS = (
+    NOISE_WORDS - word_set("final finale finished original polish signal trim switch hd dav gp")
+) | word_set("""
+my your a an n new enter add here insert type write alt text caption title description no not default test tests
+testing null undefined none nan tbd todo xxx asdf qwerty foo unknown unbekannt inconnu desconocido sconosciuto at um na
+desconhecido onbekend okänd ukjent ukendt tuntematon nieznany neznámý неизвестно неизвестен невідомо mijn de titel titre
+shot on screenshot screenshots bildschirmfoto document documents stock royalty free camera pictures mein meine mon ma mi
+il la le min mit título titolo beschreibung
+""")
+_LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+
+_DETERMINERS = {
+    "fr": r"un |une |deux |trois |plusieurs |la |l['’]|des ",
+    "es": r"un |una |unos |unas |dos |tres |varios |varias |la |las |los ",
+    "it": r"un |uno |una |un['’]|due |tre ",
+    "pt": r"um |uma |uns |umas |dois |duas |três ",
+    "nl": r"een |twee |drie ",
+    "scandinavian": r"en |et |ett |ei |to |två |tre ",
+    "ca": r"un |una |uns |unes |dos |dues |tres ",
+    "id": r"seekor |sebuah |seorang |dua |tiga ",
+    "vi": r"một |hai |ba ",
+    "ro": r"un |o |doi |două |trei ",
+}
+"""Words after which the rest of a text is complete without its opener. Languages whose nouns would have the wrong case
+are missing, and "photo of a family" is not an opener where "photo de famille" is a thing."""
+_OPENERS = re.compile(
+    r"(?:(?:this is )?(?:an? |the |this )?(?:image|picture|photo|photograph|pic|snapshot) "
+    r"(?:of|showing|shows|depicting|depicts|featuring|features) "
+    r"(?!the (?:day|week|month|year)\b|health\b|how\b|what\b|where\b|why\b|who\b)"
+    rf"|(?:une |l['’])?(?:image|photo|photographie) (?:d['’]|de |montrant |représentant )(?={_DETERMINERS['fr']})"
+    rf"|(?:una |la )?(?:imagen|foto|fotografía) (?:de |que muestra )(?={_DETERMINERS['es']})"
+    rf"|(?:un['’]|una |l['’]|la )?(?:immagine|foto|fotografia) (?:di |che mostra )(?={_DETERMINERS['it']})"
+    rf"|(?:uma |a )?(?:imagem|foto|fotografia) (?:de |mostrando )(?={_DETERMINERS['pt']})"
+    rf"|(?:een |de )?(?:afbeelding|foto) van (?={_DETERMINERS['nl']})"
+    rf"|(?:en |et |ett |ei )?(?:bild|bilde|billede|foto|fotografi) (?:av|af|på) (?={_DETERMINERS['scandinavian']})"
+    rf"|(?:una |la )?(?:imatge|foto|fotografia) (?:d['’]|de )(?={_DETERMINERS['ca']})"
+    rf"|(?:gambar|foto) (?={_DETERMINERS['id']})"
+    rf"|(?:hình ảnh|bức ảnh|ảnh)(?: chụp| của)? (?={_DETERMINERS['vi']})"
+    rf"|(?:o )?(?:imagine|fotografie) cu (?={_DETERMINERS['ro']}))",
+    re.IGNORECASE,
+)
+_CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片|图像|圖片|相片)|의 (?:사진|이미지))(?=[.。]?$)")
+"""In Japanese, Chinese and Korean "picture of" is last."""
+MIN_CHARS_BEFORE_CLOSER = 3
+
+
+def has_only_machine_words(text: str) -> bool:
+    """Whether a text is blank, or has only words of cameras and programs, digits and punctuation."""
+    words = _MACHINE_WORDS.sub(" ", re.sub(r"\((?:r|tm)\)|[_\d]+", " ", text.lower()))
+    return is_camera_default(text) or not re.sub(r"[\W\d_]+", " ", words).strip()
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text is a file name, or stands for one that was never written: "Untitled", "Enter a caption"."""
+    if re.fullmatch(rf"(?i)({UNTITLED})[\W\d_]*", text):
+        return True
+    words = [word.casefold() for word in _LETTERS.findall(text)]
+    is_code = " " not in text and any(char.isdigit() for char in text) and not filename_words(text[:MAX_NAME_CHARS])
+    return is_code or (len(words) <= 6 and all(word in _PLACEHOLDERS or word in PICTURE_WORDS for word in words))
+
+
+def without_boilerplate(line: str) -> str:
+    """One line of a text without the sentences, and parts of sentences, that describe no content."""
+    line = _URL.sub(" ", line) if "://" in line else line
+    line = _BRACKETS.sub(
+        lambda found: "" if _is_credit(found[1].strip()) or _RIGHTS.search(found[1]) else found[0], line
+    )
+    line = _LABEL_BEFORE.sub("", line, count=1) if _LABEL_BEFORE.match(line) else line
+    parts = [part for sentence in sentences(line) if (part := _without_credit(sentence))]
+    # Japanese and Chinese have no spaces between sentences
+    return "".join(part if part[0] > "\u3000" else f" {part}" for part in parts).strip()
+
+
+def without_opener(text: str) -> str:
+    """`text` without "Image of" and the like, where the rest is a correct text."""
+    opener = _OPENERS.match(text)
+    if opener and len(text) - opener.end() >= 3:
+        rest = text[opener.end() :]
+        # a capital as the second letter is part of a name, as in iPhone
+        text = rest if rest[1:2].isupper() else rest[:1].upper() + rest[1:]
+    closer = _CLOSERS.search(text[-12:])
+    if closer and len(text) - len(text[-12:]) + closer.start() >= MIN_CHARS_BEFORE_CLOSER:
+        at = len(text) - len(text[-12:])
+        text = text[: at + closer.start()] + text[at + closer.end() :]
+    return text
+
+
+def _without_credit(sentence: str) -> str:
+    """`sentence` without the credit, rights or advertisement at its end; "" if nothing else remains."""
+    if _DATA.search(sentence) or _UNKNOWN_PROGRAM.match(sentence) or _is_credit(sentence):
+        return ""
+    for pattern in (_RIGHTS, _ADVERTISEMENT):
+        found = pattern.search(sentence)
+        if found and len(sentence) - found.start() <= MAX_CREDIT_CHARS:
+            sentence = sentence[: found.start()]
+    sentence = sentence.strip(" ,;:|/–-")
+    return sentence if re.search(r"[^\W_]", sentence) else ""
+
+
+def _is_credit(part: str) -> bool:
+    """Whether a sentence, or the content of brackets, only names a photographer or an agency."""
+    if len(part) > MAX_CREDIT_CHARS:
+        return False
+    if _CREDIT.match(part) or _AGENCY_CREDIT.fullmatch(part):
+        return True
+    label = _CREDIT_WITH_NAME.match(part)
+    return label is not None and _are_names(part[label.end() :])
+
+
+def _are_names(text: str) -> bool:
+    """Whether each word of a short text begins with a capital, or is a connector or the name of an agency."""
+    tokens = re.sub(r"[/|,&+]", " ", text).split()
+    if not tokens or len(tokens) > 8:
+        return False
+    return re.fullmatch(rf"{_AGENCIES}[.]?", text) is not None or all(
+        token[0].isupper()
+        or token[0] in '@«“"'
+        or token.lower() in _CONNECTORS
+        or (not token[0].islower() and len(token) <= 8)
+        for token in tokens
+    )

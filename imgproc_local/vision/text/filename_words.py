@@ -1,0 +1,187 @@
+"""Separates the words that a person typed in a file name from those that cameras, phones, programs and services add.
+
+Numbers that belong to a name are preserved (iPhone 15, B737-800, Covid-19). Counters, dates, sizes, hashes and the
+numbers of cameras are not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import unquote
+
+from imgproc_local.domain.privacy import clean_text
+from imgproc_local.vision.text.name_vocabulary import (
+    GENERATED_NAMES,
+    NOISE_WORDS,
+    NUMBERED_WORDS,
+    SCREENSHOT_PREFIXES,
+    STOP_WORDS,
+    TOOL_PREFIXES,
+    UNTITLED,
+)
+
+_EXTENSION = re.compile(
+    r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
+)
+_SCREENSHOT = re.compile(rf"(?i)^({SCREENSHOT_PREFIXES})(?=$|[\W_\d])")
+_GENERATED = re.compile(rf"(?is)({GENERATED_NAMES})")
+_TOOL_PREFIX = re.compile(rf"(?i)({TOOL_PREFIXES})(?=$|[\W_\d])[\s_-]*")
+_UNTITLED = re.compile(rf"(?i)({UNTITLED})(?=$|[\W_\d])")
+
+_TIME = (
+    r"(?:[-_ T,]{0,3}(?:at|um|à|kl\.?|alle|a las|às|om|o|в)?[-_ ]?"
+    r"\d{1,2}[-_.:h ]?\d{2}(?:[-_.:]?\d{2})?\d{0,3}(?: ?[ap]\.?m\b)?)?"
+)
+_DATE = re.compile(
+    r"(?i)(?<!\d)(?:"
+    r"((?:19|20)\d{2})([-_. ]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])"
+    r"|(?:0?[1-9]|[12]\d|3[01])([-_.])(?:0?[1-9]|1[0-2])\5(?:19|20)?\d{2}"
+    rf"){_TIME}(?!\d)"
+)
+_CODES = re.compile(
+    r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+    r"|(?<![0-9a-z])(?=[a-f]{0,64}\d)[0-9a-f]{8,128}(?![0-9a-z])"
+    r"|\d{2,5} ?[x×] ?\d{2,5}(?:px)?(?![0-9a-z])|@\d(?:\.\d)?x(?![0-9a-z])"
+    r"|(?<![0-9a-z])\d{1,5}(?:px|dpi|ppi|mp|mb|kb|k|p)(?![0-9a-z])"
+    r"|(?<![0-9a-z])(?:v|ver|rev|wa|copy|final|kopie)[-_.]?\d{1,4}(?![0-9a-z])"
+    r"|[(\[（]\d{1,4}[)\]）]"
+)
+"""UUIDs, hashes, sizes, versions, and counters in brackets."""
+_LEADING_COUNTER = re.compile(r"^(?:0\d{0,3}[-_. ]{1,3}|\d{1,4}(?:\. |\)|_| - ))(?=[^\W\d_])")
+_CAMERA_PREFIX = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
+"""Capitals and a number, as in `MOV_0001`."""
+_SEPARATORS = re.compile(r"[\s_\-+.,;:()\[\]{}&@#~=–—!|/\\・、。，：（）「」【】]+")
+_QUOTATION_MARKS = "'’\"“”„«»‘`´"
+
+_NOT_LATIN = "[^\\W\\d_a-zA-Z\u00aa-\u024f\u1e00-\u1eff]"
+_SCRIPT_BOUNDARY = re.compile(rf"(?<={_NOT_LATIN})(?=[0-9])|(?<=[0-9])(?={_NOT_LATIN})")
+"""Between a digit and a letter that is not Latin: scripts without spaces write both together."""
+_CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
+"""CamelCase is split into words, but names with an inner capital (McDonald, iPhone) are not."""
+_MODEL = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
+_QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
+MAX_SHORT_PREFIX = 3
+"""Letters before a number that are part of a model's name (A380, CO2); after a longer word the number is a counter."""
+_COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
+
+
+def is_screenshot_name(filename: str) -> bool:
+    """Whether the name starts with the prefix that an operating system gives screenshots."""
+    return _SCREENSHOT.match(unicodedata.normalize("NFC", filename).strip()) is not None
+
+
+def filename_words(filename: str) -> tuple[str, ...]:
+    """The words and numbers in a file name that a person typed, as written; empty if there is no meaningful word."""
+    stem = _stem(filename)
+    screenshot = _SCREENSHOT.match(stem)
+    if screenshot:
+        stem = stem[screenshot.end() :].strip(" _-")
+        if not stem or not stem[0].isalpha():
+            return ()
+    if _GENERATED.fullmatch(stem):
+        return ()
+    stem = _UNTITLED.sub(" ", _TOOL_PREFIX.sub("", stem))
+    stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
+    for pattern in (_CODES, _DATE, _CODES, _CAMERA_PREFIX):
+        stem = pattern.sub(" ", stem)
+    stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
+    tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
+    tokens = _CAMEL_CASE.sub(" ", " ".join(token for token in tokens if token.lower() not in NOISE_WORDS)).split()
+    words = _words(tokens)
+    return tuple(words) if any(map(_is_meaningful, words)) else ()
+
+
+def filename_number(filename: str) -> str:
+    """The date in a file name as `YYYY-MM-DD`, else the number that a camera gave; "" if there is neither."""
+    stem = _stem(filename)
+    date = _DATE.search(stem)
+    if date and date[1]:
+        return f"{date[1]}-{date[3]}-{date[4]}"
+    tokens = _SEPARATORS.split(_CODES.sub(" ", stem))
+    numbers = [match[1] for token in tokens if (match := re.fullmatch(r"[A-Za-z]{0,5}(\d{3,8})", token))]
+    return max((number for number in numbers if number not in _COMMON_WIDTHS), key=len, default="")
+
+
+def _stem(filename: str) -> str:
+    stem = unicodedata.normalize("NFC", unquote(filename)).strip()
+    while (shorter := _EXTENSION.sub("", stem)) != stem:
+        stem = shorter
+    return stem
+
+
+def _words(tokens: list[str]) -> list[str]:
+    """The tokens that are words or numbers of a name."""
+    words: list[str] = []
+    for index, raw in enumerate(tokens):
+        token = raw.strip(_QUOTATION_MARKS)
+        before = words[-1] if words else ""
+        if token.isdecimal():
+            if _is_number_of_name(token, before, is_last=index == len(tokens) - 1):
+                words.append(token)
+        elif any(char.isdigit() for char in token):
+            words += _mixed(token)
+        elif _is_word(token):
+            words.append(token)
+    # a number alone at the end belongs to the word before it, so it can't follow a word that was dropped
+    return words
+
+
+def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
+    """Whether a number is part of a name, not a counter. `before` is the word before it, "" if there is none."""
+    if number.startswith("0") or len(number) > 4:
+        return False
+    is_year = len(number) == 4 and number[:2] in ("18", "19", "20")
+    if before.lower() in NUMBERED_WORDS or any(char.isdigit() for char in before):
+        return True
+    return is_year or (len(number) <= 3 and (not is_last or (len(number) > 1 and bool(before))))
+
+
+def _mixed(token: str) -> list[str]:
+    """The token of letters and digits if it may be a model or a quantity (A380, 1960s); the word before a counter."""
+    if not token.isascii():
+        return []
+    model = _MODEL.fullmatch(token)
+    if model:
+        letters = model[1].lower()
+        if len(letters) > 1 and (letters in NOISE_WORDS or letters in STOP_WORDS):
+            return []
+        if len(letters) <= MAX_SHORT_PREFIX or letters in NUMBERED_WORDS:
+            return [token]
+        return [model[1]] if _is_word(model[1]) and not model[3] else []
+    if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
+        return [token]
+    return []
+
+
+def _is_word(token: str) -> bool:
+    """Whether a token without digits is a word, not a noise word or random letters."""
+    letters = token.replace("'", "").replace("’", "").replace("·", "")
+    lower = letters.lower()
+    if not letters or lower in NOISE_WORDS:
+        return False
+    if not all(unicodedata.category(char)[0] in "LM" or char in "\u200c\u200d" for char in letters):
+        return False
+    if letters.isascii():
+        no_vowel = not re.search("[aeiouy]", lower) and len(letters) > (4 if letters.isupper() else 3)
+        all_hex = len(lower) >= 8 and re.fullmatch("[a-f]+", lower)
+        mixed_case = re.search("[a-z][A-Z]", letters) and not re.fullmatch(
+            "(Mc|Mac|De|Le|La|Van|i|e)[A-Z][a-z]+", letters
+        )
+        if no_vowel or all_hex or mixed_case or len(letters) > 24 or re.search("[bcdfghjklmnpqrstvwxz]{6}", lower):
+            return False
+    return True
+
+
+def _is_meaningful(word: str) -> bool:
+    """Whether `word` says something about the content without other words."""
+    if word.isdecimal():
+        return False
+    if any(char.isdigit() for char in word):
+        return re.fullmatch(r"(?i)[a-z]{1,2}[1-9]\d{2}[a-z]?", word) is not None
+    if word.lower() in STOP_WORDS or (word.isascii() and not re.search("[aeiouy]", word.lower())):
+        return False
+    # words have fewer letters in scripts without capitals; a Chinese character can be a word
+    if word[0].lower() != word[0].upper():
+        return len(word) >= 3
+    return len(word) >= 2 or "\u3400" <= word <= "\u9fff" or word >= "\U00020000"

@@ -1,0 +1,76 @@
+"""Repairs texts in UTF-8 that a program read in another encoding, and recognises texts that can't be repaired."""
+
+from __future__ import annotations
+
+import re
+
+_ENCODINGS = ("cp1252", "cp1251", "cp1250", "mac_roman")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,200}")
+_PLAUSIBLE = re.compile(
+    "[\u00a0-\u017f\u0218-\u021b\u0370-\u052f\u05d0-\u05ea\u0621-\u064a\u0660-\u0669\u067e\u0686\u06a9\u06af\u06cc"
+    "\u0900-\u0fff\u10a0-\u10ff\u1e00-\u1fff\u2010-\u2044\u20ac\u2122\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef"
+    "\U0001f300-\U0001faff\u200d\ufe0f]+"
+)
+"""Letters of living languages, typographic marks and emoji."""
+_MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
+"""A letter and a mark are valid UTF-8 by chance in „TRÄ“: they are repaired only if another part of the text is."""
+_MAX_ROUNDS = 3
+"""A text may have been converted wrongly several times."""
+
+_LOST = re.compile(
+    "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
+    "|[ÃÂ][\u00a1-\u00bf‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ÐÑ][\u00a0-\u00bf][ÐÑ]|ï»¿"
+)
+_LATIN_1_WORD = re.compile(r"(?<![^\W\d_])[À-ÖØ-öø-ÿ]{4,40}(?![^\W\d_])")
+"""A word without a single letter of ASCII, such as Cyrillic that was read as Windows-1252."""
+
+
+def repair_encoding(text: str) -> str:
+    """`text` with wrongly decoded parts decoded again, where that has only one plausible result."""
+    for _ in range(_MAX_ROUNDS):
+        repaired = next((new for name in _ENCODINGS if (new := _decoded_again(text, name)) != text), text)
+        if repaired == text:
+            break
+        # the second byte of "à" is a no-break space, which programs replace by a space; the third byte of a closing
+        # quotation mark has no character in Windows-1252
+        text = re.sub("(?<![^\\W\\d_])Ã(?=\\s)", "à", re.sub("â€(?=[\\s.,;:!?]|$)", "”", repaired))
+    return text
+
+
+def is_unreadable(text: str) -> bool:
+    """Whether letters of `text` are lost, or were decoded wrongly in a way that can't be repaired."""
+    if _LOST.search(text):
+        return True
+    strange = len(_LATIN_1_WORD.findall(text))
+    return strange > 0 and 2 * strange >= len(re.findall(r"[^\W\d_]{2,}", text))
+
+
+def _decoded_again(text: str, encoding: str) -> str:
+    """`text` with each run of letters outside ASCII that is valid UTF-8 in `encoding` decoded as UTF-8."""
+    certain = False
+
+    def decoded(run: re.Match[str]) -> str:
+        nonlocal certain
+        try:
+            again = _bytes(run[0], encoding).decode("utf-8")
+        except UnicodeError:
+            return run[0]
+        # after one of several conversions, control characters remain for the next round
+        if not _PLAUSIBLE.fullmatch(re.sub("[\x80-\x9f]", "", again)):
+            return run[0]
+        certain = certain or not _MARK_AFTER_LETTER.fullmatch(run[0])
+        return again
+
+    repaired = _NOT_ASCII.sub(decoded, text)
+    return repaired if certain else text
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    """`text` in `encoding`; bytes that it does not define are those of Latin-1."""
+    out = bytearray()
+    for char in text:
+        try:
+            out += char.encode(encoding)
+        except UnicodeError:
+            out += char.encode("latin-1")
+    return bytes(out)
