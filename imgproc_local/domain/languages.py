@@ -8,7 +8,7 @@ from msgspec import Struct
 class Language(Struct, frozen=True):
     """`code` is ISO 639-1, `name` the English name, `native_name` the name in the language itself.
 
-    A region in parentheses follows the name where the texts are those of one region.
+    The region is part of the names where the texts are those of one region.
     """
 
     code: str
@@ -17,8 +17,8 @@ class Language(Struct, frozen=True):
 
     @property
     def name_without_region(self) -> str:
-        """`name` as people and model cards write it: Portuguese, not Portuguese (Brazil)."""
-        return self.name.split(" (")[0]
+        """`name` as people and model cards write it: Portuguese, not Brazilian Portuguese."""
+        return self.name.removeprefix("Brazilian ")
 
 
 LANGUAGES: dict[str, Language] = {
@@ -29,7 +29,7 @@ LANGUAGES: dict[str, Language] = {
         Language("fr", "French", "Français"),
         Language("es", "Spanish", "Español"),
         Language("it", "Italian", "Italiano"),
-        Language("pt", "Portuguese (Brazil)", "Português (Brasil)"),
+        Language("pt", "Brazilian Portuguese", "Português do Brasil"),
         Language("nl", "Dutch", "Nederlands"),
         Language("da", "Danish", "Dansk"),
         Language("sv", "Swedish", "Svenska"),

@@ -12,9 +12,9 @@ from datetime import date, timedelta
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.vision.describer import Hints, PixelFacts
+from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.file_name import file_name
-from imgproc_local.vision.facts.phrases import Mentions, sentence
+from imgproc_local.vision.facts.phrases import Mentions, capitalized, sentence
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
     PictureTexts,
@@ -71,28 +71,16 @@ def _describe_in_language(
     language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None
 ) -> Translation:
     """The embedded text in `language` that is most suitable as an alt text, else a sentence generated from facts."""
-    facts = hints.facts
     own_alt = first_in_language(texts.alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
     if own_alt or caption:
         source = TextSource.EMBEDDED
         alt = shorten(own_alt, MAX_ALT_CHARS) if own_alt else shorten(caption)
     else:
-        mentions = _mentions(language, texts, month if facts.kind == "photograph" else None)
-        is_known = _say_content(mentions)
-        source = TextSource.FACTS if is_known else TextSource.PIXELS
-        alt = sentence(language, _only_kind(facts) if is_known else facts, mentions)
+        mentions = _mentions(language, texts, month)
+        source = TextSource.FACTS if mentions.say_content else TextSource.PIXELS
+        alt = sentence(language, hints.facts, mentions)
     return Translation(language, file_name(language, hints, texts, month), alt, source)
-
-
-def _say_content(mentions: Mentions) -> bool:
-    """Whether the mentions say what the picture shows. A date does not."""
-    return bool(mentions.quote or mentions.verbatim or mentions.persons or mentions.places or mentions.keywords)
-
-
-def _only_kind(facts: PixelFacts) -> PixelFacts:
-    """The kind of picture, without its colours and shape, which say nothing beside words of a person."""
-    return PixelFacts(facts.kind, black_and_white=facts.black_and_white, fully_transparent=facts.fully_transparent)
 
 
 def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
@@ -115,7 +103,7 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
         quote = _quotation([*texts.titles, *texts.captions])
         other_keywords = () if quote else keywords_of_any_language(texts)
     # the first keyword begins the sentence; the others keep their case
-    keywords = tuple(word if index else word[:1].upper() + word[1:] for index, word in enumerate(keywords))
+    keywords = tuple(word if index else capitalized(word, language) for index, word in enumerate(keywords))
     max_chars = PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
     return Mentions(
         quote=shorten(quote, PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),

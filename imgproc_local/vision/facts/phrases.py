@@ -5,7 +5,7 @@ selects fragments, inserts names, months and numbers, and omits the least inform
 too long. Lists, and month names with their years, come from CLDR, through Babel.
 
 A sentence that says something about the content (a quotation, names, keywords) adds only the kind of picture and the
-date. Colours, shape and the words of the file name stand in sentences for pictures whose content is unknown.
+date. Colours, shape and transparency stand in sentences for pictures whose content is unknown.
 """
 
 from __future__ import annotations
@@ -62,13 +62,12 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     many_colours: str | dict[str, str]
     transparent_areas: str | dict[str, str]
     when: str
-    file: str
     keywords: str
     and_others: str
     shape: dict[str, str]
     kind: dict[str, str]
     colour: dict[str, str]
-    body: str = "{kind}{shape}{colours}{many_colours}{transparent_areas}{when}{date}{keywords}{file}"
+    body: str = "{kind}{shape}{colours}{many_colours}{transparent_areas}{when}{date}{keywords}"
     lead: str = "{lead}: {body}"
     lead_with_colon: str = "{lead} – {body}"
     sentence: str = "{body}."
@@ -89,8 +88,8 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 class Mentions(Struct, frozen=True):
     """What a sentence mentions besides the pixel facts; all texts are used as a person wrote them.
 
-    `quote` is put in quotation marks; `verbatim`, `persons` and `places` are copied. `keywords` and `filename` follow a
-    label. `capture_month` is (year, month).
+    `quote` is put in quotation marks; `verbatim`, `persons` and `places` are copied. `keywords` follow a label.
+    `capture_month` is (year, month).
     """
 
     quote: str = ""
@@ -98,8 +97,12 @@ class Mentions(Struct, frozen=True):
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     keywords: str = ""
-    filename: str = ""
     capture_month: tuple[int, int] | None = None
+
+    @property
+    def say_content(self) -> bool:
+        """Whether they say what the picture shows. A date does not."""
+        return bool(self.quote or self.verbatim or self.persons or self.places or self.keywords)
 
 
 @cache
@@ -115,18 +118,15 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     locale = Locale(language_code)
     lead = _lead(table, locale, mentions)
     fragments = dict.fromkeys(_OPTIONAL_FRAGMENTS, "") | {"kind": table.kind[_kind_key(facts)]}
-    if lead or mentions.keywords:
-        fragments["keywords"] = table.keywords.format(words=mentions.keywords) if mentions.keywords else ""
-    elif mentions.filename:
-        # the words of a file name may describe the content; then colours and shape add nothing
-        fragments["file"] = table.file.format(words=mentions.filename)
-    else:
+    if mentions.keywords:
+        fragments["keywords"] = table.keywords.format(words=mentions.keywords)
+    if not mentions.say_content:
         fragments |= _pixel_fragments(table, locale, facts, has_date=mentions.capture_month is not None)
     if mentions.capture_month and facts.kind == "photograph":
         after_kind = not (fragments["shape"] or fragments["colours"] or fragments["many_colours"])
         pattern = table.when_after_kind if table.when_after_kind and after_kind else table.when
         fragments["when"] = _month(table, locale, pattern, *mentions.capture_month)
-    elif mentions.capture_month and (lead or mentions.keywords):
+    elif mentions.capture_month and mentions.say_content:
         fragments["date"] = _month(table, locale, table.date, *mentions.capture_month)
     text = _assemble(language_code, lead, fragments)
     for name in _OPTIONAL_FRAGMENTS:
@@ -137,7 +137,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     return text
 
 
-_OPTIONAL_FRAGMENTS = ("shape", "transparent_areas", "when", "date", "keywords", "colours", "many_colours", "file")
+_OPTIONAL_FRAGMENTS = ("shape", "transparent_areas", "when", "date", "keywords", "colours", "many_colours")
 """The fragments that a sentence need not have, the least informative first."""
 
 

@@ -156,6 +156,16 @@ def test_a_picture_with_a_date_but_no_camera_is_no_photograph() -> None:
     assert "2023" not in english.seo_alt_text
 
 
+def test_a_date_with_content_is_mentioned_whatever_the_kind() -> None:
+    (english,) = describe("en", EmbeddedMetadata(city="Lisbon", created="2023-07-14"))
+    assert english.seo_alt_text == "Lisbon: picture, July 2023."
+
+
+def test_a_turkish_keyword_gets_a_dotted_capital() -> None:
+    (turkish,) = describe("tr", EmbeddedMetadata(keywords=(EmbeddedText("iskele", "tr"),)))
+    assert turkish.seo_alt_text == "İskele: görsel."
+
+
 def test_a_caption_that_a_camera_wrote_is_not_used() -> None:
     embedded = EmbeddedMetadata(
         description=(EmbeddedText("OLYMPUS DIGITAL CAMERA"),), title=(EmbeddedText("DSC_0042"),), camera="OLYMPUS E-M1"

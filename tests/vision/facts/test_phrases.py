@@ -58,7 +58,6 @@ FACTS = [
 MENTIONS = [
     Mentions(),
     Mentions(capture_month=(2023, 7)),
-    Mentions(filename="sunset harbour", capture_month=(1999, 2)),
     Mentions(keywords="harbour, boats"),
     Mentions(
         quote="Abend am Hafen",
@@ -70,7 +69,6 @@ MENTIONS = [
     Mentions(
         quote="q" * 80,
         keywords="k" * 120,
-        filename="f" * 80,
         places=("Place " * 15 + "D.C.",),
         capture_month=(2020, 12),
     ),
@@ -102,7 +100,7 @@ def test_a_table_names_every_kind_shape_colour_and_month(code: str) -> None:
     assert len(set(table.colour.values())) == len(NAMES)
     fragments = re.findall(r"\{(\w+)\}", table.body)
     assert sorted(fragments) == sorted(
-        ("kind", "shape", "colours", "many_colours", "transparent_areas", "when", "date", "keywords", "file")
+        ("kind", "shape", "colours", "many_colours", "transparent_areas", "when", "date", "keywords")
     )
 
 
@@ -138,7 +136,7 @@ def test_a_sentence_has_a_capital_and_a_full_stop(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_picture_with_few_texts_gets_at_most_125_characters(code: str) -> None:
-    for facts, mentions in itertools.product(FACTS, MENTIONS[:5]):
+    for facts, mentions in itertools.product(FACTS, MENTIONS[:4]):
         assert len(sentence(code, facts, mentions)) <= 125
 
 
@@ -153,9 +151,7 @@ def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_names_are_copied_unchanged(code: str) -> None:
-    mentions = Mentions(
-        quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",), filename="red Boat"
-    )
+    mentions = Mentions(quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",))
     text = sentence(code, PixelFacts("photograph", colours=("blue",)), mentions)
     for name in ("iPhone at dusk", "iva van Dijk", "’s-Hertogenbosch"):
         assert name in text, text
@@ -167,7 +163,7 @@ def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
     text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
     assert f"{opening}Dusk{closing}" in text
     assert sentence(code, PixelFacts("picture"), Mentions(quote="«Dusk»")) == text
-    assert f"{opening}red boat{closing}" in sentence(code, PixelFacts("picture"), Mentions(filename="red boat"))
+    assert f"{opening}boat, pier{closing}" in sentence(code, PixelFacts("picture"), Mentions(keywords="boat, pier"))
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -180,7 +176,7 @@ def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_sentence_with_content_mentions_no_colours_shape_or_file_name(code: str) -> None:
+def test_a_sentence_with_content_mentions_no_colours_and_no_shape(code: str) -> None:
     plain = PixelFacts("graphic")
     detailed = PixelFacts("graphic", colours=("olive", "red"), shape="square", has_transparent_areas=True)
     colourful = PixelFacts("graphic", many_colours=True)
@@ -192,15 +188,8 @@ def test_a_sentence_with_content_mentions_no_colours_shape_or_file_name(code: st
         Mentions(keywords="harbour, boats"),
     ):
         expected = sentence(code, plain, content)
-        assert sentence(code, detailed, structs.replace(content, filename="red boat")) == expected
+        assert sentence(code, detailed, content) == expected
         assert sentence(code, colourful, content) == expected
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_the_words_of_a_file_name_replace_colours_and_shape(code: str) -> None:
-    mentions = Mentions(filename="red boat")
-    facts = PixelFacts("picture", colours=("olive", "red"), shape="square")
-    assert sentence(code, facts, mentions) == sentence(code, PixelFacts("picture"), mentions)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)

@@ -220,6 +220,7 @@ def test_a_stop_or_a_failing_model_ends_the_check() -> None:
     [
         ("English", ("en",)),
         ("German and English", ("en", "de")),
+        ("Portuguese", ("pt",)),
         ("many", tuple(LANGUAGES)),
         ("140 and more", tuple(LANGUAGES)),
         ("", tuple(LANGUAGES)),
