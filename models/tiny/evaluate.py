@@ -19,7 +19,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
+from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, picture_notes
 from imgproc_local.vision.models.model import RunOptions, VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
@@ -121,9 +121,9 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
         path = Path(folder) / name
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
         pixels = thumbnail(path, probe(path, max_pixels=10_000_000), THUMBNAIL_SIDE_PX, lambda: None)
-    shared = shared_prompt(collect_texts(variant.embedded, name, None), "")
+    notes = picture_notes(collect_texts(variant.embedded, name, None), "")
     suffixes = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
-    llama.prefill(pixels, shared, suffixes, lambda: None)
+    llama.prefill(pixels, notes, suffixes, lambda: None)
     answers = [parse_answer(text) for text in llama.generate(suffixes, lambda: None)]
     return {
         language: answer and scenes.Answer(answer.filename, answer.alt_text)

@@ -31,14 +31,14 @@ _COMPLAINT_PROBABILITY = 0.05
 class Batch(NamedTuple):
     """The input and the targets of one training step, for B pictures and L languages.
 
-    `pictures` (B, 3, 96, 96) in -1…1. `aspects` (B, 6), the classes of ASPECTS. `shared` (S), the tokens of the shared
-    prompt. `suffixes` (B, L, T), the tokens of the suffix and the answer. `targets` (B, L, T), the token that follows
-    each of them, or IGNORED.
+    `pictures` (B, 3, 96, 96) in -1…1. `aspects` (B, 6), the classes of ASPECTS. `notes` (N), the tokens of the notes
+    after the picture. `suffixes` (B, L, T), the tokens of the last line of the prompt and of the answer. `targets`
+    (B, L, T), the token that follows each of them, or IGNORED.
     """
 
     pictures: Tensor
     aspects: Tensor
-    shared: Tensor
+    notes: Tensor
     suffixes: Tensor
     targets: Tensor
 
@@ -89,7 +89,7 @@ def make_batch(rng: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Ba
     return Batch(
         to_tensor([letterbox(_draw(scene, rng)) for scene in batch_scenes]),
         torch.tensor([_aspects(scene) for scene in batch_scenes]),
-        torch.tensor(tokenizer.ids(notes.shared_prompt(rng))),
+        torch.tensor(tokenizer.ids(notes.picture_notes(rng))),
         suffixes,
         targets,
     )

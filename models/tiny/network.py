@@ -3,8 +3,8 @@
 The vision encoder is a vision transformer with llama.cpp's `janus_pro` projector: 96 × 96 px become 64 tokens. The text
 model is a small transformer of the `llama` architecture.
 
-Letters in shapes: B pictures; L languages; P tokens of the prefix that all languages share (the start of the chat turn,
-the picture and the shared prompt); T tokens of the suffix and the answer of one language.
+Letters in shapes: B pictures; L languages; P tokens of the prefix that all languages share (the instructions, the
+picture and the notes); T tokens of the suffix and the answer of one language.
 """
 
 from __future__ import annotations
@@ -235,12 +235,12 @@ class Network(nn.Module):
         self.text_model = TextModel(vocabulary)
         self.aspects = nn.ModuleList(nn.Linear(ENCODER.width, answers) for answers in ASPECTS.values())
 
-    def prefix(self, turn_start: Tensor, pictures: Tensor, shared: Tensor) -> Tensor:
+    def prefix(self, instructions: Tensor, pictures: Tensor, notes: Tensor) -> Tensor:
         """The embeddings of the prefix, (B, P, width).
 
-        `turn_start` and `shared` are the tokens before and after the picture, the same for all pictures; `pictures` are
-        embeddings (B, 64, width).
+        `instructions` and `notes` are the tokens before and after the picture, the same for all pictures; `pictures`
+        are embeddings (B, 64, width).
         """
         count = pictures.shape[0]
-        before, after = (self.text_model.embedding(ids).expand(count, -1, -1) for ids in (turn_start, shared))
+        before, after = (self.text_model.embedding(ids).expand(count, -1, -1) for ids in (instructions, notes))
         return torch.cat((before, pictures, after), 1)

@@ -10,7 +10,10 @@ from imgproc_local.vision.text.filename_words import filename_words
 from models.tiny import scenes
 
 NO_TEXTS = PictureTexts()
-LABELS = ("Title", "Caption", "Keywords", "Event", "Persons", "Place", "File name was", "Project")
+LABELS = (
+    "Alternative text", "Title", "Caption", "Keywords", "Event", "Persons", "Place", "File name was", "Project",
+    "Text of the page around it",
+)  # fmt: skip
 COMPLAINTS = (
     "the text is empty", "the text is not in the language asked for", "the text repeats itself", "it is cut off",
     "the text begins with image of", "the text is the file name", "the text is too long", "not the script expected",
@@ -45,16 +48,16 @@ _ALPHABETS = (
 )  # fmt: skip
 
 
-def shared_prompt(rng: random.Random) -> str:
-    """A random shared prompt. Half of the prompts have notes: only a file name, few texts or many texts."""
+def picture_notes(rng: random.Random) -> str:
+    """The part of a prompt after the picture. Half of them have notes: only a file name, few texts or many texts."""
     kind = rng.choice(("none", "none", "none", "file name", "few", "many"))
     if kind == "none":
-        return prompt.shared_prompt(NO_TEXTS, "")
+        return prompt.picture_notes(NO_TEXTS, "")
     name = rng.choice(_FILE_NAMES).format(rng.randrange(400))
     if rng.random() < 0.5:
         name = _words(rng, 4).replace(" ", rng.choice(" -_")) + ".jpg"
     if kind == "file name":
-        return prompt.shared_prompt(PictureTexts(filename=filename_words(name)), "")
+        return prompt.picture_notes(PictureTexts(filename=filename_words(name)), "")
     probability, max_caption_words = (0.25, 4) if kind == "few" else (0.5, 24)
 
     def texts(max_texts: int, max_words: int = 4) -> tuple[str, ...]:
@@ -63,6 +66,7 @@ def shared_prompt(rng: random.Random) -> str:
         return tuple(_words(rng, max_words) for _ in range(rng.randint(1, max_texts)))
 
     picture_texts = PictureTexts(
+        alt_texts=_texts(texts(1, 8)),
         titles=_texts(texts(1, 6)),
         captions=_texts(texts(1, max_caption_words)),
         keywords=_texts(texts(prompt.MAX_NOTED_ENTRIES, 2)),
@@ -71,7 +75,7 @@ def shared_prompt(rng: random.Random) -> str:
         places=texts(2, 2),
         filename=filename_words(name),
     )
-    return prompt.shared_prompt(picture_texts, " ".join(texts(1)))
+    return prompt.picture_notes(picture_texts, " ".join(texts(1)), " ".join(texts(1, max_caption_words)))
 
 
 def _texts(texts: tuple[str, ...]) -> tuple[LocalizedText, ...]:

@@ -16,7 +16,7 @@ import gguf
 
 from imgproc_local.vision.llm import prompt
 from models.tiny import scenes
-from models.tiny.notes import LABELS, NO_TEXTS
+from models.tiny.notes import LABELS
 
 USER = "<|im_start|>user\n"
 ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
@@ -109,7 +109,7 @@ class Tokenizer:
 def _corpus() -> Counter[str]:
     """The weight in training of each piece of text: a word with the space before it, or a punctuation mark."""
     counts: Counter[str] = Counter()
-    prompts = [USER, ASSISTANT, prompt.shared_prompt(NO_TEXTS, ""), prompt.NOTES, *(f"{label}: " for label in LABELS)]
+    prompts = [USER, ASSISTANT, prompt.INSTRUCTIONS, prompt.NOTES, *(f"{label}: " for label in LABELS)]
     prompts += [
         prompt.language_prompt(language, complaint) for language in scenes.LANGUAGES for complaint in ("", "it is")
     ]

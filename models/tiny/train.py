@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from imgproc_local.vision.llm import prompt
 from models.tiny import examples, tokens
 from models.tiny.network import Network
 
@@ -65,7 +66,7 @@ def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespac
     # the weights of `network` are updated in single precision and copied here for the computation
     network_bf16 = copy.deepcopy(network).to(torch.bfloat16)
     optimisers = _optimisers(network, args.rate)
-    turn_start = torch.tensor(tokenizer.ids(tokens.USER))
+    instructions = torch.tensor(tokenizer.ids(tokens.USER + prompt.INSTRUCTIONS))
     started, total_steps = time.monotonic(), args.encoder_steps + args.steps
     for step in range(total_steps):
         progress = step / total_steps
@@ -74,7 +75,7 @@ def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespac
         for group in (group for optimiser in optimisers for group in optimiser.param_groups):
             group["lr"] = rate
         batch = examples.make_batch(rng, tokenizer, args.batch)
-        aspects, answers, exact = losses(network_bf16, turn_start, batch, encoder_only=step < args.encoder_steps)
+        aspects, answers, exact = losses(network_bf16, instructions, batch, encoder_only=step < args.encoder_steps)
         loss = aspects if answers is None else 4 * answers + 0.5 * max(0.0, 1 - 1.2 * progress) * aspects
         network_bf16.zero_grad()
         loss.backward()
@@ -118,7 +119,7 @@ def _optimisers(network: Network, rate: float) -> tuple[torch.optim.Optimizer, .
 
 
 def losses(
-    network: Network, turn_start: Tensor, batch: examples.Batch, *, encoder_only: bool
+    network: Network, instructions: Tensor, batch: examples.Batch, *, encoder_only: bool
 ) -> tuple[Tensor, Tensor | None, float]:
     """The cross entropy of the aspects, that of the answers' tokens, and the share of completely correct answers.
 
@@ -134,7 +135,7 @@ def losses(
     ).sum()
     if encoder_only:
         return aspects, None, 0.0
-    prefix = network.prefix(turn_start, network.encoder.project(features), batch.shared)
+    prefix = network.prefix(instructions, network.encoder.project(features), batch.notes)
     hidden = network.text_model(prefix, network.text_model.embedding(batch.suffixes))
     expected = batch.targets != examples.IGNORED
     logits = network.text_model.logits(hidden[expected]).float()

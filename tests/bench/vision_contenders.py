@@ -34,7 +34,7 @@ from PIL import Image
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import llama
 from imgproc_local.vision.llm import sampler as llama_sampler
-from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS, language_prompt
+from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS, NO_NOTES, language_prompt
 from imgproc_local.vision.models.model import ChatFormat, RunOptions, VisionModel
 from tests.faults.server_process import memory_bytes
 
@@ -129,7 +129,7 @@ def ours(task: Task, *, separately: bool) -> Measured:
     def describe(languages: tuple[str, ...]) -> tuple[float, Turn]:
         started_at, before, cpu_before = time.perf_counter(), loaded.tokens_written, time.process_time()
         suffixes = [language_prompt(language) for language in languages]
-        loaded.prefill(pixels, INSTRUCTIONS, suffixes, _never)
+        loaded.prefill(pixels, NO_NOTES, suffixes, _never)
         read_s = time.perf_counter() - started_at
         texts = tuple(loaded.generate(suffixes, _never))
         seconds = time.perf_counter() - started_at
@@ -271,8 +271,9 @@ def _cpu_s(pid: int) -> float:
 
 def _messages(url: str, language: str) -> list[dict[str, Any]]:
     content = [
+        {"type": "text", "text": INSTRUCTIONS},
         {"type": "image_url", "image_url": {"url": url}},
-        {"type": "text", "text": INSTRUCTIONS + language_prompt(language)},
+        {"type": "text", "text": NO_NOTES + language_prompt(language)},
     ]
     return [{"role": "user", "content": content}]
 

@@ -16,10 +16,10 @@ from llama_cpp.llama_chat_format import MTMDChatHandler
 from imgproc_local.vision.llm.prompt import GRAMMAR
 
 
-def generate_answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -> list[str]:
+def generate_answers(text: str, mmproj: str, questions: list[tuple[str, str, str]]) -> list[str]:
     """The answers of the model in the files `text` and `mmproj`.
 
-    Questions are pairs (data URL of a picture, prompt).
+    Questions are the prompt before the picture, the data URL of the picture, and the prompt after it.
     """
     handler = MTMDChatHandler(clip_model_path=mmproj, verbose=False, use_gpu=False)
     model = Llama(text, chat_handler=handler, n_ctx=2048, verbose=False)
@@ -30,8 +30,9 @@ def generate_answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -
                 {
                     "role": "user",
                     "content": [
+                        {"type": "text", "text": before},
                         {"type": "image_url", "image_url": {"url": url}},
-                        {"type": "text", "text": question},
+                        {"type": "text", "text": after},
                     ],
                 }
             ],
@@ -40,7 +41,7 @@ def generate_answers(text: str, mmproj: str, questions: list[tuple[str, str]]) -
             temperature=0.0,
             repeat_penalty=1.0,
         )
-        for url, question in questions
+        for before, url, after in questions
     ]
     return [response["choices"][0]["message"]["content"] for response in responses]
 

@@ -22,8 +22,7 @@ from imgproc_local.vision.grading.probe_words import contains_quote, count_words
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Probe, ProbePair
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.lint import alt_text_problem
-from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, shared_prompt
-from imgproc_local.vision.text.embedded_text import PictureTexts
+from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
 
 LANGUAGES_PER_BATCH = 10
 """As many as one request to the service may have."""
@@ -42,7 +41,7 @@ Progress = Callable[[int, int], None]
 class ModelUnderTest(Protocol):
     """The methods of `Llama` that a check uses."""
 
-    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
 
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop) -> list[str]: ...
 
@@ -76,7 +75,6 @@ def check_model(
 
     Raises: ModelUnusable; what `check_stop` raises.
     """
-    shared = shared_prompt(PictureTexts(), "")
     batches = [
         requested[start : start + LANGUAGES_PER_BATCH] for start in range(0, len(requested), LANGUAGES_PER_BATCH)
     ]
@@ -85,19 +83,19 @@ def check_model(
     answers: dict[str, dict[str, str]] = {language: {} for language in requested}
     done, total = 0, len(PROBES) * len(requested)
     for probe in PROBES:
-        model.prefill(probe.draw(), shared, longest, check_stop)
+        model.prefill(probe.draw(), NO_NOTES, longest, check_stop)
         for batch in batches:
             generated = model.generate([language_prompt(language) for language in batch], check_stop)
             for language, answer in zip(batch, generated, strict=True):
                 answers[language][probe.name] = answer
             done += len(batch)
             progress(done, total)
-    return [grade_language(language, answers[language], shared) for language in requested]
+    return [grade_language(language, answers[language]) for language in requested]
 
 
-def grade_language(language: str, answers: Mapping[str, str], shared: str = "") -> LanguageResult:
+def grade_language(language: str, answers: Mapping[str, str]) -> LanguageResult:
     """The result of one language. `answers` are the generated answers by the names of the probes."""
-    parsed = [_parse(answers[probe.name], language, shared) for probe in PROBES]
+    parsed = [_parse(answers[probe.name], language) for probe in PROBES]
     detected = _detect_languages([alt_text for alt_text, _ in parsed], language)
     hits: dict[str, list[bool]] = {area: [] for area in AREAS}
     texts, counted = [], {}
@@ -121,13 +119,13 @@ def languages_in_claim(claim: str) -> tuple[str, ...]:
     return named or tuple(LANGUAGES)
 
 
-def _parse(answer: str, language: str, shared: str) -> tuple[str, str]:
+def _parse(answer: str, language: str) -> tuple[str, str]:
     """The cleaned alt text, and the complaint of the lint: "" if it accepts the text."""
     parsed = parse_answer(answer)
     if parsed is None:
         return "", "it broke off"
     cleaned = clean_answer(parsed, language)
-    return cleaned.alt_text, alt_text_problem(cleaned, language, prompt=shared) or ""
+    return cleaned.alt_text, alt_text_problem(cleaned, language) or ""
 
 
 def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:

@@ -26,7 +26,7 @@ from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
-from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, shared_prompt
+from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, picture_notes
 from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
@@ -51,15 +51,16 @@ CheckStop = Callable[[], None]
 class LoadedModel(Protocol):
     """A model that is ready to describe pictures: `Llama`, or a model in another program.
 
-    `prefill` is called once per picture, and then `generate` any number of times. `generate` returns one answer per
-    suffix, which is the end of its prompt; with a `seed`, the model samples randomly. Both raise ModelUnusable, and
-    what `check_stop` raises. `close` frees the memory of the model and may be called twice.
+    `prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the
+    instructions, the picture, the notes and a suffix. `generate` returns one answer per suffix; with a `seed`, the
+    model samples randomly. An answer that could not be had is "". Both raise ModelUnusable, and what `check_stop`
+    raises. `close` frees the memory of the model and may be called twice.
     """
 
     @property
     def model(self) -> AnyModel: ...
 
-    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
 
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]: ...
 
@@ -150,15 +151,15 @@ class LlmDescriber:
 
         Raises: ModelUnusable, StageTimedOut; what `check_stop` raises.
         """
-        shared = shared_prompt(texts, hints.project_name)
+        notes = picture_notes(texts, hints.project_name, hints.context)
         suffixes = [language_prompt(language) for language in languages]
         with self._model_lock(check_stop):
             loaded = self._ensure_loaded(model, check_stop)
             try:
-                loaded.prefill(image, shared, suffixes, check_stop)
+                loaded.prefill(image, notes, suffixes, check_stop)
                 colours = colour_quantiles(image)
                 generated = loaded.generate(suffixes, check_stop)
-                accepted, complaints = self._check(languages, generated, hints, colours, shared)
+                accepted, complaints = self._check(languages, generated, hints, colours, notes)
                 if complaints:
                     log.info("%s: generating again: %s", model.name, _format_complaints(complaints))
                     suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
@@ -171,7 +172,7 @@ class LlmDescriber:
                         if isinstance(error, ModelUnusable):
                             self._unload()
                         return accepted
-                    retried, complaints = self._check([*complaints], generated, hints, colours, shared)
+                    retried, complaints = self._check([*complaints], generated, hints, colours, notes)
                     accepted |= {language: entry for language, entry in retried.items() if entry.seo_filename}
                 if complaints:
                     log.info("%s: using facts instead of: %s", model.name, _format_complaints(complaints))
@@ -180,7 +181,7 @@ class LlmDescriber:
                 self._start_idle_timer()
 
     def _check(
-        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, colours: ColourQuantiles, shared: str
+        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, colours: ColourQuantiles, notes: str
     ) -> tuple[dict[str, Translation], dict[str, str]]:
         """The accepted answers and the complaints, both by language.
 
@@ -193,7 +194,7 @@ class LlmDescriber:
                 complaints[language] = CUT_OFF
                 continue
             answer = clean_answer(parsed, language)
-            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, prompt=shared)
+            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, prompt=notes)
             if complaint is None and self._history.check_and_record(colours, language, answer.alt_text):
                 complaint = REPEATED
             if complaint is None:

@@ -1,13 +1,15 @@
 """A vision model that runs in llama.cpp: a picture is processed once and described in several languages.
 
-Sequence 0 of the key-value cache holds the picture and the part of the prompt that all languages share. Each language
-has a sequence that begins as a copy of sequence 0 (copying is free, because the copy refers to the same cells) and
-continues with a suffix, the last line of its prompt, and with its answer. One step decodes one token of every sequence,
-so ten languages take little longer than one.
+Sequence 0 of the key-value cache holds the instructions, for all pictures. Sequence 1 begins as a copy of sequence 0
+(copying is free, because the copy refers to the same cells) and continues with the picture and its notes. Each language
+has a sequence that begins as a copy of sequence 1 and continues with a suffix, the end of its prompt, and with its
+answer. The text with which all suffixes begin is processed once. One step decodes one token of every sequence, so ten
+languages take little longer than one.
 
-Invariants: a `Llama` is used by one thread at a time. After any failure, sequence 0 is unchanged, or `prefill` must be
-called again. Nothing here opens a socket or writes to the terminal. An error of llama.cpp becomes `ModelUnusable`;
-errors that make llama.cpp abort the process are detected before, by the self-test in a child process (`selftest.py`).
+Invariants: a `Llama` is used by one thread at a time. After any failure, sequences 0 and 1 are unchanged, or `prefill`
+must be called again. Nothing here opens a socket or writes to the terminal. An error of llama.cpp becomes
+`ModelUnusable`; errors that make llama.cpp abort the process are detected before, by the self-test in a child process
+(`selftest.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from imgproc_local.vision.models.model import VisionModel
 
 log = logging.getLogger(__name__)
 
-MAX_NEW_TOKENS = 128
-"""Limit for one answer: enough for 250 characters, as a token has two characters on average."""
+MAX_NEW_TOKENS = 208
+"""Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. The most
+are needed in Hindi and Greek, where Qwen's vocabularies have a token per character: 161 and 148. In other languages the
+grammar, which limits the characters, ends an answer earlier, so they need no limits of their own."""
 BATCH_TOKENS = 512
 """The number of tokens that llama.cpp processes in one call."""
 RETRY_TOKENS = 96
@@ -39,6 +43,8 @@ CONTEXT_STEP_TOKENS = 512
 
 _ANSWER_END = b'"}'
 """The last characters of the JSON of an answer."""
+_INSTRUCTIONS, _PICTURE, _FIRST_LANGUAGE = 0, 1, 2
+"""Numbers of sequences."""
 
 
 class BatchItem(NamedTuple):
@@ -72,6 +78,8 @@ class Llama:
         self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
         self._context_tokens = self._context_sequences = 0
         self._prefix_end = 0
+        # the tokens in sequence 0, which are the beginning of every prompt
+        self._instructions: list[int] = []
         self._interruption = Interruption()
         with self._interruptible(check_stop):
             self._weights = Weights(model, self._bindings, self._interruption, self._threads)
@@ -81,15 +89,13 @@ class Llama:
         self._close_context()
         self._weights.close()
 
-    def prefill(
-        self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: Callable[[], None]
-    ) -> None:
-        """Process the picture and the prompt after it, in a context large enough to generate for all `suffixes` at
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
+        """Process the picture and the `notes` after it, in a context large enough to generate for all `suffixes` at
         once.
 
         Raises: ModelUnusable; what `check_stop` raises, within a tenth of a second.
         """
-        with self._interruptible(check_stop), self._weights.chunks(image, shared_prompt) as chunks:
+        with self._interruptible(check_stop), self._weights.chunks(image, notes) as chunks:
             mtmd = self._mtmd
             prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
             needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
@@ -99,20 +105,36 @@ class Llama:
                     f"{self.model.name} was trained for {self._weights.trained_tokens} tokens;"
                     f" this picture and its notes need {longest}."
                 )
-            self._ensure_context(longest, prefix + sum(needed), 1 + len(suffixes))
-            memory = self._llama.llama_get_memory(self._context)
-            self._llama.llama_memory_clear(memory, True)
-            self._prefix_end = 0
-            position = 0
-            for index in range(mtmd.mtmd_input_chunks_size(chunks)):
-                position = self._prefill_chunk(mtmd.mtmd_input_chunks_get(chunks, index), position)
+            self._ensure_context(longest, prefix + sum(needed), _FIRST_LANGUAGE + len(suffixes))
+            first, *others = [
+                mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))
+            ]
+            position = self._prefill_instructions(first)
+            for chunk in others:
+                position = self._prefill_chunk(chunk, position, _PICTURE)
             self._prefix_end = position
 
-    def _prefill_chunk(self, chunk: Any, position: int) -> int:
-        """Append a chunk of text or picture to sequence 0 at `position`. Returns the position after it."""
+    def _prefill_instructions(self, chunk: Any) -> int:
+        """Make sequence 1 a copy of sequence 0 with the first chunk of a prompt. Returns the position after it."""
+        llama = self._llama
+        memory = llama.llama_get_memory(self._context)
+        tokens = self._weights.text_tokens(chunk)
+        self._prefix_end = 0
+        if tokens == self._instructions:
+            llama.llama_memory_seq_rm(memory, _PICTURE, -1, -1)
+        else:
+            self._instructions = []
+            llama.llama_memory_clear(memory, True)
+            self._prefill_chunk(chunk, 0, _INSTRUCTIONS)
+            self._instructions = tokens
+        llama.llama_memory_seq_cp(memory, _INSTRUCTIONS, _PICTURE, -1, -1)
+        return len(tokens)
+
+    def _prefill_chunk(self, chunk: Any, position: int, sequence: int) -> int:
+        """Append a chunk of text or picture to `sequence` at `position`. Returns the position after it."""
         llama, mtmd, weights = self._llama, self._mtmd, self._weights
         after = llama.llama_pos(position)
-        start = (llama.llama_pos(position), llama.llama_seq_id(0))
+        start = (llama.llama_pos(position), llama.llama_seq_id(sequence))
         if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
             status = mtmd.mtmd_helper_eval_chunk_single(
                 weights.vision_encoder, self._context, chunk, *start, self._batch_tokens, False, ctypes.byref(after)
@@ -153,7 +175,7 @@ class Llama:
         max_tokens = min(max_tokens, MAX_NEW_TOKENS)
         failure = ""
         with self._interruptible(check_stop):
-            if self.parallel and 1 < len(suffixes) < self._context_sequences:
+            if self.parallel and 1 < len(suffixes) <= self._context_sequences - _FIRST_LANGUAGE:
                 try:
                     return self._generate_together(suffixes, seed, max_tokens)
                 except ModelUnusable as error:
@@ -169,37 +191,32 @@ class Llama:
 
     def _generate_together(self, suffixes: Sequence[str], seed: int | None, max_tokens: int) -> list[str]:
         """As `generate`, with one sequence per suffix. The sequences are removed afterwards."""
-        llama, weights, prefix = self._llama, self._weights, self._prefix_end
+        llama, weights = self._llama, self._weights
         memory = llama.llama_get_memory(self._context)
-        sequences = range(1, len(suffixes) + 1)
+        sequences = range(_FIRST_LANGUAGE, _FIRST_LANGUAGE + len(suffixes))
         samplers = [weights.sampler(seed) for _ in suffixes]
         generated = [b""] * len(suffixes)
         try:
             suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
-            for sequence in sequences:
-                llama.llama_memory_seq_cp(memory, 0, sequence, -1, -1)
-            prompt = [
-                BatchItem(token, prefix + offset, sequence, output=False)
-                for sequence, tokens in zip(sequences, suffix_tokens, strict=True)
-                for offset, token in enumerate(tokens[:-1])
-            ]
-            for start in range(0, len(prompt), self._batch_tokens):
-                self._decode(prompt[start : start + self._batch_tokens])
-            step = [
-                BatchItem(tokens[-1], prefix + len(tokens) - 1, sequence, output=True)
-                for sequence, tokens in zip(sequences, suffix_tokens, strict=True)
-            ]
+            common = _common_length(suffix_tokens)
+            llama.llama_memory_seq_cp(memory, _PICTURE, _FIRST_LANGUAGE, -1, -1)
+            self._process(self._items(suffix_tokens[0], _FIRST_LANGUAGE)[:common])
+            for sequence in sequences[1:]:
+                llama.llama_memory_seq_cp(memory, _FIRST_LANGUAGE, sequence, -1, -1)
+            items = [self._items(tokens, sequence) for sequence, tokens in zip(sequences, suffix_tokens, strict=True)]
+            self._process([item for each in items for item in each[common:-1]])
+            step = [each[-1] for each in items]
             for _ in range(max_tokens):
                 self._decode(step)
                 next_step = []
                 for row, item in enumerate(step):
-                    token = samplers[item.sequence - 1].next_token(self._context, row)
+                    token = samplers[item.sequence - _FIRST_LANGUAGE].next_token(self._context, row)
                     if weights.is_end_of_generation(token):
                         continue
                     self.tokens_written += 1
-                    generated[item.sequence - 1] += weights.piece(token)
+                    generated[item.sequence - _FIRST_LANGUAGE] += weights.piece(token)
                     # the grammar allows no quotation mark inside a string, so this is the end of the JSON
-                    if not generated[item.sequence - 1].endswith(_ANSWER_END):
+                    if not generated[item.sequence - _FIRST_LANGUAGE].endswith(_ANSWER_END):
                         next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
                 step = next_step
                 if not step:
@@ -210,6 +227,19 @@ class Llama:
             for sequence in sequences:
                 llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [text.decode("utf-8", "replace") for text in generated]
+
+    def _items(self, tokens: Sequence[int], sequence: int) -> list[BatchItem]:
+        """The tokens of a suffix, after the picture and its notes. Only the last one has an output."""
+        last = len(tokens) - 1
+        return [
+            BatchItem(token, self._prefix_end + offset, sequence, output=offset == last)
+            for offset, token in enumerate(tokens)
+        ]
+
+    def _process(self, items: Sequence[BatchItem]) -> None:
+        """Process any number of tokens. Raises: ModelUnusable; what `check_stop` raises."""
+        for start in range(0, len(items), self._batch_tokens):
+            self._decode(items[start : start + self._batch_tokens])
 
     def _decode(self, items: Sequence[BatchItem]) -> None:
         """Process a batch. Raises: ModelUnusable; what `check_stop` raises."""
@@ -229,11 +259,10 @@ class Llama:
     def _ensure_context(self, tokens_alone: int, tokens_together: int, sequences: int) -> None:
         """Make `_context` large enough for all sequences together, or else for one language at a time.
 
-        `tokens_alone` are needed for sequence 0 and the longest of the others. Raises: ModelUnusable.
+        `tokens_alone` are needed for the picture and the longest of the languages. Raises: ModelUnusable.
         """
         if not self.parallel:
-            # sequence 0 and that of one language
-            tokens_together, sequences = tokens_alone, 2
+            tokens_together, sequences = tokens_alone, _FIRST_LANGUAGE + 1
         if tokens_together <= self._context_tokens and sequences <= self._context_sequences:
             return
         # the next picture may need as much as the ones before
@@ -241,9 +270,9 @@ class Llama:
         sequences = max(sequences, self._context_sequences)
         self._close_context()
         self._make_context(tokens_together, sequences)
-        if not self._context and sequences > 2:
+        if not self._context and sequences > _FIRST_LANGUAGE + 1:
             self._disable_parallel(self._bindings.last_error(self.model.text_path))
-            self._make_context(tokens_alone, 2)
+            self._make_context(tokens_alone, _FIRST_LANGUAGE + 1)
         if not self._context:
             reason = self._bindings.last_error(self.model.text_path)
             raise ModelUnusable(f"{self.model.name} can't process {tokens_alone} tokens here: {reason}")
@@ -273,6 +302,8 @@ class Llama:
             self._llama.llama_free(self._context)
         self._batch = self._context = None
         self._context_tokens = self._context_sequences = 0
+        self._prefix_end = 0
+        self._instructions = []
 
     @contextmanager
     def _interruptible(self, check_stop: Callable[[], None]) -> Iterator[None]:
@@ -286,3 +317,10 @@ class Llama:
         if self._context:
             flag = ctypes.addressof(self._interruption.flag)
             self._llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
+
+
+def _common_length(token_lists: Sequence[Sequence[int]]) -> int:
+    """The number of tokens with which all of `token_lists` begin, without the last token of any of them."""
+    shortest = min(map(len, token_lists))
+    differing = (place for place, tokens in enumerate(zip(*token_lists, strict=False)) if len(set(tokens)) > 1)
+    return min(next(differing, shortest), shortest - 1)

@@ -6,7 +6,7 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.system.child import limit_this_process
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
+from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt
 from imgproc_local.vision.llm.selftest import TIMEOUT_S, SelfTestResult
 from imgproc_local.vision.models.model import VisionModel
 
@@ -34,7 +34,7 @@ def describe_test_image(model: VisionModel) -> None:
     suffixes = [language_prompt("en"), language_prompt("de")]
     llama = Llama(model)
     try:
-        llama.prefill(Pixels(width, height, stripes), INSTRUCTIONS, suffixes, lambda: None)
+        llama.prefill(Pixels(width, height, stripes), NO_NOTES, suffixes, lambda: None)
         llama.generate(suffixes, lambda: None)
     finally:
         llama.close()

@@ -12,6 +12,7 @@ from typing import Any
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm.bindings import Bindings
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS
 from imgproc_local.vision.llm.sampler import Sampler
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
@@ -104,8 +105,8 @@ class Weights:
                 trim(0)
 
     @contextmanager
-    def chunks(self, image: Pixels, shared_prompt: str) -> Iterator[Any]:
-        """The picture and the prompt after it as a list of chunks: text, or a tile of the picture.
+    def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
+        """The instructions, the picture and the notes after it as a list of chunks: text, or a tile of the picture.
 
         Freed after the block.
         """
@@ -116,7 +117,7 @@ class Weights:
         )
         chunks = mtmd.mtmd_input_chunks_init()
         try:
-            text = (self.turn_start + mtmd.mtmd_default_marker().decode() + shared_prompt).encode()
+            text = (self.turn_start + INSTRUCTIONS + mtmd.mtmd_default_marker().decode() + notes).encode()
             prompt = mtmd.mtmd_input_text()
             prompt.text, prompt.text_len = text, len(text)
             prompt.add_special = prompt.parse_special = True
@@ -130,6 +131,12 @@ class Weights:
         finally:
             mtmd.mtmd_input_chunks_free(chunks)
             mtmd.mtmd_bitmap_free(bitmap)
+
+    def text_tokens(self, chunk: Any) -> list[int]:
+        """The tokens of a chunk of text."""
+        count = ctypes.c_size_t()
+        tokens = self._mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
+        return list(tokens[: count.value])
 
     def encode_image(self, chunk: Any) -> Any:
         """The embeddings of a chunk of the picture, valid until the next call.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS
 from imgproc_local.vision.loopback.client import TooSlow
 from imgproc_local.vision.loopback.server import ModelServer, NotAnswering, UselessAnswer
 from imgproc_local.vision.loopback.servers import Question
@@ -46,20 +47,20 @@ class ServerModel:
         self._server = server
         self._report = report
         self._picture_timeout_s = picture_timeout_s
-        self._picture = self._prompt = ""
+        self._picture = self._notes = ""
         self._deadline = 0.0
         self._failure: ModelUnusable | None = None
         server.require(model.model, check_stop)
 
     def close(self) -> None:
         """Forget the picture. The program frees the memory of its model when it wants to."""
-        self._picture = self._prompt = ""
+        self._picture = self._notes = ""
 
-    def prefill(self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
-        """Set the picture and the prompt after it. Nothing is sent yet."""
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
+        """Set the picture and the notes after it. Nothing is sent yet."""
         check_stop()
         self._picture = _png_base64(image)
-        self._prompt = shared_prompt
+        self._notes = notes
         self._deadline = time.monotonic() + self._picture_timeout_s
         self._failure = None
 
@@ -83,7 +84,7 @@ class ServerModel:
         """The answer, or "". A failure of the program ends the requests for this picture, a useless answer does not."""
         if self._failure is not None and not isinstance(self._failure, UselessAnswer):
             return ""
-        question = Question("", self._picture, self._prompt + suffix, seed)
+        question = Question(INSTRUCTIONS, self._picture, self._notes + suffix, seed)
         try:
             return self._server.answer(self.model.model, question, self._deadline - time.monotonic(), check_stop)
         except TooSlow:

@@ -81,14 +81,12 @@ class FakeModel:
         self._probes = {probe.draw().rgb: probe.name for probe in PROBES}
         self.prefilled: list[list[str]] = []
         self.groups: list[tuple[str, list[str]]] = []
-        self.shared: set[str] = set()
+        self.notes: set[str] = set()
 
-    def prefill(
-        self, image: Pixels, shared_prompt: str, suffixes: Sequence[str], check_stop: Callable[[], None]
-    ) -> None:
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
         check_stop()
         self._probe = self._probes[image.rgb]
-        self.shared.add(shared_prompt)
+        self.notes.add(notes)
         self.prefilled.append(list(suffixes))
 
     def generate(self, suffixes: Sequence[str], check_stop: Callable[[], None]) -> list[str]:
@@ -186,7 +184,7 @@ def test_each_picture_is_processed_once_and_described_in_batches_of_ten() -> Non
 def test_the_prompt_does_not_reveal_the_content() -> None:
     model = FakeModel()
     check_model(model, ("en",), ignore_progress, never_stop)
-    [shared] = model.shared
+    [shared] = model.notes
     assert "Noted by its owner" not in shared
     assert not [probe for probe in PROBES if probe.name in shared]
 

@@ -16,7 +16,7 @@ import pytest
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt, parse_answer
+from imgproc_local.vision.llm.prompt import INSTRUCTIONS, NO_NOTES, language_prompt, parse_answer
 from imgproc_local.vision.llm.selftest_child import describe_test_image
 from imgproc_local.vision.llm.stop import Interruption, StopFlag
 from imgproc_local.vision.llm.weights import Weights
@@ -44,7 +44,7 @@ def llama() -> Iterator[Llama]:
 
 
 def generate(llama: Llama, picture: tiny.Pixels, suffixes: list[str], seed: int | None = None) -> list[str]:
-    llama.prefill(picture, INSTRUCTIONS, suffixes, never_stop)
+    llama.prefill(picture, NO_NOTES, suffixes, never_stop)
     return llama.generate(suffixes, never_stop, seed)
 
 
@@ -81,7 +81,7 @@ def test_the_chat_handler_of_llama_cpp_python_generates_the_same() -> None:
         file = io.BytesIO()
         picture.save(file, "PNG")
         urls.append("data:image/png;base64," + base64.b64encode(file.getvalue()).decode())
-    questions = [(url, INSTRUCTIONS + suffix) for url in urls for suffix in SUFFIXES]
+    questions = [(INSTRUCTIONS, url, NO_NOTES + suffix) for url in urls for suffix in SUFFIXES]
     result = subprocess.run(
         [sys.executable, "-m", "tests.vision.stock_answers"],
         input=json.dumps({"text": str(tiny.TEXT), "mmproj": str(tiny.MMPROJ), "questions": questions}),
@@ -98,6 +98,25 @@ def test_the_chat_handler_of_llama_cpp_python_generates_the_same() -> None:
     finally:
         loaded.close()
     assert json.loads(result.stdout) == ours
+
+
+def test_the_instructions_are_processed_once_for_all_pictures(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = []
+    for number in (1, 2):
+        llama._close_context()
+        alone.append(generate(llama, scene_pixels(number), SUFFIXES))
+    chunks = []
+    prefill_chunk = llama._prefill_chunk
+
+    def record(chunk: object, position: int, sequence: int) -> int:
+        chunks.append((position, sequence))
+        return prefill_chunk(chunk, position, sequence)
+
+    monkeypatch.setattr(llama, "_prefill_chunk", record)
+    assert [generate(llama, scene_pixels(number), SUFFIXES) for number in (1, 2)] == alone
+    # of each picture only the picture and the notes, which begin after the instructions
+    assert len(chunks) == 4
+    assert all(position > 0 and sequence == 1 for position, sequence in chunks)
 
 
 def test_the_same_picture_gets_the_same_text_again(llama: Llama) -> None:
@@ -143,7 +162,7 @@ def test_every_phase_can_be_stopped_and_the_next_picture_works(llama: Llama) -> 
     with pytest.raises(StageCancelled):
         Llama(tiny.tiny_model(), cancelled)
     with pytest.raises(StageCancelled):
-        llama.prefill(scene_pixels(3), INSTRUCTIONS, SUFFIXES, cancelled)
+        llama.prefill(scene_pixels(3), NO_NOTES, SUFFIXES, cancelled)
     with pytest.raises(StageCancelled):
         llama.generate(SUFFIXES, cancelled)
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
@@ -162,7 +181,7 @@ class SetFlag(StopFlag):
 
 
 def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
-    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
+    llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
     monkeypatch.setattr("imgproc_local.vision.llm.stop.StopFlag", SetFlag)
     start = llama.tokens_written
     # 2 is llama_decode's status for "aborted"
@@ -170,7 +189,7 @@ def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytes
         llama.generate(SUFFIXES, never_stop)
     assert llama.tokens_written == start
     with pytest.raises(ModelUnusable, match=r"\(-?\d+\)"):
-        llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
+        llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
 
 
 def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,11 +204,11 @@ def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.Mon
     monkeypatch.setattr(Weights, "_at_node", count)
     counting = Llama(tiny.tiny_model())
     try:
-        counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
+        counting.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
         complete, nodes = nodes, 0
         monkeypatch.setattr(Interruption, "may_continue", lambda _: False)
         with pytest.raises(ModelUnusable):
-            counting.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
+            counting.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
             raise ModelUnusable("the encoder does not report that it was stopped")
         assert 0 < nodes < complete / 2
     finally:
@@ -216,7 +235,7 @@ def test_weights_that_compute_nan_are_reported_without_a_crash(tmp_path: Path) -
     (tmp_path / "text.gguf").write_bytes(weights)
     broken = Llama(VisionModel("broken", tmp_path / "text.gguf", tiny.MMPROJ))
     try:
-        broken.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES, never_stop)
+        broken.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
         with pytest.raises(ModelUnusable, match="NaN instead of numbers"):
             broken.generate(SUFFIXES, never_stop)
     finally:
@@ -226,14 +245,14 @@ def test_weights_that_compute_nan_are_reported_without_a_crash(tmp_path: Path) -
 def test_a_prompt_longer_than_trained_is_an_error_and_the_next_picture_works(llama: Llama) -> None:
     before = generate(llama, scene_pixels(4), SUFFIXES)
     with pytest.raises(ModelUnusable, match="was trained for 2048 tokens"):
-        llama.prefill(scene_pixels(4), INSTRUCTIONS + "語 " * 3000, SUFFIXES, never_stop)
+        llama.prefill(scene_pixels(4), "語 " * 3000, SUFFIXES, never_stop)
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
 def test_more_languages_than_prefilled_are_generated_one_by_one(llama: Llama) -> None:
     together = generate(llama, scene_pixels(4), SUFFIXES)
     llama._close_context()
-    llama.prefill(scene_pixels(4), INSTRUCTIONS, SUFFIXES[:1], never_stop)
+    llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES[:1], never_stop)
     assert llama.generate(SUFFIXES, never_stop) == together
     assert llama.parallel
 
@@ -314,7 +333,7 @@ def test_the_self_test_passes_for_a_working_model() -> None:
 
 
 def test_an_unfinished_answer_is_not_parsed(llama: Llama) -> None:
-    llama.prefill(scene_pixels(1), INSTRUCTIONS, SUFFIXES[:1], never_stop)
+    llama.prefill(scene_pixels(1), NO_NOTES, SUFFIXES[:1], never_stop)
     assert parse_answer(llama.generate(SUFFIXES[:1], never_stop, max_tokens=5)[0]) is None
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, language_prompt
+from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt
 from imgproc_local.vision.models.catalogue import read_catalogue
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, ChatFormat
 from tests.support import tiny
@@ -19,7 +19,7 @@ def generate(chat: ChatFormat) -> list[str]:
     picture = tiny.pixels(tiny.scenes().draw(tiny.scenes().held_out_scenes(1, seed=20)[0], seed=1))
     llama = Llama(msgspec.structs.replace(tiny.tiny_model(), chat=chat))
     try:
-        llama.prefill(picture, INSTRUCTIONS, SUFFIXES, lambda: None)
+        llama.prefill(picture, NO_NOTES, SUFFIXES, lambda: None)
         return llama.generate(SUFFIXES, lambda: None)
     finally:
         llama.close()
