@@ -22,7 +22,7 @@ from imgproc_local.storage import backup
 from tests.cli.conftest import Program
 from tests.faults import disk
 from tests.support import pictures
-from tests.support.service import Running, running
+from tests.support.service import GatedDescriber, Running, running
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,17 @@ def test_a_restored_folder_is_the_same_and_a_server_goes_on_with_it(
         assert len(disk.stored_files(target)) == len(disk.stored_files(data))
         service.process("optimize", pictures.png())
     disk.check_folder(target)
+
+
+def test_a_backup_holds_no_context_of_a_waiting_job(program: Program, tmp_path: Path) -> None:
+    describer = GatedDescriber()
+    describer.open.clear()
+    with running(program.data, lambda: describer) as service:
+        for context in ("Zebrafinken", "Zebrafinken " * 41):
+            service.dispatch("analyze", pictures.jpeg(64, 48), context=context)
+        assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
+    assert b"Zebrafinken" in (program.data / "imgproc.db").read_bytes()
+    assert b"Zebrafinken" not in (tmp_path / "backup.tar").read_bytes()
 
 
 def test_a_backup_is_private_and_other_programs_can_unpack_it(archive: Path, data: Path) -> None:

@@ -88,8 +88,8 @@ def test_jobs_that_need_a_text_are_listed(tmp_path: Path) -> None:
         assert service.client.delete(f"/jobs/{answer.json()['data']['job_id']}").status_code == 204
         first = service.client.get("/jobs", params={"needs_text": "true", "limit": 2}).json()
         assert listed(needs_text="true", cursor=first["next_cursor"]) == unknown[2:]
-        other = service.client_for(service.make_key("another"))
-        assert other.get("/jobs", params={"needs_text": "true"}).json()["data"] == []
+        with service.client_for(service.make_key("another")) as other:
+            assert other.get("/jobs", params={"needs_text": "true"}).json()["data"] == []
         assert service.client.delete(f"/jobs/{unknown[0]}").status_code == 204
         assert unknown[0] not in listed(needs_text="true")
 
