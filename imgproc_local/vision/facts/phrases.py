@@ -45,9 +45,9 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     suitable. `many_colours` and `transparent_areas` are one fragment, or one per kind if they agree with it.
 
     `when` is for photographs: `months` selects the CLDR form of the month names that it needs, or lists twelve names if
-    neither form is correct there. `when_after_kind` replaces it if nothing is said between kind and date. `date` is for
-    other kinds; its `{date}` is CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment
-    has `{year}`.
+    neither form is correct there. `when_after_kind` replaces it if the pixels are not described. `date` is for other
+    kinds; its `{date}` is CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment has
+    `{year}`.
 
     `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` follows the first
     persons of a long list. `conjunction_before` is a regular expression for the beginning of the last person's name,
@@ -123,8 +123,8 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     if not mentions.say_content:
         fragments |= _pixel_fragments(table, locale, facts, has_date=mentions.capture_month is not None)
     if mentions.capture_month and facts.kind == "photograph":
-        after_kind = not (fragments["shape"] or fragments["colours"] or fragments["many_colours"])
-        pattern = table.when_after_kind if table.when_after_kind and after_kind else table.when
+        described = any(fragments[name] for name in ("shape", "colours", "many_colours", "transparent_areas"))
+        pattern = table.when if described or not table.when_after_kind else table.when_after_kind
         fragments["when"] = _month(table, locale, pattern, *mentions.capture_month)
     elif mentions.capture_month and mentions.say_content:
         fragments["date"] = _month(table, locale, table.date, *mentions.capture_month)
