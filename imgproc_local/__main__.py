@@ -14,6 +14,11 @@ def main() -> None:
 
         folder, parent_pid = sys.argv[2:]
         worker.run(folder, int(parent_pid))
+    elif sys.argv[1:2] == ["ocr-worker"]:
+        from imgproc_local.vision.ocr import child
+
+        models_folder, work_folder, parent_pid = sys.argv[2:]
+        child.run(models_folder, work_folder, int(parent_pid))
     else:
         from imgproc_local import cli
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from imgproc_local.vision.loopback.server import ModelServer
     from imgproc_local.vision.models.model import AnyModel, LoopbackModel
     from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.ocr.reader import TextReader
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +109,21 @@ def describer(config: Config) -> Describer:
     models = model_store(config)
     return LlmDescriber(
         lambda: models.active_model(config.model), partial(load_model, config), idle_s=config.model_idle_s
+    )
+
+
+def text_reader(config: Config) -> TextReader | None:
+    """Reads text in pictures, once its networks are installed; None if the extra `ocr` is not installed."""
+    from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
+    from imgproc_local.vision.ocr.reader import TextReader
+
+    if not runtime_is_installed():
+        return None
+    return TextReader(
+        lambda: installed_folder(config.models_folder),
+        config.data_dir / WORK_FOLDER / "ocr",
+        program("ocr-worker"),
+        _worker_environment(),
     )
 
 
@@ -291,7 +307,7 @@ async def open_services(
                 _worker_environment(),
                 config.stage_timeout_s,
             )
-            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)))
+            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), text_reader(config))
             engine = Engine(
                 jobs,
                 blobs,

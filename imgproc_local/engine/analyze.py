@@ -6,8 +6,10 @@ the engine.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +18,19 @@ from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
-from imgproc_local.vision.describer import Describer, Hints, PixelFacts
+from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture
+
+if TYPE_CHECKING:
+    from imgproc_local.vision.ocr.reader import TextReader
+
+log = logging.getLogger(__name__)
 
 THUMBNAIL_SIDE_PX = 1024
 """Maximum side of the thumbnail for the describer. Source: the size at which the vision models were evaluated."""
+
+
+READING_SIDE_PX = 2048
+"""Maximum side of the picture in which text is read, so that small text of a screenshot stays readable."""
 
 
 class DescriberInput(Struct, frozen=True):
@@ -42,12 +53,25 @@ def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
     return DescriberInput(pixels, pixel_facts(pixels, work.info, embedded, work.original_filename), embedded)
 
 
-class Analyzer:
-    """Runs the analyze stage. The describer is created for the first picture, on the vision lane's single thread."""
+def decode_for_reading(work: WorkItem, check_stop: CheckStop) -> Pixels:
+    """Decode the picture as large as text is read in it. Runs in a worker."""
+    from imgproc_local.codecs.picture import decode
 
-    def __init__(self, workers: Workers, make_describer: Callable[[], Describer]) -> None:
+    return decode.thumbnail(work.original, work.info, READING_SIDE_PX, check_stop)
+
+
+class Analyzer:
+    """Runs the analyze stage. The describer is created for the first picture, on the vision lane's single thread.
+
+    `text_reader` reads text in the pictures; None if that is not installed.
+    """
+
+    def __init__(
+        self, workers: Workers, make_describer: Callable[[], Describer], text_reader: TextReader | None = None
+    ) -> None:
         self._workers = workers
         self._make_describer = make_describer
+        self._text_reader = text_reader
 
     @property
     def stage(self) -> Stage:
@@ -68,13 +92,30 @@ class Analyzer:
             project_name=work.project_name,
             may_use_gps=work.options.may_use_gps,
             context=work.context,
+            text_in_picture=self._text_in_picture(work, received, check_stop),
         )
         texts = self._describer.describe(received.pixels, work.languages, hints, check_stop)
         if not work.options.pixel_texts:
             texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
         return Output(texts=texts)
 
+    def _text_in_picture(self, work: WorkItem, received: DescriberInput, check_stop: CheckStop) -> TextInPicture | None:
+        """The text in the picture; None if it was not searched."""
+        if self._text_reader is None or not self._text_reader.is_available:
+            return None
+        from imgproc_local.vision.ocr.lines import text_in_picture
+
+        pixels = received.pixels
+        if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:
+            pixels = self._workers.run(decode_for_reading, work, work.info, check_stop)
+        found = text_in_picture(self._text_reader.read(pixels, check_stop), received.facts.kind)
+        if found.unread_lines:
+            log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)
+        return found
+
     def close(self) -> None:
         """Release what the describer holds, such as a loaded model. Call it after the engine has stopped."""
+        if self._text_reader is not None:
+            self._text_reader.close()
         if "_describer" in vars(self):
             self._describer.close()

@@ -28,12 +28,26 @@ class PixelFacts(Struct, frozen=True):
     fully_transparent: bool = False
 
 
+class TextInPicture(Struct, frozen=True):
+    """The text that was read in the pixels of a picture, without lines that are uncertain.
+
+    `unread_lines` is the number of lines that can't be read, such as those in scripts that the reader does not know.
+    `is_image_of_text` is true if the picture shows little besides `text`: a poster, a sign, a screenshot of text.
+    Source: W3C WAI, "Images of Text".
+    """
+
+    text: str = ""
+    unread_lines: int = 0
+    is_image_of_text: bool = False
+
+
 class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says of the page
     that the picture is for, at most 500 characters: data for the vision model, which no text quotes as a fact.
+    `text_in_picture` is None if the picture was not searched for text.
     """
 
     info: ImageInfo
@@ -43,6 +57,7 @@ class Hints(Struct, frozen=True):
     may_use_gps: bool = False
     facts: PixelFacts = PixelFacts("picture")
     context: str = ""
+    text_in_picture: TextInPicture | None = None
 
 
 class Describer(Protocol):

@@ -14,6 +14,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.file_name import file_name
+from imgproc_local.vision.facts.image_of_text import image_of_text_alt
 from imgproc_local.vision.facts.phrases import Mentions, capitalized, sentence
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
@@ -78,8 +79,10 @@ def _describe_in_language(
         alt = shorten(own_alt, MAX_ALT_CHARS) if own_alt else shorten(caption)
     else:
         mentions = _mentions(language, texts, month)
-        source = TextSource.FACTS if mentions.say_content else TextSource.PIXELS
-        alt = sentence(language, hints.facts, mentions)
+        image_text = image_of_text_alt(hints.text_in_picture, language, hints.facts)
+        source = TextSource.FACTS if mentions.say_content or image_text else TextSource.PIXELS
+        # the words of a person precede it
+        alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)
     return Translation(language, file_name(language, hints, texts, month), alt, source)
 
 

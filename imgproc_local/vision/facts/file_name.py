@@ -20,7 +20,7 @@ from imgproc_local.vision.text.embedded_text import (
 )
 from imgproc_local.vision.text.filename_words import filename_number
 from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.language import function_words
+from imgproc_local.vision.text.language import detect_language, function_words
 
 MIN_WORDS = 3
 """A name with fewer words is extended by the kind of picture, the year and its colours."""
@@ -50,7 +50,7 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     `month` is the year and month in which the picture was taken.
     """
     names = [*texts.persons, *(entry.text for entry in texts.events[:1]), *texts.places]
-    words = next(filter(None, (_split_slug(entry, language) for entry in _content_texts(language, texts))), [])
+    words = next(filter(None, (_split_slug(entry, language) for entry in _content_texts(language, hints, texts))), [])
     for name in names:
         _append(words, name, language)
     kind, *colours = slug_words(language, hints.facts, None)
@@ -78,7 +78,7 @@ def _append(words: list[str], addition: str, language: str) -> None:
         words += added
 
 
-def _content_texts(language: str, texts: PictureTexts) -> Iterator[LocalizedText]:
+def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first: in the requested language, of unknown language, in another."""
     of_keywords = [LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None)]
     own = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
@@ -86,6 +86,8 @@ def _content_texts(language: str, texts: PictureTexts) -> Iterator[LocalizedText
     yield of_keywords[0]
     yield from (entry for entry in texts.titles if entry.language is None)
     yield of_keywords[1]
+    if hints.text_in_picture and hints.text_in_picture.is_image_of_text:
+        yield LocalizedText(hints.text_in_picture.text, detect_language(hints.text_in_picture.text))
     yield LocalizedText(" ".join(texts.filename), None)
     yield from (entry for entry in texts.captions if entry.language is None)
     yield from (*texts.alt_texts, *texts.titles, *texts.captions)

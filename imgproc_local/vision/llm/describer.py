@@ -1,10 +1,10 @@
 """The describer that uses a vision model, in llama.cpp or in another program on this machine. The model's answers are
 checked; `FactsDescriber` replaces those that fail.
 
-If the metadata has an alt text in a requested language, that text is used and the model does not write in that
-language. The model is loaded for the first picture and unloaded after some idle time. Answers that fail the checks are
-generated once more, all in one batch, with a complaint in the prompt. Invariant: every translation states its source,
-and a text that fails the checks is never returned.
+If the metadata has an alt text in a requested language, or the picture is an image of text in it, that text is used
+and the model does not write in that language. The model is loaded for the first picture and unloaded after some idle
+time. Answers that fail the checks are generated once more, all in one batch, with a complaint in the prompt.
+Invariant: every translation states its source, and a text that fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.facts.image_of_text import is_text_in_language
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
+from imgproc_local.vision.llm.misquotation import misquotation
 from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, picture_notes
 from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
@@ -99,7 +101,12 @@ class LlmDescriber:
         embedded = hints.embedded
         position = embedded.gps if hints.may_use_gps else None
         texts = collect_texts(embedded, hints.original_filename, position, languages)
-        without_alt_text = [language for language in languages if not first_in_language(texts.alt_texts, language)]
+        without_alt_text = [
+            language
+            for language in languages
+            if not first_in_language(texts.alt_texts, language)
+            and not is_text_in_language(hints.text_in_picture, language)
+        ]
         by_model: dict[str, Translation] = {}
         try:
             model = self._find_model()
@@ -151,7 +158,7 @@ class LlmDescriber:
 
         Raises: ModelUnusable, StageTimedOut; what `check_stop` raises.
         """
-        notes = picture_notes(texts, hints.project_name, hints.context)
+        notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
         suffixes = [language_prompt(language) for language in languages]
         with self._model_lock(check_stop):
             loaded = self._ensure_loaded(model, check_stop)
@@ -195,6 +202,7 @@ class LlmDescriber:
                 continue
             answer = clean_answer(parsed, language)
             complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, prompt=notes)
+            complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, notes)
             if complaint is None and self._history.check_and_record(colours, language, answer.alt_text):
                 complaint = REPEATED
             if complaint is None:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
 MAX_NOTE_CHARS = 160
@@ -62,10 +63,13 @@ class Answer(Struct, frozen=True):
     alt_text: str
 
 
-def picture_notes(texts: PictureTexts, project_name: str, context: str = "") -> str:
+def picture_notes(
+    texts: PictureTexts, project_name: str, context: str = "", read_text: TextInPicture | None = None
+) -> str:
     """The part of the prompt between the picture and the last line: what is known about the picture.
 
-    `context` is the text about the page or article in which the picture is used.
+    `context` is the text about the page or article in which the picture is used. `read_text` is the text that was read
+    in the picture; None if it was not searched.
     """
     notes = [
         _note("Alternative text", texts.alt_texts[:1]),
@@ -83,6 +87,11 @@ def picture_notes(texts: PictureTexts, project_name: str, context: str = "") -> 
         if len((noted + note).encode()) <= MAX_NOTES_BYTES:
             noted += note
     noted += _note("Text of the page around it", [context], MAX_CONTEXT_CHARS)
+    if read_text is not None:
+        noted += _note("Exact text in the picture", [read_text.text])
+        noted += _note(
+            "Text in the picture that could not be read", ["do not guess it"] if read_text.unread_lines else []
+        )
     return NOTES + noted if noted else NO_NOTES
 
 

