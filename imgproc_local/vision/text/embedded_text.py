@@ -13,6 +13,8 @@ from imgproc_local.vision.text.language import detect_language, letters_by_scrip
 
 MAX_ENTRIES = 50
 """The number of texts of each kind, and of persons, that are read. A description uses only a few of them."""
+MAX_CHARS = 12_000
+"""The length of the texts of one kind after which no more are read."""
 
 MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
 """The number of keywords that a description uses, and the length above which a keyword is ignored."""
@@ -120,11 +122,15 @@ def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
 
 def _localized(embedded: Sequence[EmbeddedText]) -> tuple[LocalizedText, ...]:
     """The cleaned texts with their languages, without those that no person wrote."""
-    return tuple(
-        LocalizedText(text, _primary_subtag(entry.language) or detect_language(text))
-        for entry in embedded[:MAX_ENTRIES]
-        if (text := human_text(entry.text))
-    )
+    localized, chars = [], 0
+    for entry in embedded[:MAX_ENTRIES]:
+        text = human_text(entry.text)
+        if text:
+            localized.append(LocalizedText(text, _primary_subtag(entry.language) or detect_language(text)))
+        chars += len(entry.text)
+        if chars > MAX_CHARS:
+            break
+    return tuple(localized)
 
 
 def _primary_subtag(tag: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from functools import lru_cache
 
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.text.boilerplate import (
@@ -34,12 +35,14 @@ _INVISIBLE = frozenset(
 """Soft hyphens, zero-width spaces, bidirectional controls. Zero-width joiners belong to emoji and Persian words."""
 
 
+@lru_cache(maxsize=128)
 def human_text(text: str) -> str:
     """`text` on one line in NFC, without mark-up, private data and boilerplate; "" if no person wrote it.
 
     Parts that can't be read, because letters were lost, are dropped sentence by sentence.
     """
-    plain = repair_encoding(_without_markup(clean_text(text[:MAX_MARKUP_CHARS]).text)[:MAX_READ_CHARS])
+    max_chars = MAX_MARKUP_CHARS if "<" in text or "&" in text else MAX_READ_CHARS
+    plain = repair_encoding(_without_markup(clean_text(text[:max_chars]).text)[:MAX_READ_CHARS])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = " ".join(filter(None, map(without_boilerplate, filter(None, lines))))
