@@ -263,5 +263,5 @@ def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
     words = answer.filename.replace("-", " ")
     if filename_problem(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
-    slug = make_slug(words, language)
+    slug = make_slug(words, language, language)
     return Translation(language, slug, answer.alt_text, TextSource.VISION)

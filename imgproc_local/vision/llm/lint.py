@@ -77,7 +77,7 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
 
 def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:
     """The complaint about `filename`, words joined by hyphens; None if it is suitable as a file name."""
-    slug = make_slug(filename.replace("-", " "), language).split("-")
+    slug = make_slug(filename.replace("-", " "), language, language).split("-")
     words = words_of(filename)
     if slug == [""]:
         return "its file name had no words that can be written in Latin letters"

@@ -220,18 +220,25 @@ def test_an_unsuitable_file_name_is_replaced_by_words_of_the_alt_text() -> None:
 KANJI = '{"filename":"赤い-納屋-雪","alt_text":"雪の中に赤い納屋が立っている。"}'
 
 
-def test_a_file_name_in_kanji_is_generated_again() -> None:
-    fake = FakeModel(ja=[KANJI, KANJI.replace("赤い-納屋-雪", "akai-naya-yuki")])
-    [japanese] = describe(fake, "ja")
-    assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", TextSource.VISION)
-    assert "romaji" in fake.suffixes[1][0]
-
-
-def test_after_two_file_names_in_kanji_the_file_name_is_made_from_facts() -> None:
+def test_a_file_name_in_kanji_is_romanised() -> None:
     [japanese] = describe(FakeModel(ja=KANJI), "ja")
-    assert japanese.seo_alt_text == "雪の中に赤い納屋が立っている。"
-    assert japanese.source == TextSource.VISION
-    assert japanese.seo_filename == facts("ja")[0].seo_filename
+    assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", TextSource.VISION)
+
+
+WITHOUT_VOWELS = '{"filename":"مكتب-مدرب-معلم","alt_text":"مكتب مدرب معلم."}'
+
+
+def test_a_file_name_that_cannot_be_romanised_is_generated_again() -> None:
+    fake = FakeModel(ar=[WITHOUT_VOWELS, WITHOUT_VOWELS.replace("مكتب-مدرب-معلم", "maktab-mudarrib")])
+    [arabic] = describe(fake, "ar")
+    assert arabic == Translation("ar", "maktab-mudarrib", "مكتب مدرب معلم.", TextSource.VISION)
+    assert "Latin letters" in fake.suffixes[1][0]
+
+
+def test_after_two_file_names_that_cannot_be_romanised_the_file_name_is_made_from_facts() -> None:
+    [arabic] = describe(FakeModel(ar=WITHOUT_VOWELS), "ar")
+    assert (arabic.seo_alt_text, arabic.source) == ("مكتب مدرب معلم.", TextSource.VISION)
+    assert arabic.seo_filename == facts("ar")[0].seo_filename
 
 
 def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.LogCaptureFixture) -> None:

@@ -323,6 +323,7 @@ def test_words_that_belong_to_no_language_are_rejected(language: str, text: str)
         ("ru", "красный-сарай-на-поле"),
         ("zh", "红色谷仓-雪地"),
         ("ja", "あかい-なや-ゆき"),
+        ("ja", "赤い-納屋-雪"),
         ("ko", "빨간-헛간-눈밭"),
         ("ar", "حظيرة-حمراء-في-الثلج"),
         ("fr", "restaurant-terrasse-café-paris"),
@@ -335,7 +336,7 @@ def test_descriptive_words_are_a_file_name(language: str, filename: str) -> None
 @pytest.mark.parametrize(
     ("language", "filename", "complaint"),
     [
-        ("ja", "納屋-雪-犬", "its file name had no words that can be written in Latin letters"),
+        ("ar", "مكتب-مدرب-معلم", "its file name had no words that can be written in Latin letters"),
         ("en", "barn", "its file name was a single word"),
         ("en", "image-picture-photo", "its file name did not describe the picture"),
         ("en", "img-1234-jpg", "its file name did not describe the picture"),

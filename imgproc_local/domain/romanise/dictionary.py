@@ -1,0 +1,164 @@
+"""Segmentation and romanisation of scripts without spaces, with a dictionary (Japanese, Chinese, Thai).
+
+A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` generates:
+
+    one character per word class: `<` joins the word before it, `>` joins the word after it, `.` stands alone
+    one line per class: the costs of its words before words of each class, separated by spaces
+    an empty line
+    one line per written form, in the order of its bytes: the form, a tab, its readings separated by spaces. A reading
+    is `latin,class,cost`
+
+The entries stay one block of bytes that is searched in place: a dict of them would need ten times the memory.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from bisect import bisect_left
+from functools import cache
+from importlib.resources import files
+
+from msgspec import Struct
+
+MAX_WORD_CHARS = 16
+"""The length of the longest entry that is looked up."""
+MAX_SEGMENTED_CHARS = 200
+"""Text after this position has no place in a slug, and is ignored."""
+_UNKNOWN_COST = 400
+"""The cost of a character without an entry, and of a run of katakana: higher than those of almost all entries."""
+
+
+class Word(Struct, frozen=True):
+    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is one of `<`, `>` and `.` as above."""
+
+    written: str
+    latin: str
+    word_class: int
+    cost: int
+    joins: str = "."
+
+
+class _Path(Struct, frozen=True):
+    """The cheapest segmentation up to a position that ends with `word`."""
+
+    cost: int
+    word: Word
+    before: _Path | None
+
+
+class _Entries:
+    """The lines of a dictionary as a sequence of written forms for `bisect`."""
+
+    def __init__(self, lines: bytes) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, position: int) -> bytes:
+        """The line that contains `position`, so that all positions of a line compare equal."""
+        start = self._lines.rfind(b"\n", 0, position) + 1
+        return self._lines[start : self._lines.find(b"\n", position)]
+
+
+class Dictionary:
+    """The words of a language with their romanisation.
+
+    `default_class` is the class of words without an entry. Its joining is that of a word that stands alone.
+    """
+
+    def __init__(self, content: bytes, default_class: int = 0) -> None:
+        header, _, entries = content.partition(b"\n\n")
+        flags, *rows = header.decode().split("\n")
+        self._joins = flags
+        self._costs = [[int(cost) for cost in row.split()] for row in rows]
+        self._entries = entries if entries.endswith(b"\n") else entries + b"\n"
+        self._default_class = default_class
+
+    def readings(self, written: str) -> tuple[list[Word], bool]:
+        """The entries of `written`, and whether longer forms begin with it."""
+        key = written.encode()
+        first = bisect_left(_Entries(self._entries), key)
+        line_end = self._entries.find(b"\n", first)
+        start = self._entries.rfind(b"\n", 0, first) + 1
+        if line_end < 0 or not self._entries.startswith(key, start):
+            return [], False
+        if not self._entries.startswith(key + b"\t", start):
+            return [], True
+        words = []
+        for reading in self._entries[start + len(key) + 1 : line_end].decode().split(" "):
+            latin, word_class, cost = reading.split(",")
+            words.append(Word(written, latin, int(word_class), int(cost), self._joins[int(word_class)]))
+        return words, self._entries.startswith(key, line_end + 1)
+
+    def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[Word]:
+        """The cheapest segmentation of `text`. A match of `grouped` is also tried as one word without a reading."""
+        text = text[:MAX_SEGMENTED_CHARS]
+        paths: list[list[_Path]] = [[] for _ in range(len(text) + 1)]
+        for start in range(len(text)):
+            if start and not paths[start]:
+                continue
+            for word in self._words_at(text, start, grouped):
+                end = start + len(word.written)
+                path = self._extend(paths[start], word)
+                paths[end] = [
+                    old for old in paths[end] if old.word.word_class != word.word_class or old.cost < path.cost
+                ]
+                if all(old.word.word_class != word.word_class for old in paths[end]):
+                    paths[end].append(path)
+        words: list[Word] = []
+        last = min(paths[-1], key=lambda path: path.cost, default=None)
+        while last is not None:
+            words.append(last.word)
+            last = last.before
+        return words[::-1]
+
+    def _extend(self, before: list[_Path], word: Word) -> _Path:
+        """The cheapest of the paths `before` followed by `word`."""
+        if not before:
+            return _Path(word.cost, word, None)
+        cost, best = min(
+            ((path.cost + self._costs[path.word.word_class][word.word_class], path) for path in before),
+            key=lambda pair: pair[0],
+        )
+        return _Path(cost + word.cost, word, best)
+
+    def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[Word]:
+        """All words that begin at `start`; at least one."""
+        words: list[Word] = []
+        for end in range(start + 1, min(len(text), start + MAX_WORD_CHARS) + 1):
+            found, has_longer = self.readings(text[start:end])
+            words += found
+            if not has_longer:
+                break
+        match = grouped.match(text, start) if grouped else None
+        if match:
+            words.append(Word(match[0], "", self._default_class, _UNKNOWN_COST))
+        return words or [Word(text[start], "", self._default_class, 3 * _UNKNOWN_COST)]
+
+
+@cache
+def load_dictionary(name: str, default_class: int = 0) -> Dictionary:
+    """The dictionary in `data/NAME.gz`, read when a text first needs it."""
+    content = (files(__package__) / "data" / f"{name}.gz").read_bytes()
+    return Dictionary(gzip.decompress(content), default_class)
+
+
+def joined(words: list[Word]) -> list[str]:
+    """The romanised words, with those of the classes `<` and `>` joined to their neighbours.
+
+    Words without a reading are dropped, and separate their neighbours.
+    """
+    out: list[str] = []
+    join_next = False
+    for word in words:
+        if not word.latin:
+            join_next = False
+        elif out and (join_next or word.joins == "<"):
+            out[-1] += word.latin
+            join_next = word.joins == ">"
+        else:
+            out.append(word.latin)
+            join_next = word.joins == ">"
+    return out

@@ -1,0 +1,25 @@
+"""Thai: Royal Thai General System, one word per word of a dictionary."""
+
+from __future__ import annotations
+
+import re
+
+from imgproc_local.domain.romanise.dictionary import joined, load_dictionary
+
+THAI = "\u0e01-\u0e4e"
+_RUN = re.compile(f"[{THAI}]+")
+
+
+def thai(text: str) -> str:
+    """Replaces runs of Thai by their romanised words.
+
+    A run of which less than half is in the dictionary is dropped: its letters alone, without the vowels that are not
+    written, are no words.
+    """
+    return _RUN.sub(lambda run: f" {_words(run[0])} ", text)
+
+
+def _words(run: str) -> str:
+    words = load_dictionary("thai").segment(run.replace("ํา", "ำ"))
+    known = sum(len(word.written) for word in words if word.latin)
+    return " ".join(joined(words)) if known * 2 >= len(run) else ""

@@ -1,0 +1,130 @@
+"""Arabic, Persian and Hebrew, which write few vowels.
+
+Names of places and frequent words are read from tables. Another word is romanised letter by letter if the result can be
+pronounced, and dropped if not: consonants alone, such as `brj`, are no words.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from imgproc_local.domain.romanise.letters import romanisation
+
+ARABIC = "\u0620-\u064a\u064e-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f"
+HEBREW = "\u05d0-\u05ea\u05b0-\u05c7"
+
+_ARABIC_LETTERS = romanisation(
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهويأإآٱءؤئةىپچژگ",
+    "a b t th j h kh d dh r z s sh s d t z a gh f q k l m n h w y a i a a - u i a a p ch zh g",
+)
+_LETTERS = {
+    # Source: UNGEGN's system without diacritics
+    "ar": _ARABIC_LETTERS,
+    # Source: BGN/PCGN without diacritics
+    "fa": _ARABIC_LETTERS | romanisation("ثذضظقوة", "s z z z gh v e"),
+    # Source: the simplified transcription of the Academy of the Hebrew Language
+    "he": romanisation("אבגדהוזחטיכךלמםנןסעפףצץקרשת", "a v g d h v z ch t y ch ch l m m n n s a f f tz tz k r sh t"),
+}
+_PREFIXES = {
+    "ar": (("وال", "wa al"), ("بال", "bi al"), ("لل", "li al"), ("ال", "al"), ("و", "wa "), ("ب", "bi "), ("ل", "li ")),
+    "fa": (),
+    "he": (("וה", "ve ha"), ("שב", "she be "), ("ה", "ha"), ("ב", "be "), ("ל", "le "), ("מ", "mi "), ("ו", "ve ")),
+}
+"""The article and the particles that are written in one word with the next one. Only a word of a table follows them."""
+_SUFFIXES = {"fa": (("‌های", "haye"), ("های", "haye"), ("‌ها", "ha"), ("ها", "ha"), ("ی", "i")), "ar": (), "he": ()}
+_MAX_NAME_WORDS = 4
+_PRONOUNCEABLE = re.compile(
+    "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
+)
+"""A syllable has a vowel and at most one consonant before it; one consonant may end the word."""
+
+
+def arabic_script(text: str, language: str) -> str:
+    """Arabic or Persian in Latin letters. Text in neither `ar` nor `fa` is read by its letters."""
+    if language not in ("ar", "fa"):
+        language = "fa" if re.search("[پچژگکیھہۀےٹڈڑں]", text) else "ar"
+    return _words(text, language)
+
+
+def hebrew(text: str) -> str:
+    """Hebrew in Latin letters."""
+    return _words(text, "he")
+
+
+@cache
+def _table(language: str) -> dict[str, str]:
+    """Words and names by their normalised form; a name consists of several words."""
+    table: dict[str, str] = {}
+    for kind in ("words", "names"):
+        content = (files(__package__) / "data" / f"{kind}-{language}.txt").read_text("utf-8")
+        for line in content.splitlines():
+            written, latin = line.split("\t")
+            table.setdefault(_normalised(written), latin)
+    return table
+
+
+def _normalised(text: str) -> str:
+    """`text` without vowel marks, with one form of the letters that are often interchanged."""
+    text = re.sub("[\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670ـ'׳״\"]", "", text)
+    return text.translate(str.maketrans("أإآٱىيك", "ااااییک")).replace("\u200c", "")
+
+
+def _words(text: str, language: str) -> str:
+    words = text.split()
+    table = _table(language)
+    out: list[str] = []
+    dropped = position = 0
+    while position < len(words):
+        for end in range(min(len(words), position + _MAX_NAME_WORDS), position + 1, -1):
+            name = _lookup(" ".join(words[position:end]), language, table)
+            if name:
+                out.append(name)
+                position = end
+                break
+        else:
+            word = words[position]
+            latin = _lookup(word, language, table) or _letter_by_letter(word, language)
+            out.append(latin)
+            dropped += not latin
+            position += 1
+    return " ".join(filter(None, out)) if dropped * 2 <= len(words) else ""
+
+
+def _lookup(word: str, language: str, table: dict[str, str]) -> str:
+    """The romanisation of a word or name of the table, with the prefixes and suffixes of the language; else ""."""
+    plain = _normalised(word)
+    if plain in table:
+        return table[plain]
+    for prefix, latin in _PREFIXES[language]:
+        rest = plain.removeprefix(prefix)
+        if rest != plain and len(rest) > 1 and rest in table:
+            return latin + table[rest]
+    for suffix, latin in _SUFFIXES[language]:
+        rest = plain.removesuffix(_normalised(suffix))
+        if rest != plain and rest in table:
+            return table[rest] + latin
+    return ""
+
+
+def _letter_by_letter(word: str, language: str) -> str:
+    """The letters of `word` if the result can be pronounced; else ""."""
+    plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
+    if language == "he":
+        plain = re.sub(r"^ו(?=\w)", "v", plain)
+        plain = re.sub(r"(?<=\w)וו(?=\w)", "v", plain)
+        plain = re.sub(r"(?<=\w)ו", "o", plain)
+        plain = re.sub(r"(?<=\w)יי?", "i", plain)
+        plain = re.sub(r"^ב", "b", re.sub(r"^כ", "k", re.sub(r"^פ", "p", plain)))
+        plain = re.sub("ה$", "a", plain)
+    else:
+        plain = plain.replace("ی", "ي").replace("ک", "ك")
+        plain = re.sub(r"^ال(?=\w\w)", "al", plain)
+        # between consonants, the semivowels waw and yeh stand for the long vowels u and i
+        plain = re.sub(r"(?<=[^\W\dاوي])و(?=[^\Wاوي]|\b)", "u", plain)
+        plain = re.sub(r"(?<=[^\W\dاوي])ي(?=[^\Wاوي]|\b)", "i", plain)
+        if language == "fa":
+            plain = re.sub("ه$", "e", plain)
+    latin = "".join(_LETTERS[language].get(char, char) for char in plain).replace("aa", "a")
+    return latin if _PRONOUNCEABLE.fullmatch(latin) or not re.search("[^\x00-\x7f]|[a-z]", latin) else ""

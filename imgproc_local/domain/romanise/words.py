@@ -1,0 +1,69 @@
+"""The words of a text in ASCII letters: which script and language each part of a text is read as."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from anyascii import anyascii
+
+from imgproc_local.domain.romanise.alphabets import caucasian, cyrillic, greek, latin
+from imgproc_local.domain.romanise.chinese import chinese
+from imgproc_local.domain.romanise.han import language_of_han
+from imgproc_local.domain.romanise.indic import INDIC, indic
+from imgproc_local.domain.romanise.japanese import HAN, KANA, japanese
+from imgproc_local.domain.romanise.korean import HANGUL, korean
+from imgproc_local.domain.romanise.thai import THAI, thai
+from imgproc_local.domain.romanise.vowelless import ARABIC, HEBREW, arabic_script, hebrew
+
+MAX_TEXT_CHARS = 2000
+"""What follows in a longer text is ignored."""
+_APOSTROPHES = "'’ʼ‘`´＇"
+_ELIDING = frozenset(("fr", "it", "ca", "pt"))
+"""Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
+_INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b\u200d\u2060\ufeff]")
+"""Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
+hyphens, zero-width joiners."""
+_NON_JOINER = "\u200c"
+"""Removed too, except between the letters of a Persian word, where tables of words have it."""
+_LATIN = "a-z\u00c0-\u024f"
+_UNREADABLE = re.compile("[bcdfghjklmnpqrstvwxz]{4}")
+_SCRIPT_CHANGE = re.compile(f"(?<=[{_LATIN}])(?=[{HANGUL}{THAI}{INDIC}])|(?<=[{HANGUL}{THAI}{INDIC}])(?=[{_LATIN}])")
+
+
+def romanised_words(text: str, requested: str, text_language: str | None = None) -> list[str]:
+    """The words of `text` in lower-case ASCII letters and digits.
+
+    `text_language` is the language of the text, None if it is not known. Letters are then read by their script, and
+    where languages share a script by the letters in the text; `requested`, the language of the description, only
+    decides what remains ambiguous. Words that can't be read are left out.
+    """
+    language = text_language or requested
+    text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
+    text = re.sub(f"[{_APOSTROPHES}]", " " if language in _ELIDING else "", text)
+    text = _INSIDE_WORDS.sub("", text).replace(_NON_JOINER, "").lower()
+    # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
+    text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
+    text = _SCRIPT_CHANGE.sub(" ", text)
+    if re.search(f"[{HAN}{KANA}\uff66-\uff9f]", text):
+        match language_of_han(text, requested, text_language):
+            case "ja":
+                text = japanese(text)
+            case "zh":
+                text = chinese(text)
+            case _:
+                text = re.sub(f"[{HAN}]+", " ", text)
+    text = cyrillic(thai(indic(korean(text))), language if text_language else "", requested)
+    text = re.sub(rf"[{ARABIC}]+(?:\s+[{ARABIC}]+)*", lambda run: arabic_script(run[0], text_language or ""), text)
+    text = re.sub(rf"[{HEBREW}]+(?:\s+[{HEBREW}]+)*", lambda run: hebrew(run[0]), text)
+    text = latin(caucasian(greek(text)), language)
+    return [part for word in text.split() for part in re.findall("[a-z0-9]+", _ascii(word))]
+
+
+def _ascii(word: str) -> str:
+    """Latin letters without marks, and letters of other scripts by anyascii's tables; "" if that is no word."""
+    plain = "".join(char for char in unicodedata.normalize("NFKD", word) if not "\u0300" <= char <= "\u036f")
+    if plain.isascii():
+        return plain.lower()
+    letters = "".join(char if char.isascii() else re.sub("[^A-Za-z0-9]", "", anyascii(char)) for char in plain).lower()
+    return letters if re.search(f"[{_LATIN}]", plain) or not _UNREADABLE.search(letters) else ""
