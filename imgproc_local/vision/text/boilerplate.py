@@ -19,7 +19,7 @@ MAX_CREDIT_CHARS = 120
 """A credit is not longer; what is longer is not removed."""
 
 _MACHINE_WORDS = re.compile(
-    r"\b(olympus|minolta|konica|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
+    r"\b(olympus|minolta|konica|epson|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
     r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|cof|hdr|edf"
     r"|sdr|rbt|btf|(?:oznor|dav|bty|mde|rbt)\s?\w{0,20}"
     r"|(?:default|no) (?:caption|description|title)|file|picasa|instagram|telegram|intel"
@@ -40,11 +40,13 @@ _PRODUCTS = (
 _VERBS = (
     r"created|made|edited|generated|processed|converted|optimi[sz]ed|compressed|resized|exported|produced|designed"
     r"|rendered|shot|taken|captured|photographed|sent|uploaded|powered|downloaded|scanned|enhanced|upscaled|drawn"
-    r"|bearbeitet|erstellt|aufgenommen|réalisé|créé|hecho|creado|editado|creato|feito|criado|gemaakt"
+    r"|bearbeitet|erstellt|aufgenommen|gesendet|réalisée?|créée?|éditée?|modifiée?|envoyé|hecho|creado"
+    r"|editado|enviado|creato|inviato|feito|criado|gemaakt|verzonden|skickat|sendt"
 )
 _ADVERTISEMENT = re.compile(
-    rf"(?:^|(?<=[\s,;|–-]))(?:{_VERBS}) (?:with|by|in|using|on|from|via|mit|auf|avec|con|com|met) "
-    rf"(?:my |an? |the |meinem? |mon |mi )?(?:{_PRODUCTS})\b",
+    rf"(?:^|(?<=[\s,;|–-]))(?:{_VERBS}) (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
+    r"|con|desde|da|com|met|van|från|fra) "
+    rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?(?:{_PRODUCTS})\b",
     re.IGNORECASE,
 )
 """A program or a phone that names itself at the end of a text."""
@@ -120,7 +122,8 @@ my your a an n new enter add here insert type write alt text caption title descr
 testing null undefined none nan tbd todo xxx asdf qwerty foo unknown unbekannt inconnu desconocido sconosciuto at um na
 desconhecido onbekend okänd ukjent ukendt tuntematon nieznany neznámý неизвестно неизвестен невідомо mijn de titel titre
 shot on screenshot screenshots bildschirmfoto document documents stock royalty free camera pictures mein meine mon ma mi
-il la le min mit título titolo beschreibung
+il la le min mit título titolo beschreibung placeholder bildbeschreibung bildunterschrift bildtitel légende
+    legende descripción descrizione descrição omschrijving bijschrift subtitle headline titulo
 """)
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
@@ -139,8 +142,8 @@ _DETERMINERS = {
 """Words after which the rest of a text is complete without its opener. Languages whose nouns would have the wrong case
 are missing, and "photo of a family" is not an opener where "photo de famille" is a thing."""
 _OPENERS = re.compile(
-    r"(?:(?:this is )?(?:an? |the |this )?(?:image|picture|photo|photograph|pic|snapshot) "
-    r"(?:of|showing|shows|depicting|depicts|featuring|features) "
+    r"(?:(?:(?:this is )?(?:an? )?(?:image|picture|photo|photograph|pic|snapshot) (?:of|showing|depicting|featuring)"
+    r"|(?:this |the )(?:image|picture|photo|photograph) (?:shows|depicts|features)) "
     r"(?!the (?:day|week|month|year)\b|health\b|how\b|what\b|where\b|why\b|who\b)"
     rf"|(?:une |l['’])?(?:image|photo|photographie) (?:d['’]|de |montrant |représentant )(?={_DETERMINERS['fr']})"
     rf"|(?:una |la )?(?:imagen|foto|fotografía) (?:de |que muestra )(?={_DETERMINERS['es']})"

@@ -63,20 +63,22 @@ def collect_texts(
 
     `languages` are the requested ones: an alt text whose language is unknown is that of the first of them.
     """
-    captions = _localized(embedded.description)
-    titles = _localized(embedded.title) + _localized(embedded.headline)
+    camera = embedded.camera
+    captions = _localized(embedded.description, camera)
+    headlines, names = _localized(embedded.headline, camera), _localized(embedded.title, camera)
+    extended = _localized(embedded.extended_description, camera)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
     places = [human_text(place) for place in location if place]
     return PictureTexts(
         alt_texts=_assigned(_localized(embedded.alt_text), languages),
         alt_text_candidates=(
-            *_localized(embedded.extended_description),
+            *extended,
             *captions,
-            *_localized(embedded.headline),
-            *_localized(embedded.title),
+            *headlines,
+            *names,
         ),
-        titles=titles,
-        captions=captions + _localized(embedded.extended_description),
+        titles=names + headlines,
+        captions=captions + extended,
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
         persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
@@ -120,12 +122,12 @@ def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
     return next(matching, languages[0] if languages else None)
 
 
-def _localized(embedded: Sequence[EmbeddedText]) -> tuple[LocalizedText, ...]:
-    """The cleaned texts with their languages, without those that no person wrote."""
+def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> tuple[LocalizedText, ...]:
+    """The cleaned texts with their languages, without those that no person wrote and without the name of `camera`."""
     localized, chars = [], 0
     for entry in embedded[:MAX_ENTRIES]:
         text = human_text(entry.text)
-        if text:
+        if text and text.casefold() != (camera or "").casefold():
             localized.append(LocalizedText(text, _primary_subtag(entry.language) or detect_language(text)))
         chars += len(entry.text)
         if chars > MAX_CHARS:

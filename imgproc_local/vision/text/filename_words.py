@@ -58,7 +58,10 @@ _NOT_LATIN = "[^\\W\\d_a-zA-Z\u00aa-\u024f\u1e00-\u1eff]"
 _SCRIPT_BOUNDARY = re.compile(rf"(?<={_NOT_LATIN})(?=[0-9])|(?<=[0-9])(?={_NOT_LATIN})")
 """Between a digit and a letter that is not Latin: scripts without spaces write both together."""
 _CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
-"""CamelCase is split into words, but names with an inner capital (McDonald, iPhone) are not."""
+"""Between two words of CamelCase. Names with an inner capital (McDonald, iPhone) are not split."""
+_CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
+MIN_CAMEL_CASE_WORD = 3
+"""The average length of the words in a phrase in CamelCase; random letters have shorter ones."""
 _MODEL = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 MAX_SHORT_PREFIX = 3
@@ -87,7 +90,8 @@ def filename_words(filename: str) -> tuple[str, ...]:
         stem = pattern.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
     tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
-    tokens = _CAMEL_CASE.sub(" ", " ".join(token for token in tokens if token.lower() not in NOISE_WORDS)).split()
+    tokens = [_split_camel_case(token) for token in tokens if token.lower() not in NOISE_WORDS]
+    tokens = " ".join(tokens).split()
     words = _words(tokens)
     return tuple(words) if any(map(_is_meaningful, words)) else ()
 
@@ -108,6 +112,14 @@ def _stem(filename: str) -> str:
     while (shorter := _EXTENSION.sub("", stem)) != stem:
         stem = shorter
     return stem
+
+
+def _split_camel_case(token: str) -> str:
+    """`token` with spaces between its words if it is written in CamelCase."""
+    words = len(re.findall("[A-ZÀ-Þ]", token))
+    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= MIN_CAMEL_CASE_WORD * words:
+        return re.sub("(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", token)
+    return _CAMEL_CASE.sub(" ", token)
 
 
 def _words(tokens: list[str]) -> list[str]:

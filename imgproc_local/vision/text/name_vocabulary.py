@@ -25,11 +25,12 @@ kuvatõmmis|ekr[aā]nuz[nņ][eē]mums|ekrano kopija|tangkapan layar|ảnh chụp
 """Prefixes that operating systems give screenshots."""
 
 GENERATED_NAMES = _alternatives(r"""
-chatgpt image\b.*|gemini[ _]generated[ _]image.*|full[ _-]?size[ _-]?render.*|tumblr_.*|midjourney|copilot_\d.*
+chatgpt[ _-]image\b.*|gemini[ _-]generated[ _-]image.*|full[ _-]?size[ _-]?render.*|tumblr_.*|midjourney|copilot_\d.*
 .*-[\w-]{11}-unsplash( \(\d+\))?|pexels-photo-\d.*|pexels-.*-\d{5,12}.*
 (istockphoto|gettyimages|shutterstock|adobestock)[-_ ].*
 (微信|QQ|企业微信)(图片|截图|圖片).*|kakaotalk[_ ].*|line_album.*|mmexport\d.*
-photo on \d.*|resized_\d.*|polish_\d.*|firefly[ _]\d.*|received_\d.*|image-?asset.*|unsplash-image.*
+photo on \d.*|b612_\d.*|(maxres|hq|mq|sd)default|resized_\d.*
+polish_\d.*|firefly[ _]\d.*|received_\d.*|image-?asset.*|unsplash-image.*
 """)
 """Whole names: of generated pictures, of downloads that name the photographer instead of the content, of messengers."""
 
