@@ -3,7 +3,7 @@
 `python -m tests.ordeals.llama_server FOLDER [--scenes 25] [--seed N]`
 
 llama-server is compiled in FOLDER from the sources of the installed llama-cpp-python, against its libraries, unless
-FOLDER has a `llama-server` already. This takes about four CPU minutes, and needs g++, make, cmake and a package index.
+FOLDER has a `llama-server` already. This takes about six CPU minutes, and needs g++, make, cmake and a package index.
 The last part runs the program under strace: no address outside this machine may be used.
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imgproc_local import compose
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.web import local
@@ -165,6 +166,18 @@ def test_the_overview_has_the_model_in_use_and_its_grades(service: Running, page
     assert described_by["grades"] == {}
     models.remove("seer")
     assert page.get("/local/overview").json()["data"]["described_by"]["model"] is None
+
+
+def test_the_overview_has_a_model_in_another_program(
+    service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ModelStore(service.services.config.models_folder)
+    models.select("ollama:gemma3:4b")
+    for problem in ("Ollama does not answer.", None):
+        monkeypatch.setattr(compose, "loopback_problem", lambda *_, said=problem: said)
+        described_by = page.get("/local/overview").json()["data"]["described_by"]
+        assert described_by == {"model": "ollama:gemma3:4b", "problem": problem, "grades": {}}
+    models.select("none")
 
 
 def test_a_picture_is_processed_with_a_key_of_the_page(service: Running, page: httpx.Client) -> None:

@@ -184,6 +184,12 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     click.echo(
         "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
     )
+    if other is not None and other.server == "lmstudio":
+        click.echo(
+            "With LM Link, LM Studio may run a model on another machine and send pictures there; `lms link disable`"
+            " turns it off.",
+            err=True,
+        )
     if config.model and config.model != name:
         click.echo(f"The setting model is {config.model!r} and overrides this selection.", err=True)
 

@@ -17,7 +17,14 @@ from msgspec.structs import replace
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.loopback.address import Address
 from imgproc_local.vision.loopback.client import Reply, TooLong, TooSlow, Unreachable, request
-from imgproc_local.vision.loopback.servers import Kind, OllamaDetails, Question, ServedModel, is_cloud_model
+from imgproc_local.vision.loopback.servers import (
+    Kind,
+    OllamaDetails,
+    Question,
+    ServedModel,
+    is_cloud_model,
+    is_same_model,
+)
 
 LOOK_TIMEOUT_S = 2.0
 """How long all requests together may take that ask for the models of a program."""
@@ -111,6 +118,10 @@ class ModelServer:
             _sleep(LOADING_POLL_S, check_stop)
         self._raise_for_error(reply, model)
         written = self._decode(reply, self.kind.parse_answer)
+        if not is_same_model(model, written.model):
+            raise ModelUnusable(
+                f"{title} answered with the model {_quote(written.model)} instead of {model}. Load {model} in {title}."
+            )
         text = written.text.rpartition("</think>")[2]
         if "{" in text:
             return self._json_in(text[text.index("{") :], model)

@@ -59,10 +59,14 @@ class ServedModel(Struct, frozen=True):
 
 
 class Written(Struct, frozen=True):
-    """What a model wrote: its answer, and the thoughts that the program separated from it."""
+    """What a model wrote: its answer, and the thoughts that the program separated from it.
+
+    `model` is the model that wrote it, "" if the program does not say.
+    """
 
     text: str
     thoughts: str = ""
+    model: str = ""
 
 
 class Kind(Struct, frozen=True):
@@ -170,6 +174,7 @@ class _OpenAIChoice(Struct, frozen=True):
 
 class _OpenAIAnswer(Struct, frozen=True):
     choices: list[_OpenAIChoice]
+    model: str = ""
 
 
 class _LMStudioModel(Struct, frozen=True):
@@ -231,11 +236,17 @@ def _openai_request(model: str, question: Question) -> dict[str, Any]:
 
 
 def _openai_answer(body: bytes) -> Written:
-    choices = msgspec.json.decode(body, type=_OpenAIAnswer).choices
-    if not choices:
-        return Written("")
-    message = choices[0].message
-    return Written(message.content or "", message.reasoning_content or "")
+    answer = msgspec.json.decode(body, type=_OpenAIAnswer)
+    message = answer.choices[0].message if answer.choices else _OpenAIMessage()
+    return Written(message.content or "", message.reasoning_content or "", answer.model)
+
+
+def is_same_model(asked: str, answered: str) -> bool:
+    """Whether a model that calls itself `answered` is the model `asked`: an instance or a variant of it has a suffix.
+
+    Source: lmstudio-ai/lmstudio-bug-tracker, issue 619: LM Studio answers with another model that is loaded.
+    """
+    return answered in ("", asked) or answered.startswith((f"{asked}:", f"{asked}@"))
 
 
 KINDS = {

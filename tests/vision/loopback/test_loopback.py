@@ -306,6 +306,17 @@ def test_a_model_in_the_cloud_of_ollama_gets_no_picture(tmp_path: Path, name: st
     assert [model.name for model in ModelServer(KINDS["ollama"], parse_address(ollama.url)).models() if model.in_cloud]
 
 
+def test_an_answer_of_another_model_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with model_server("lmstudio") as double:
+        describer = compose.describer(config(tmp_path, double))
+        for answered, source in ((f"{double.model}:2", TextSource.VISION), ("phi-2", None)):
+            document = {**double.answer_document(json.dumps(GOOD["en"])), "model": answered}
+            double.chats.append(sends(200, document))
+            [english] = describe(describer)
+            assert english.source == (source or facts()[0].source)
+    assert "answered with the model phi-2 instead of" in warnings(caplog)[0]
+
+
 def test_names_of_cloud_models() -> None:
     assert all(map(is_cloud_model, ("glm-5:cloud", "gpt-oss:120b-cloud", "me/glm:20b:cloud", "GLM:Cloud")))
     assert not any(map(is_cloud_model, ("cloud", "cloud:latest", "gemma3", "my-cloud/gemma3:4b")))
