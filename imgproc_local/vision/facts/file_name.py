@@ -58,7 +58,7 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
         # words for the kind of picture, the year and the colours are added only up to MIN_WORDS
         for addition in (kind, str(month[0]) if month else "", *colours):
             if len(words) < MIN_WORDS:
-                _append(words, addition, language)
+                _append(words, addition, language, language)
         return make_slug(" ".join(words), language)
     project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
     words = _split_slug(LocalizedText(human_text(project), None), language)
@@ -66,14 +66,14 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     if not words or not number:
         number = number or filename_number(hints.original_filename)
         for addition in (kind, *(() if words or number else colours)):
-            _append(words, addition, language)
+            _append(words, addition, language, language)
     _append(words, number, language)
     return make_slug(" ".join(words), language) or EMPTY_STEM
 
 
-def _append(words: list[str], addition: str, language: str) -> None:
+def _append(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
     """Append the words of `addition`, unless they are among `words` already or make too many words."""
-    added = _words(addition, language)
+    added = _words(addition, language, text_language)
     if added and len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
         words += added
 
@@ -100,11 +100,11 @@ def _split_slug(text: LocalizedText, language: str) -> list[str]:
     content = re.sub(
         r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, stop_words) else word[0], text.text
     )
-    words = _words(content, language)
+    words = _words(content, language, text.language)
     if len(words) == 1 and not content.strip()[:1].islower():
         # an article may be part of a name: La Boca, Le Mans
-        return _words(text.text, language)
-    return words or _words(text.text, language)
+        return _words(text.text, language, text.language)
+    return words or _words(text.text, language, text.language)
 
 
 def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
@@ -113,9 +113,9 @@ def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
     return word[0].lower() in stop_words and not is_abbreviation
 
 
-def _words(text: str, language: str) -> list[str]:
-    """The words of the slug of `text` without immediate repetitions."""
-    return [word for word, _ in groupby(make_slug(text, language).split("-")) if word]
+def _words(text: str, language: str, text_language: str | None) -> list[str]:
+    """The words of the slug of `text` without immediate repetitions. `text_language` is its language if it is known."""
+    return [word for word, _ in groupby(make_slug(text, language, text_language).split("-")) if word]
 
 
 @cache

@@ -15,16 +15,15 @@ from imgproc_local.vision.text.name_vocabulary import (
     GENERATED_NAMES,
     NOISE_WORDS,
     NUMBERED_WORDS,
-    SCREENSHOT_PREFIXES,
     STOP_WORDS,
     TOOL_PREFIXES,
     UNTITLED,
 )
+from imgproc_local.vision.text.screenshot_name import SCREENSHOT_PREFIX
 
 _EXTENSION = re.compile(
     r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
 )
-_SCREENSHOT = re.compile(rf"(?i)^({SCREENSHOT_PREFIXES})(?=$|[\W_\d])")
 _GENERATED = re.compile(rf"(?is)({GENERATED_NAMES})")
 _TOOL_PREFIX = re.compile(rf"(?i)({TOOL_PREFIXES})(?=$|[\W_\d])[\s_-]*")
 _UNTITLED = re.compile(rf"(?i)({UNTITLED})(?=$|[\W_\d])")
@@ -63,21 +62,17 @@ _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 MIN_CAMEL_CASE_WORD = 3
 """The average length of the words in a phrase in CamelCase; random letters have shorter ones."""
 _MODEL = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
+_COUNTED_WORD = re.compile(r"(?i)([a-z]{4,24})0\d{0,3}")
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 MAX_SHORT_PREFIX = 3
 """Letters before a number that are part of a model's name (A380, CO2); after a longer word the number is a counter."""
 _COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
 
 
-def is_screenshot_name(filename: str) -> bool:
-    """Whether the name starts with the prefix that an operating system gives screenshots."""
-    return _SCREENSHOT.match(unicodedata.normalize("NFC", filename).strip()) is not None
-
-
 def filename_words(filename: str) -> tuple[str, ...]:
     """The words and numbers in a file name that a person typed, as written; empty if there is no meaningful word."""
     stem = _stem(filename)
-    screenshot = _SCREENSHOT.match(stem)
+    screenshot = SCREENSHOT_PREFIX.match(stem)
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
         if not stem or not stem[0].isalpha():
@@ -161,6 +156,9 @@ def _mixed(token: str) -> list[str]:
         if len(letters) <= MAX_SHORT_PREFIX or letters in NUMBERED_WORDS:
             return [token]
         return [model[1]] if _is_word(model[1]) and not model[3] else []
+    counted = _COUNTED_WORD.fullmatch(token)
+    if counted and counted[1].lower() not in STOP_WORDS and _is_word(counted[1]):
+        return [counted[1]]
     if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
     return []

@@ -13,17 +13,6 @@ def word_set(lines: str) -> frozenset[str]:
     return frozenset(lines.split())
 
 
-SCREENSHOT_PREFIXES = _alternatives("""
-screen[ _-]?shot|screen[ _-]?capture|screen[ _-]?recording|bildschirmfoto|bildschirmaufnahme
-capture d[’'ʼ]?[ _-]?[eé]cran|captura de (pantalla|tela|ecr[aã])|schermata|istantanea schermo|schermafbeelding
-sk[aä]rm(avbild|bild)|skjermbilde|sk[æa]rmbillede|n[aä]ytt[oö]kuva|kuvakaappaus|zrzut ekranu|sn[ií]mek obrazovky
-sn[ií]mka obrazovky|posnetek zaslona|snimka zaslona|k[eé]perny[oő]k[eé]p|k[eé]perny[oő]fot[oó]|captur[aă] de ecran
-екранна снимка|στιγμιότυπο( οθόνης)?|ekran g[oö]r[uü]nt[uü]s[uü]|ekran resmi|знімок екрана|снимок экрана|скриншот
-kuvatõmmis|ekr[aā]nuz[nņ][eē]mums|ekrano kopija|tangkapan layar|ảnh chụp màn hình|スクリーンショット|스크린샷
-屏幕截图|屏幕快照|截屏|截图|螢幕截圖|لقطة شاشة|צילום מסך|स्क्रीनशॉट|ภาพหน้าจอ
-""")
-"""Prefixes that operating systems give screenshots."""
-
 GENERATED_NAMES = _alternatives(r"""
 chatgpt[ _-]image\b.*|gemini[ _-]generated[ _-]image.*|full[ _-]?size[ _-]?render.*|tumblr_.*|midjourney|copilot_\d.*
 .*-[\w-]{11}-unsplash( \(\d+\))?|pexels-photo-\d.*|pexels-.*-\d{5,12}.*

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.filename_words import filename_words, is_screenshot_name
+from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, is_readable
+from imgproc_local.vision.text.screenshot_name import is_screenshot_name
 from imgproc_local.vision.text.shorten import shorten
 
 NO_WORDS = """
