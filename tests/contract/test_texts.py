@@ -143,6 +143,7 @@ def test_a_context_is_deleted_when_the_texts_are_written_or_have_failed(
         assert b"Zebrafinken" in stored_bytes(tmp_path), "a restart would lose it"
         listener.open.set()
         job = service.final(answer.json()["data"]["job_id"])
+        assert job["status"] == ("completed" if error is None else "failed")
         assert "Zebrafinken" not in f"{answer.text} {job}"
     assert listener.contexts == [CONTEXT]
     assert b"Zebrafinken" not in stored_bytes(tmp_path)

@@ -13,11 +13,11 @@ from tests.support import pictures
 def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, tmp_path: Path) -> None:
     source = tmp_path / "pictures"
     source.mkdir()
-    for name in ("a.jpg", "z.jpg"):
+    for name in ("A.jpg", "Z.jpg"):
         (source / name).write_bytes(jpeg_with_metadata())
     for name in ("IMG_1.jpg", "IMG_2.jpg"):
         (source / name).write_bytes(pictures.jpeg(64, 48))
-    order = ["IMG_1.jpg", "IMG_2.jpg", "a.jpg", "z.jpg"]
+    order = ["IMG_1.jpg", "IMG_2.jpg", "A.jpg", "Z.jpg"]
     images = program.json("process", source, "--languages", "ja,en", "--out", tmp_path / "out")
     assert [Path(image["file"]).name for image in images] == order
     for image in images:
