@@ -191,7 +191,7 @@ def loopback_problem(config: Config, model: LoopbackModel) -> str | None:
 def _save_loopback_problem(models: ModelStore, name: str, problem: str | None) -> None:
     try:
         models.save_loopback_problem(name, problem)
-    except StorageFailed as error:
+    except (ModelUnusable, StorageFailed) as error:
         log.warning("The problem of the model %s can't be stored: %s", name, error.message)
 
 

@@ -19,8 +19,9 @@ from imgproc_local.vision.llm.prompt import Answer
 
 MAX_ANSWER_TOKENS = 400
 """Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
-CONTEXT_TOKENS = 8192
-"""The context that Ollama is asked for: it truncates a longer prompt silently, and a picture may have 4096 tokens."""
+CONTEXT_TOKENS = 4096
+"""The context that a picture, the prompt and the answer need. Ollama is asked for it, because it truncates a longer
+prompt silently; it is also Ollama's default, so that a model that is in use already is not loaded again."""
 TEMPERATURE = 0.7
 """The temperature of an answer that is generated with a seed; other answers are greedy."""
 MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
@@ -254,7 +255,7 @@ KINDS = {
         title="Ollama",
         setting="ollama_url",
         start="Start Ollama, or run `ollama serve`",
-        larger_context="Set OLLAMA_CONTEXT_LENGTH to 8192 for Ollama",
+        larger_context=f"Choose a model with a context of at least {CONTEXT_TOKENS} tokens",
         list_path="/api/tags",
         parse_list=_ollama_list,
         chat_path="/api/chat",
@@ -266,7 +267,7 @@ KINDS = {
         title="LM Studio",
         setting="lmstudio_url",
         start="Start its server in LM Studio, or run `lms server start`",
-        larger_context="Load the model in LM Studio with a context length of at least 8192",
+        larger_context=f"Load the model in LM Studio with a context length of at least {CONTEXT_TOKENS}",
         list_path="/api/v0/models",
         parse_list=_lmstudio_list,
         chat_path="/v1/chat/completions",
@@ -277,7 +278,7 @@ KINDS = {
         title="llama-server",
         setting="llama_server_url",
         start="Start llama-server with `--mmproj`",
-        larger_context="Start llama-server with `--ctx-size 8192`",
+        larger_context=f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
         list_path="/v1/models",
         parse_list=_llama_server_list,
         chat_path="/v1/chat/completions",

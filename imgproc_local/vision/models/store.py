@@ -203,10 +203,12 @@ class ModelStore:
     def save_loopback_problem(self, name: str, problem: str | None) -> None:
         """Store why the model `name` in another program did not describe a picture, or None if it did.
 
-        Raises: StorageFailed.
+        Raises: ModelUnusable, if the folder can't be read; StorageFailed.
         """
         if problem == self.loopback_problem(name):
             return
+        if self._must_exist:
+            self.names()
         path = self.folder / LOOPBACK_PROBLEM_FILE
         with translate_disk_errors(self.folder):
             if problem is None:

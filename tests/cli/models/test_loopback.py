@@ -100,6 +100,16 @@ def test_a_model_that_can_not_be_used_is_refused(program: Program, closed_url: s
     assert not any(one["in_use"] for one in program.in_process_json("models", "list", **settings))
 
 
+def test_another_program_at_the_port_is_not_listed(
+    program: Program, closed_url: str, ollama: ModelServerDouble
+) -> None:
+    settings = addresses(closed_url, ollama)
+    for behaviour in (sends(200, b"<html>It works!</html>"), sends(404, {"detail": "Not Found"}), sends(200, {})):
+        ollama.looks.append(behaviour)
+        names = {one["name"] for one in program.in_process_json("models", "list", **settings)}
+        assert not any(name.startswith("ollama:") for name in names)
+
+
 def test_air_gapped_mode_contacts_no_program(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
     settings = addresses(closed_url, ollama)
     name = f"ollama:{ollama.model}"

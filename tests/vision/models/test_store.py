@@ -215,3 +215,23 @@ def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: Mod
     stored["talk"] = {"image_tokens": 64, "template": "chatml"}
     path.write_bytes(msgspec.json.encode(stored))
     assert models.model("a").chat == ChatFormat(64, "chatml")
+
+
+def test_the_results_of_models_in_other_programs_are_stored(models: ModelStore) -> None:
+    models.save_grades("ollama:gemma3:4b", {"en": 0.9})
+    models.save_grades("ollama:qwen3-vl", {"de": 0.5})
+    assert models.grades("ollama:gemma3:4b") == {"en": 0.9}
+    assert models.grades("ollama:other") == {}
+    models.save_loopback_problem("ollama:gemma3:4b", "it is down")
+    assert models.loopback_problem("ollama:gemma3:4b") == "it is down"
+    assert models.loopback_problem("ollama:qwen3-vl") is None
+    models.save_loopback_problem("ollama:gemma3:4b", None)
+    assert models.loopback_problem("ollama:gemma3:4b") is None
+    assert models.names() == []
+
+
+def test_no_problem_is_stored_on_a_drive_that_is_not_connected(tmp_path: Path) -> None:
+    models = ModelStore(tmp_path / "drive" / "models", must_exist=True)
+    with pytest.raises(ModelUnusable, match="is missing"):
+        models.save_loopback_problem("ollama:gemma3:4b", "it is down")
+    assert not (tmp_path / "drive").exists()
