@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from imgproc_local.system.file_lock import lock_within
+
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".build"
 SOURCES = (
@@ -52,12 +54,15 @@ def freeze(out: Path) -> None:
 def _built() -> Path:
     """The output folder of a build of the present sources."""
     folder = CACHE / f"frozen-{_digest_of_sources()}"
-    if not folder.exists():
-        for old in CACHE.glob("frozen-*"):
-            shutil.rmtree(old)
-        part = CACHE / "frozen-part"
-        freeze(part)
-        part.rename(folder)
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "frozen.lock").open("wb") as lock:
+        assert lock_within(lock, BUILD_TIMEOUT_S)  # several processes of pytest may need the program at once
+        if not folder.exists():
+            for old in CACHE.glob("frozen-*/"):
+                shutil.rmtree(old)
+            part = CACHE / "frozen-part"
+            freeze(part)
+            part.rename(folder)
     return folder
 
 
