@@ -28,7 +28,7 @@ def described(found: TextInPicture | None, language: str, title: str = "") -> Tr
         (POSTER, "en", POSTER.text, "summer-jazz-night-live-music-"),
         (SIGN, "en", "Road closed", "road-closed-"),
         (SIGN, "de", "Road closed", "road-closed-"),  # two words in Latin: they serve in each language as they are
-        (CHINESE, "zh", "湖边现场演出", "hu-bian-xian-"),
+        (CHINESE, "zh", "湖边现场演出", "hubian-xianchang-yanchu"),
     ],
 )
 def test_it_is_the_text_itself(found: TextInPicture, language: str, alt: str, slug: str) -> None:
