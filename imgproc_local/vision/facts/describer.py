@@ -99,9 +99,11 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     quote = _quotation([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
     keywords = () if quote else keywords_in(texts, language)
     other_keywords: Sequence[str] = ()
-    if not quote and not keywords:
-        unknown = keywords_in(texts, None)
-        other_keywords = [word for word in unknown if is_readable(word, language)]
+    if not keywords and (not quote or quote in [entry.text for entry in texts.titles]):
+        # beside the quotation of a title, unlike that of an alt text or a caption, keywords add something
+        matching = keywords_in(texts, language) or keywords_in(texts, None)
+        known = quote.casefold()
+        other_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quote or keywords or other_keywords):
         quote = _quotation([*texts.titles, *texts.captions])
         other_keywords = () if quote else keywords_of_any_language(texts)

@@ -22,6 +22,8 @@ from imgproc_local.vision.text.filename_words import filename_number
 from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, function_words
 
+PREFERRED_WORDS = 5
+"""Keywords are added to a name with fewer words."""
 MIN_WORDS = 3
 """A name with fewer words is extended by the kind of picture, the year and its colours."""
 
@@ -53,6 +55,9 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     words = next(filter(None, (_split_slug(entry, language) for entry in _content_texts(language, hints, texts))), [])
     for name in names:
         _append(words, name, language)
+    for keyword in keywords_in(texts, language) or keywords_in(texts, None):
+        if words and len(words) < PREFERRED_WORDS:
+            _append(words, keyword, language)
     kind, *colours = slug_words(language, hints.facts, None)
     if words:
         # words for the kind of picture, the year and the colours are added only up to MIN_WORDS
