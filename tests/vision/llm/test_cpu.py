@@ -78,4 +78,4 @@ def test_without_avx2_a_model_is_refused_before_llama_cpp_is_loaded(
         Bindings()
     assert not started.exists()
     assert known_problem(models.model("a")) is None
-    assert "needs a processor with AVX2" in (model_status(models, "").problem or "")
+    assert "needs a processor with AVX2" in (model_status(models, "", lambda _: None).problem or "")
