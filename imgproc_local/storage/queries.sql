@@ -456,6 +456,9 @@ UNION ALL
 SELECT 'job ' || job_id || ': stage ' || name || ' has a result before it is done'
 FROM stages WHERE state IN ('pending', 'running') AND output_sha256 IS NOT NULL
 UNION ALL
+SELECT 'job ' || job_id || ': its text in ' || language_code || ' belongs to another account than the job'
+FROM translations JOIN jobs ON jobs.id = job_id WHERE jobs.account_id <> translations.account_id
+UNION ALL
 SELECT 'job ' || job_id || ': its context is stored, though its texts are written or failed'
 FROM contexts WHERE NOT EXISTS (
     SELECT 1 FROM stages

@@ -59,6 +59,9 @@ def test_a_picture_of_unknown_content_has_the_source_pixels_and_needs_text(servi
             assert (text["source"], text["needs_text"]) == ("pixels", True)
             assert text["seo_alt_text"]
             assert text["seo_filename"]
+            for result in ("optimized", "converted"):
+                file = service.client.get(f"/images/{image['id']}/{result}").content
+                assert text["seo_alt_text"].encode() not in file
 
 
 def test_a_picture_with_words_of_a_person_needs_no_text(service: Running) -> None:

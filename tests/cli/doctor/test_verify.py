@@ -233,6 +233,8 @@ DAMAGES = [
     (sql("UPDATE stages SET error = NULL WHERE state = 'failed'"), "jobs", None),
     (sql("DELETE FROM translations WHERE language_code = 'de'"), "jobs", None),
     (sql("UPDATE stages SET account_id = 'another'"), "jobs", None),
+    (sql("UPDATE translations SET account_id = 'another'"), "jobs", None),
+    (sql("INSERT INTO contexts SELECT job_id, 'text' FROM stages WHERE name = 'analyze'"), "jobs", None),
     (sql("UPDATE jobs SET original_size = original_size + 1"), "files", None),
 ]
 
