@@ -1,13 +1,26 @@
 """Detects the language of a text, unless it is uncertain.
 
-A script that only one supported language uses determines the language. Otherwise the function words of one language
-must clearly outnumber those of all others, so the language of a short text usually remains unknown.
+A script that only one supported language uses determines the language. Texts in Latin and Cyrillic letters are scored
+by `ngram_table.py`. Chinese, Japanese, Hindi, Arabic and their relatives are distinguished by characters and words that
+only one of them uses. An unknown language is better than a wrong one: a text whose language is unknown is still used,
+but a text of a wrong language is published as if it were in the requested one.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+
+from imgproc_local.vision.text.ngram_table import probabilities
+
+MIN_PROBABILITY = 0.93
+MIN_PROBABILITY_OF_NAMES = 0.985
+"""The minimum probability of a language in Latin or Cyrillic script. A text of two or three words with capitals is
+probably a name, such as "Lisboa Portugal"."""
+MIN_WORDS = 2
+"""The minimum number of different words. A single word exists in many languages, and may be a name."""
+MIN_SHARE_OF_SCRIPT = 0.8
+"""The share of the letters of a text that must be in one script; the others may be in quoted names."""
 
 _FUNCTION_WORDS = {
     "en": "the of and to in is with for on at by from an a this that are was his her their its",
@@ -53,26 +66,24 @@ _LETTERS = {
 }  # fmt: skip
 """The letters of each language besides a to z. A text with other letters is not in the language."""
 
-MIN_SCORE = 6
-"""The minimum score. Each function word in a text scores one point, and one more at its first occurrence, so three
-different words are enough."""
-
 _SCRIPTS = {
     name: re.compile(f"[{ranges}]")
     for name, ranges in {
-        "latin": "A-Za-z\u00aa-\u024f\u1e00-\u1eff",
+        "latin": "A-Za-z\u00aa-\u024f\u1e00-\u1eff\u2c60-\u2c7f\uff21-\uff3a\uff41-\uff5a",
         "greek": "\u0370-\u03ff\u1f00-\u1fff",
         "cyrillic": "\u0400-\u052f",
-        "hebrew": "\u0590-\u05ff",
-        "arabic": "\u0600-\u06ff",
+        "hebrew": "\u0590-\u05ff\ufb1d-\ufb4f",
+        "arabic": "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
         "devanagari": "\u0900-\u097f",
         "thai": "\u0e00-\u0e7f",
-        "kana": "\u3040-\u30ff",
-        "han": "\u3400-\u9fff",
-        "hangul": "\uac00-\ud7a3",
+        "kana": "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f",
+        "han": "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
+        "hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3\uffa0-\uffdc",
     }.items()
 }
-"""A pattern for one letter of each script."""
+"""A pattern for one letter of each script, with full-width, half-width and compatibility forms."""
+_MODIFIER_LETTERS = re.compile("[\u02b0-\u02ff]")
+"""Letters without a script, such as the Ukrainian apostrophe and the Hawaiian okina. They are ignored."""
 _SCRIPTS_OF = {
     "ru": ("cyrillic",), "uk": ("cyrillic",), "bg": ("cyrillic",), "el": ("greek",), "he": ("hebrew",),
     "ar": ("arabic",), "hi": ("devanagari",), "th": ("thai",), "ja": ("kana", "han"), "zh": ("han",),
@@ -81,32 +92,70 @@ _SCRIPTS_OF = {
 """The scripts of each language; all others use Latin."""
 _LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 """Scripts that only one supported language uses."""
-_HINDI_WORDS = frozenset(("है", "हैं", "का", "की", "के", "में", "और", "पर", "को"))
+
+_SIMPLIFIED = re.compile(
+    "[这们说话请谁时间东车门见长风飞鸟鱼马图书馆师乐红绿蓝银钱铁镇边过还进远运连选陈阳阴阵际险难电云节场块坏坛务动办劳势华单卖"
+    "卫厂历压厅发变叶叹吴员响问团围园圆圣层岁岛岭币带帮应庙废广张弯强归忆怀总恶惊惯愿战户扑执扩扫扬护报拟拥择挂挡挤挥换据摄摆"
+    "撑无显晓暂术杀杂权极构枪柜标栋栏树样档桥梦检楼欢毁毕气汇汉汤沟泪洁洒浆测济浓涛润涨渐渔满滨灭灵炼热爱爷牵狮猎环现玛畅"
+    "疗疯盐监盖盘矿码砖础确种积稳穷竞笔笼筑签简类粮纪纸纹线组细织终经结绕给络绝统继绩绪续维编缘缝缩网罗罚职联肃肠肤脉脏脑"
+    "脚脸腾舰艺苏苹药莲获萧营萨葱虾蚁蚂补观视览觉认讨让训议讲许论设访证评识诉词译试诗诚询该详语误诸读课调谈谊谋谜谢谱"
+    "贝负财责贤败货质购贯贴贵贷费贺资赏赖赛赞赠赢赶跃踪转轮软轻载辆辈辉输达迁迈违迟适递遗邓邮邻郑酱释鉴针钉钓钢钟钥钩钻"
+    "铃铅铜铝铺链销锁锅错锋镜闪闭闯闲闷闹闻阁阅队阶陆隐雾韩页顶项顺须顾颂预领频题颜额飘饥饭饮饰饱饺饼饿驱驶驻驾骄骑骗鲁"
+    "鲜鸡鸣鸭鹅鹰齐龙龟]"
+)
+"""Characters of Simplified Chinese that neither Traditional Chinese nor Japanese uses."""
+_TRADITIONAL = re.compile(
+    "[這們個說沒與裡灣點臺總廣來國學會對兩從樣歲寫圖舊邊體關變聲讀證發實寶戀歡獨覺鐵數單戰當黃賣嗎麼媽爺妳貓雞麵擺攝擠攤區醫"
+    "號壓圍團圓檢權櫻澤濟溫淨淺滿灑爐燈爭狀獎畫疊盡眾瞭禮稱穩綠經續繼緣繩聽腦膽臉舉藝藥蔥蘋處螢裝褲觀觸豐譯讓豬賽贊"
+    "轉輕辦遲邏鄉醬釋鄰錢鑰隨隱雖雙雜靜顏顯餃驗髮鬥鬧鹽麥齊齒齡龜]"
+)
+"""Characters of Traditional Chinese that neither Simplified Chinese nor Japanese uses."""
+_CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
+"""Characters of both forms of Chinese that Japanese does not use, or hardly twice in a text without kana."""
+_JAPANESE = re.compile(
+    "[々〆駅桜円図売読気県込働畑峠辻榊匂枠栃沢浜広駆変総経続絵戦転軽鉄銭関検権歩毎黒渓渋焼猟獣団囲圧塩壱姉嬢実対専巣帯帰庁廃弐従"
+    "徳徴応恵悩悪懐戯払抜択拠挙挿捜掲揺摂撃斎暁暦曽栄桟楽様歓歯涙済渇満滝滞瀬県畳発砕稲穂窓竜粛粋継緑縁縄縦繊聴脳臓荘蔵薬"
+    "蛍覚覧観訳証読謡譲豊賛辺遅郷酔醸釈鉱鋳錬録闘陥険隠隣雑霊顔顕騒験髪鶏麺黙齢]"
+)
+"""Characters that only Japanese uses."""
+
+_HINDI = re.compile(
+    r"(?<![^\s,])(है|हैं|का|की|के|में|और|पर|से|ने|वाला|वाली|वाले|मेरा|मेरी|मेरे|हमारा|हमारी|हमारे|अपने|साथ)(?![^\s,।])"
+)
+_MARATHI = re.compile(
+    r"(?<!\S)(आहे|आहेत|आणि|मध्ये|वर|च्या|माझ्?\S{1,2}|आमच्?\S{1,2})(?![^\s,।.])|ळ|(च्या|तील|ांनी|मध्ये)(?![^\s,।.])"
+)
+_NEPALI = re.compile(r"(?<!\S)(छ|छन्|मा|गर्दै|भएको|मेरो|हाम्रो)(?![^\s,।.])|हरू|ेको(?![^\s,।.])")
+"""Words and letters of the languages in Devanagari script. A text with those of Marathi or Nepali is not Hindi."""
+_URDU = re.compile("[ٹڈڑےں]")
+_PERSIAN = re.compile(r"[پچژگ]|[کی](?!\w)|(?<!\w)(در|از|با|است)(?!\w)")
+_ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|إلى|عند|أمام)(?!\w)|[ةأإى]")
+"""Letters and words of the languages in Arabic script. Source: the main exemplar characters of CLDR 48."""
 
 
 def detect_language(text: str) -> str | None:
-    """The ISO 639-1 code of the language of `text`; None if the language is uncertain."""
-    letters = "".join(char for char in text if char.isalpha())
+    """The code of the language of `text`; None if the language is uncertain.
+
+    The code is ISO 639-1, or "zh-Hant" for Traditional Chinese. It may be a language that the service does not write.
+    """
+    letters = _letters(text)
     if len(letters) < 2:
         return None
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
-    if counts["kana"] and counts["kana"] + counts["han"] >= 0.8 * len(letters):
+    if counts["kana"] and counts["kana"] + counts["han"] >= MIN_SHARE_OF_SCRIPT * len(letters):
         return "ja"
     script, count = max(counts.items(), key=lambda item: item[1])
-    if count < 0.8 * len(letters):
+    if count < MIN_SHARE_OF_SCRIPT * len(letters):
         return None
     match script:
         case "arabic":
-            # Persian and Urdu have additional letters; an article or a preposition identifies Arabic
-            foreign = re.search("[پچژگکیےٹڈ]", text)
-            return "ar" if not foreign and re.search(r"\bال\w|\b(في|من|على)\b", text) else None
+            return _detect_arabic(text)
         case "devanagari":
-            return "hi" if len(_HINDI_WORDS.intersection(text.split())) >= 2 else None
+            return _detect_devanagari(text)
         case "han":
-            # a text without kana may be Japanese; these characters are used in Chinese only
-            return "zh" if re.search("[这们着过吗么说为个还没]|[的了在是].*[的了在是]", text) else None
+            return _detect_chinese(text)
         case "cyrillic" | "latin":
-            return _detect_by_words(text.lower())
+            return _detect_by_ngrams(text, script)
     return _LANGUAGE_OF_SCRIPT[script]
 
 
@@ -122,7 +171,7 @@ def scripts_of(language_code: str) -> tuple[str, ...]:
 
 def letters_by_script(text: str) -> dict[str, int]:
     """The number of letters of `text` in each script; "other" is for scripts that no supported language uses."""
-    letters = "".join(char for char in text if char.isalpha())
+    letters = _letters(text)
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
 
@@ -130,32 +179,58 @@ def letters_by_script(text: str) -> dict[str, int]:
 def has_foreign_letters(text: str, language_code: str) -> bool:
     """Whether `text` has a letter that `language_code` does not use; False for languages without a list of letters."""
     used = _LETTERS.get(language_code)
-    return used is not None and any(char.isalpha() and not char.isascii() and char not in used for char in text.lower())
+    return used is not None and any(not char.isascii() and char not in used for char in _letters(text.lower()))
 
 
 def is_readable(text: str, language_code: str) -> bool:
     """Whether all letters of `text` are in Latin, which all readers know, or in a script of `language_code`."""
     scripts = ("latin", *_SCRIPTS_OF.get(language_code, ()))
-    letters = [char for char in text if char.isalpha()]
+    letters = _letters(text)
     return bool(letters) and all(any(_SCRIPTS[name].match(char) for name in scripts) for char in letters)
 
 
-def _detect_by_words(text: str) -> str | None:
-    """The language of a lower-case text in Latin or Cyrillic by its function words; None if it is uncertain."""
-    letters = {char for char in text if char.isalpha() and not char.isascii()}
-    words = re.findall(r"\w+", text)
-    scores: list[tuple[int, str]] = []
-    for code, listed in _function_words_by_language().items():
-        if letters <= set(_LETTERS[code]):
-            hits = [word for word in words if word in listed]
-            scores.append((len(hits) + len(set(hits)), code))
-    scores.sort(reverse=True)
-    if not scores:
+def _letters(text: str) -> str:
+    """The letters of `text`, without those that belong to no script."""
+    return _MODIFIER_LETTERS.sub("", "".join(char for char in text if char.isalpha()))
+
+
+def _detect_chinese(text: str) -> str | None:
+    """The language of a text in Chinese characters without kana."""
+    simplified, traditional = _SIMPLIFIED.search(text), _TRADITIONAL.search(text)
+    if _JAPANESE.search(text):
+        return None if simplified or traditional else "ja"
+    if simplified and traditional:
         return None
-    (first, best), second = scores[0], scores[1][0] if len(scores) > 1 else 0
-    if len(scores) == 1:
-        return best if first else None
-    return best if first >= MIN_SCORE and first >= 1.5 * second else None
+    if traditional:
+        return "zh-Hant"
+    return "zh" if simplified or _CHINESE.search(text) else None
+
+
+def _detect_devanagari(text: str) -> str | None:
+    marathi, nepali = _MARATHI.search(text), _NEPALI.search(text)
+    if marathi or nepali:
+        return None if marathi and nepali else "mr" if marathi else "ne"
+    return "hi" if _HINDI.search(text) else None
+
+
+def _detect_arabic(text: str) -> str | None:
+    if _URDU.search(text):
+        return "ur"
+    if _PERSIAN.search(text):
+        return None if _ARABIC.search(text) else "fa"
+    return "ar" if _ARABIC.search(text) else None
+
+
+def _detect_by_ngrams(text: str, script: str) -> str | None:
+    """The language of a text in Latin or Cyrillic script."""
+    words = dict.fromkeys(re.findall(r"[^\W\d_]{2,}", text))
+    if len(words) < MIN_WORDS:
+        return None
+    may_be_name = len(words) <= 3 and all(word[0].isupper() for word in words)
+    scored = " ".join(words) if may_be_name else text
+    language, probability = max(probabilities(scored, script).items(), key=lambda item: item[1])
+    min_probability = MIN_PROBABILITY_OF_NAMES if may_be_name else MIN_PROBABILITY
+    return language if language and probability >= min_probability else None
 
 
 @cache
