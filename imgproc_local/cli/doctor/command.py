@@ -16,6 +16,7 @@ import msgspec
 from imgproc_local.cli.doctor.check import Check, check_lines
 from imgproc_local.cli.doctor.data_folder import data_folder
 from imgproc_local.cli.doctor.installation import installation
+from imgproc_local.cli.doctor.text_reading import text_reading
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings
 from imgproc_local.cli.output import encodable_text
@@ -70,6 +71,7 @@ def _configured(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
         return
     yield _settings(loaded)
     yield from _describer(loaded.config)
+    yield text_reading(loaded.config, frozen=bool(getattr(sys, "frozen", False)))
     yield _network(loaded.config)
     yield _compression(loaded.config)
     yield from data_folder(loaded.config)

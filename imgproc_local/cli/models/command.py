@@ -44,6 +44,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
+    from imgproc_local.cli.models import ocr
     from imgproc_local.cli.models.listing import installed_models, loopback_models, pullable_models, table_lines
     from imgproc_local.cli.output import echo_json
     from imgproc_local.domain.errors import ModelUnusable
@@ -57,6 +58,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     except ModelUnusable as error:
         installed, problem = [], error.message
     rows = [*installed, *loopback_models(config), *pullable_models(catalogue, installed)]
+    rows += ocr.rows(_model_store(config))
     if as_json:
         echo_json(rows)
     else:
@@ -87,10 +89,12 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     """Download, verify, test and install a model.
 
     NAME is one of the models that `models list` shows. An interrupted download is resumed. Uses HF_ENDPOINT, HF_TOKEN
-    and the usual proxy variables.
+    and the usual proxy variables; for `ocr`, the package index that PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
     """
+    from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import SettingInvalid
     from imgproc_local.vision.models.download import pull_model, pull_to
+    from imgproc_local.vision.ocr import model_files
 
     config = load_config(ctx, data_dir)
     if config.air_gapped:
@@ -98,20 +102,26 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
             "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, copy"
             " DIR to this machine, and run `models import DIR`."
         )
-    entry = _catalogue_entry(config, name)
-    click.echo(f"{name}: {entry.repository}, licence {entry.licence or 'unknown'}", err=True)
+    entry = None if name == model_files.NAME else _catalogue_entry(config, name)
+    origin, licence = (entry.repository, entry.licence) if entry else (model_files.WHEEL.file, model_files.LICENCE)
+    click.echo(f"{name}: {origin}, licence {licence or 'unknown'}", err=True)
+    manifest = None
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
-        if to is not None:
+        models = _model_store(config, may_be_new=True)
+        if entry is None:
+            ocr.pull(models, to, progress)
+        elif to is not None:
             pull_to(to, name, entry, progress)
         else:
-            models = _model_store(config, may_be_new=True)
             manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
     if to is not None:
         click.echo(
             f"{name} is in {to}. Copy it to the other machine, and run `imgproc-local models import {to.name}` there."
         )
-    else:
+    elif manifest is not None:
         _report_installed(config, manifest)
+    else:
+        ocr.report_installed()
 
 
 @command.command("import")
@@ -148,18 +158,27 @@ def import_(
     """Install a model from files on this machine.
 
     PATH is its two GGUF files in any order, a folder with them, or a tar (also .tar.gz). `models pull --to DIR` creates
-    such a folder. Nothing is downloaded.
+    such a folder. For `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
+    from imgproc_local.cli.models import ocr
     from imgproc_local.vision.models.catalogue import read_catalogue
     from imgproc_local.vision.models.install import ImportOptions, import_model
+    from imgproc_local.vision.ocr import model_files
 
     config = load_config(ctx, data_dir)
     options = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
-        catalogue = read_catalogue(config.catalogue)
         models = _model_store(config, may_be_new=True)
-        manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
-    _report_installed(config, manifest)
+        if model_files.is_source(sources):
+            manifest = None
+            model_files.import_networks(models, sources[0], progress)
+        else:
+            catalogue = read_catalogue(config.catalogue)
+            manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
+    if manifest is not None:
+        _report_installed(config, manifest)
+    else:
+        ocr.report_installed()
 
 
 @command.command("use")
@@ -176,7 +195,10 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
+    from imgproc_local.vision.ocr import model_files
 
+    if name == model_files.NAME:
+        raise ModelUnusable(f"{name} reads text in pictures beside any vision model, as soon as it is installed.")
     config = load_config(ctx, data_dir)
     if (other := loopback_model(name)) is not None and (problem := loopback_problem(config, other)) is not None:
         raise ModelUnusable(problem)
@@ -206,12 +228,21 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
 
     Exit code: 0 no problem, 1 at least one problem.
     """
+    from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
+    from imgproc_local.vision.ocr import model_files
 
     models = _model_store(load_config(ctx, data_dir))
     problems = 0
-    for each in [name] if name else models.names():
+    has_ocr = model_files.installed_folder(models.folder) is not None
+    if name == model_files.NAME or (not name and has_ocr):
+        with _showing_progress("Interrupted.") as progress:
+            problem = ocr.verify(models, progress)
+        click.echo(f"{model_files.NAME}: {problem or 'files verified.'}")
+        problems += problem is not None
+    names = [name] if name else models.names()
+    for each in names if name != model_files.NAME else []:
         with _showing_progress("Interrupted.") as progress:
             try:
                 models.verify(each, progress)
@@ -227,7 +258,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
                 click.echo(f"{each}: {error.message}")
             else:
                 click.echo(f"{each}: files verified{', works here' if passed_self_test(model) else ''}.")
-    if not name and not models.names():
+    if not names and not has_ocr:
         click.echo("No model is installed.")
     if problems:
         ctx.exit(EXIT_PROBLEM)
@@ -239,7 +270,13 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
 @click.pass_context
 def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
     """Delete an installed model from the disk."""
-    _model_store(load_config(ctx, data_dir)).remove(name)
+    from imgproc_local.vision.ocr import model_files
+
+    models = _model_store(load_config(ctx, data_dir))
+    if name == model_files.NAME:
+        model_files.remove(models)
+    else:
+        models.remove(name)
     click.echo(f"Removed {name}.")
 
 

@@ -18,9 +18,9 @@ from imgproc_local.vision.models.model import ChatFormat
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 """The pattern of models' names. A name is also the name of a folder, so it must be valid on every file system."""
 RESERVED = frozenset(
-    {"none", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
+    {"none", "ocr", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 )
-"""Names that no model may have: "none", which selects no model, and the names of devices in Windows.
+"""Names that no model may have: "none", which selects no model, "ocr", which reads text, and devices in Windows.
 
 Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 

@@ -102,7 +102,7 @@ def _download(wanted: PackageFile, path: Path, progress: Progress) -> None:
             with translate_disk_errors(path.parent):
                 file = path.open("ab" if done else "wb")
             with file:
-                for chunk in response.iter_bytes(CHUNK_BYTES):
+                for chunk in response.iter_raw():  # as it arrives, so that little is lost if the connection breaks
                     done += len(chunk)
                     if done > wanted.size_bytes:
                         raise ModelUnusable(f"{_host()} sent more bytes of {wanted.file} than that file has.")

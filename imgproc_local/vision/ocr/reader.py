@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 IDLE_S = 60.0
 """The process is ended after this long without a picture."""
-START_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 60.0
+START_TIMEOUT_S, READ_TIMEOUT_S = 60.0, 60.0
 """How long loading the networks and reading one picture may take."""
 MAX_MEMORY_BYTES = 500_000_000
 """The process is ended above this much memory; 300 MB are the most that was measured."""
-RETRY_S = 600.0
+RETRY_S = 300.0
 """How long no process is started after one could not be started."""
 POLL_S = 0.05
 """How often the cancellation, the deadline and the memory are checked."""

@@ -1,0 +1,31 @@
+"""The check of what reads text in pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from imgproc_local.cli.doctor.check import Check
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config
+
+NAME = "text"
+INSTALL = "Install imgproc-local[ocr] with pip or uv"
+
+
+def text_reading(config: Config, *, frozen: bool) -> Check:
+    """Whether the libraries and the networks are installed. `frozen` is true in a PyInstaller build, without both."""
+    from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
+
+    if frozen:
+        return Check(NAME, "ok", "text in pictures is not read: this program does not include it")
+    has_libraries, has_networks = runtime_is_installed(), installed_folder(config.models_folder) is not None
+    if has_libraries and has_networks:
+        return Check(NAME, "ok", f"text in pictures is read: {SCRIPTS}")
+    if has_networks:
+        return Check(NAME, "warning", "text in pictures is not read: its libraries are missing", f"{INSTALL}.")
+    if has_libraries:
+        advice = "`imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr."
+        return Check(NAME, "warning", "text in pictures is not read: its networks are missing", advice)
+    advice = f"To read it: {INSTALL}, then `imgproc-local models pull ocr`."
+    return Check(NAME, "ok", "text in pictures is not read", advice)

@@ -1,0 +1,94 @@
+"""`models` and `doctor` for the networks that read text in pictures."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.vision.ocr import model_files
+from tests.cli.conftest import Program
+
+
+@pytest.fixture
+def installed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files with the sizes of the networks."""
+    folder = program.data / "models" / "ocr"
+    folder.mkdir(parents=True)
+    sizes = {name: model_files.Network("", 10, "0" * 64) for name in model_files.NETWORKS}
+    monkeypatch.setattr(model_files, "NETWORKS", sizes)
+    for name in sizes:
+        (folder / name).write_bytes(b"0123456789")
+
+
+def libraries(monkeypatch: pytest.MonkeyPatch, *, are_installed: bool) -> None:
+    monkeypatch.setattr(model_files, "runtime_is_installed", lambda: are_installed)
+
+
+def text_check(program: Program) -> dict[str, Any]:
+    (found,) = [check for check in program.in_process_json("doctor")["checks"] if check["name"] == "text"]
+    return found
+
+
+def ocr_row(program: Program) -> dict[str, Any]:
+    (found,) = [row for row in program.in_process_json("models", "list") if row["name"] == "ocr"]
+    return found
+
+
+@pytest.mark.parametrize("with_libraries", [False, True])
+def test_without_the_networks_the_next_step_is_named(
+    program: Program, monkeypatch: pytest.MonkeyPatch, with_libraries: bool
+) -> None:
+    libraries(monkeypatch, are_installed=with_libraries)
+    check = text_check(program)
+    assert check["state"] == ("warning" if with_libraries else "ok")
+    assert "models pull ocr" in check["advice"]
+    assert ("imgproc-local[ocr]" in check["advice"]) is not with_libraries
+    assert ocr_row(program)["state"] == "can be pulled"
+
+
+@pytest.mark.parametrize("with_libraries", [False, True])
+def test_installed_networks_need_the_libraries(
+    program: Program, monkeypatch: pytest.MonkeyPatch, installed: None, with_libraries: bool
+) -> None:
+    libraries(monkeypatch, are_installed=with_libraries)
+    assert text_check(program)["state"] == ("ok" if with_libraries else "warning")
+    row = ocr_row(program)
+    assert (row["state"], bool(row["problem"])) == (
+        ("reads text in pictures", False) if with_libraries else ("installed", True)
+    )
+    assert not row["in_use"], "no vision model is in use"
+
+
+def test_a_frozen_program_offers_nothing_that_it_lacks(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries(monkeypatch, are_installed=False)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    check = text_check(program)
+    assert (check["state"], check["advice"]) == ("ok", None)
+    assert "does not include" in check["detail"]
+    assert all(row["name"] != "ocr" for row in program.in_process_json("models", "list"))
+    result = program.in_process("models", "pull", "ocr")
+    assert result.exit_code != 0
+    assert "does not include" in str(result.stderr) + str(result.exception)
+
+
+def test_damaged_networks_are_found_and_removed(program: Program, installed: None) -> None:
+    result = program.in_process("models", "verify")
+    assert result.exit_code == 1
+    assert "has changed" in result.stdout
+    assert program.in_process("models", "remove", "ocr").exit_code == 0
+    assert model_files.installed_folder(program.data / "models") is None
+
+
+def test_other_commands_say_what_ocr_is(program: Program, tmp_path: Path) -> None:
+    for command in (("use", "ocr"), ("remove", "ocr"), ("pull", "ocr")):
+        settings = {"air_gapped": "true"} if command[0] == "pull" else {}
+        result = program.in_process("models", *command, **settings)
+        assert result.exit_code != 0, command
+    wheel = tmp_path / "rapidocr-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"no wheel")
+    result = program.in_process("models", "import", wheel)
+    assert result.exit_code != 0
+    assert "damaged" in result.stderr
