@@ -75,7 +75,8 @@ def filename_words(filename: str) -> tuple[str, ...]:
     screenshot = SCREENSHOT_PREFIX.match(stem)
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
-        if not stem or not stem[0].isalpha():
+        # after the time, phones add the name of the program
+        if re.fullmatch(r"[\d _-]+_[^\W\d_][\w. ]*", stem):
             return ()
     if _GENERATED.fullmatch(stem):
         return ()
@@ -141,7 +142,9 @@ def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
     is_year = len(number) == 4 and number[:2] in ("18", "19", "20")
     if before.lower() in NUMBERED_WORDS or any(char.isdigit() for char in before):
         return True
-    return is_year or (len(number) <= 3 and (not is_last or (len(number) > 1 and bool(before))))
+    if not is_last:
+        return is_year or len(number) <= 3 or bool(before)
+    return bool(before) and (is_year or 1 < len(number) <= 3)
 
 
 def _mixed(token: str) -> list[str]:

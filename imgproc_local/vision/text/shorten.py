@@ -18,7 +18,7 @@ _MARKS = re.compile(r"[.!?…。！？।؟｡]+[”»’\"')\]」』）]*")
 _ABBREVIATIONS = word_set("""
 dr prof st sr jr mr mrs ms mme mlle rev hon gen capt lt sgt sen gov mt ft ave blvd vs no nr inc ltd corp dept approx
 ca bzw ggf inkl geb gest jh jhd mio mrd sog vgl dipl ing hl tel str evtl bspw usw sra dra sta sto avda núm pág dott
-sig avv ul św inż mgr tzw np nár ur resp tj čp ул им св гр проф акад тыс млн pl nám ten kl bl
+sig avv ul św inż mgr tzw np nár ur resp tj čp ул им св гр проф акад тыс млн pl nám ten kl bl fot
 """)
 """Words that end in a full stop inside a sentence, in lower case. Words that are also common without one are left out:
 Spanish "mar", French "est"."""
