@@ -166,7 +166,7 @@ export class Card {
     return el("div", { class: "text", role: "group", "aria-label": language },
       el("p", { class: "language" }, el("strong", {}, language), ...mark, ` – ${SOURCES[source] ?? source}`),
       el("p", { class: needsText ? "alt hint" : "alt", lang: code, dir: "auto" }, altText),
-      needsText ? "" : copyButton("Copy", `alt text in ${language}`, () => altText),
+      needsText ? el("span") : copyButton("Copy", `alt text in ${language}`, () => altText),
       el("p", {}, el("code", { dir: "ltr" }, filename)),
       copyButton("Copy", `file name in ${language}`, () => filename));
   }
