@@ -2,8 +2,9 @@
 
     python -m models.tiny.evaluate --scenes 100
 
-Each picture is written to a file, decoded and scaled with libvips as in the service, and described by llama.cpp in all
-languages together, with the production prompt and grammar. PyTorch is not used.
+Each picture is written to a file, decoded and scaled with libvips as in the service, and described by llama.cpp in
+English and then, with the English text in the prompt, in all other languages together, with the production prompt and
+grammar. PyTorch is not used.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import language_prompt, parse_answer, picture_notes
+from imgproc_local.vision.llm.prompt import draft_note, language_prompt, parse_answer, picture_notes
 from imgproc_local.vision.models.model import RunOptions, VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
@@ -122,12 +123,15 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
         pixels = thumbnail(path, probe(path, max_pixels=10_000_000), THUMBNAIL_SIDE_PX, lambda: None)
     notes = picture_notes(collect_texts(variant.embedded, name, None), "")
-    suffixes = [language_prompt(language, variant.complaint) for language in scenes.LANGUAGES]
-    llama.prefill(pixels, notes, suffixes, lambda: None)
-    answers = [parse_answer(text) for text in llama.generate(suffixes, lambda: None)]
+    english, *others = (language_prompt(language, variant.complaint) for language in scenes.LANGUAGES)
+    llama.prefill(pixels, notes, others, lambda: None)
+    generated = llama.generate([english], lambda: None)
+    first = parse_answer(generated[0])
+    draft = draft_note(first.alt_text) if first else ""
+    generated += llama.generate([draft + suffix for suffix in others], lambda: None)
     return {
         language: answer and scenes.Answer(answer.filename, answer.alt_text)
-        for language, answer in zip(scenes.LANGUAGES, answers, strict=True)
+        for language, answer in zip(scenes.LANGUAGES, map(parse_answer, generated), strict=True)
     }
 
 

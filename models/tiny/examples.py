@@ -26,14 +26,16 @@ _SHORT_SIDES_PX = (96, 120, 144, 192, 192, 256)
 """Width divided by height, and the shorter side, of the drawn pictures; repeated values are more frequent."""
 _JPEG_PROBABILITY = 0.25
 _COMPLAINT_PROBABILITY = 0.05
+_DRAFT_PROBABILITY = 0.5
+"""How often the prompts of languages other than English have the English text to translate."""
 
 
 class Batch(NamedTuple):
     """The input and the targets of one training step, for B pictures and L languages.
 
     `pictures` (B, 3, 96, 96) in -1…1. `aspects` (B, 6), the classes of ASPECTS. `notes` (N), the tokens of the notes
-    after the picture. `suffixes` (B, L, T), the tokens of the last line of the prompt and of the answer. `targets`
-    (B, L, T), the token that follows each of them, or IGNORED.
+    after the picture. `suffixes` (B, L, T), the tokens of the English text to translate, if there is one, of the last
+    line of the prompt and of the answer. `targets` (B, L, T), the token that follows each of them, or IGNORED.
     """
 
     pictures: Tensor
@@ -69,8 +71,16 @@ def make_batch(rng: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Ba
     """A batch of `size` scenes that are not held out, with answers in all languages. All have the same prompt."""
     batch_scenes = [scenes.random_scene(rng) for _ in range(size)]
     complaint = rng.choice(notes.COMPLAINTS) if rng.random() < _COMPLAINT_PROBABILITY else ""
+    drafts: list[list[int]] = [[] for _ in batch_scenes]
+    if rng.random() < _DRAFT_PROBABILITY:
+        texts = [scenes.reference_answer(scene, "en").alt_text for scene in batch_scenes]
+        drafts = [tokenizer.ids(prompt.draft_note(text)) for text in texts]
+    last_lines = {
+        language: tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT)
+        for language in scenes.LANGUAGES
+    }
     prompts = [
-        tokenizer.ids(prompt.language_prompt(language, complaint) + tokens.ASSISTANT) for language in scenes.LANGUAGES
+        [line if language == "en" else draft + line for language, line in last_lines.items()] for draft in drafts
     ]
     answers = [
         [
@@ -79,11 +89,12 @@ def make_batch(rng: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Ba
         ]
         for scene in batch_scenes
     ]
-    longest = max(len(ids) + len(row[index]) for row in answers for index, ids in enumerate(prompts))
-    suffixes = torch.zeros((size, len(prompts), longest), dtype=torch.long)
+    pairs = [[*zip(*row, strict=True)] for row in zip(prompts, answers, strict=True)]
+    longest = max(len(ids) + len(text) for row in pairs for ids, text in row)
+    suffixes = torch.zeros((size, len(scenes.LANGUAGES), longest), dtype=torch.long)
     targets = torch.full_like(suffixes, IGNORED)
-    for row, texts in enumerate(answers):
-        for index, (ids, text) in enumerate(zip(prompts, texts, strict=True)):
+    for row, texts_of_picture in enumerate(pairs):
+        for index, (ids, text) in enumerate(texts_of_picture):
             suffixes[row, index, : len(ids) + len(text)] = torch.tensor([*ids, *text])
             targets[row, index, len(ids) - 1 : len(ids) + len(text) - 1] = torch.tensor(text)
     return Batch(

@@ -1,4 +1,5 @@
-"""Writes a checkpoint as two GGUF files for llama.cpp: the text model, and the vision encoder with its projector.
+"""Writes a checkpoint as two GGUF files for llama.cpp, the text model and the vision encoder with its projector, and
+reads them again.
 
     python -m models.tiny.export .build/tiny/checkpoint.pt
 
@@ -44,13 +45,30 @@ def main() -> None:
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="folder of the two files")
     args = parser.parse_args()
-    vocabulary = tokens.train_vocabulary()
+    vocabulary = tokens.read_vocabulary(args.checkpoint.parent / tokens.VOCABULARY_FILE)
     network = net.Network(len(vocabulary.tokens))
     network.load_state_dict(torch.load(args.checkpoint))
     write_text(network.text_model, vocabulary, args.folder / TEXT_FILE)
     write_mmproj(network.encoder, args.folder / MMPROJ_FILE)
     for name in (TEXT_FILE, MMPROJ_FILE):
         print(f"{args.folder / name}: {(args.folder / name).stat().st_size} bytes")
+
+
+def read_network(folder: Path) -> tuple[net.Network, tokens.Vocabulary]:
+    """The network and the vocabulary in the two files. The classifiers of the auxiliary tasks are random."""
+    vocabulary = tokens.read_vocabulary(folder / TEXT_FILE)
+    network = net.Network(len(vocabulary.tokens))
+    _read(network.text_model, folder / TEXT_FILE, _TEXT, "blk", _TEXT_LAYER)
+    _read(network.encoder, folder / MMPROJ_FILE, _ENCODER, "v.blk", _ENCODER_LAYER)
+    return network, vocabulary
+
+
+def _read(part: torch.nn.Module, path: Path, outer: dict[str, str], block: str, inner: dict[str, str]) -> None:
+    tensors = {tensor.name: tensor.data for tensor in gguf.GGUFReader(path).tensors}
+    state = part.state_dict()
+    for name, weights in state.items():
+        stored = torch.from_numpy(np.array(tensors[_renamed(name, outer, block, inner)]))
+        weights.copy_(stored.reshape(weights.shape))
 
 
 def write_text(text_model: net.TextModel, vocabulary: tokens.Vocabulary, path: Path) -> None:

@@ -155,7 +155,8 @@ def reference_answer(scene: Scene, language: str) -> Answer:
 
 def to_json(answer: Answer) -> str:
     """`answer` as JSON in the only form that the grammar of the service allows."""
-    return json.dumps(answer._asdict(), ensure_ascii=False, separators=(",", ":"))
+    fields = {"alt_text": answer.alt_text, "filename": answer.filename}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
 def _make_answer(words: str, alt_text: str) -> Answer:

@@ -29,6 +29,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 CONTEXT_TOKENS = 2048
+VOCABULARY_FILE = "vocabulary.gguf"
 
 _PADDING, _SPECIAL = "<|endoftext|>", ("<|endoftext|>", "<|im_start|>", END)
 _CORPUS_SCENES = 3000
@@ -58,6 +59,13 @@ def train_vocabulary() -> Vocabulary:
     return Vocabulary([*tokens, *_SPECIAL], merges)
 
 
+def read_vocabulary(path: Path) -> Vocabulary:
+    """The vocabulary in a GGUF file."""
+    fields = gguf.GGUFReader(path).fields
+    merges = [tuple(pair.split(" ")) for pair in fields["tokenizer.ggml.merges"].contents()]
+    return Vocabulary(fields["tokenizer.ggml.tokens"].contents(), merges)
+
+
 def write_vocabulary(writer: gguf.GGUFWriter, vocabulary: Vocabulary) -> None:
     """Add the metadata of the tokenizer to a GGUF file."""
     tokens, merges = vocabulary
@@ -82,7 +90,7 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary, folder: Path) -> None:
         from llama_cpp import Llama
 
-        path = folder / "vocabulary.gguf"
+        path = folder / VOCABULARY_FILE
         writer = gguf.GGUFWriter(path, "llama")
         for add, value in (
             (writer.add_context_length, CONTEXT_TOKENS), (writer.add_embedding_length, 32), (writer.add_block_count, 1),
@@ -109,7 +117,7 @@ class Tokenizer:
 def _corpus() -> Counter[str]:
     """The weight in training of each piece of text: a word with the space before it, or a punctuation mark."""
     counts: Counter[str] = Counter()
-    prompts = [USER, ASSISTANT, prompt.INSTRUCTIONS, prompt.NOTES, *(f"{label}: " for label in LABELS)]
+    prompts = [USER, ASSISTANT, prompt.INSTRUCTIONS, prompt.NOTES, prompt.DRAFT, *(f"{label}: " for label in LABELS)]
     prompts += [
         prompt.language_prompt(language, complaint) for language in scenes.LANGUAGES for complaint in ("", "it is")
     ]

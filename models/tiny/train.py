@@ -1,8 +1,13 @@
 """Trains the tiny model on one processor core: first the vision encoder, then vision encoder and text model together.
 
     python -m models.tiny.train
+    python -m models.tiny.train --adapt models/tiny --steps 400 --batch 4 --rate 1.2e-3
 
-Weights are stored in single precision; the computation is in bfloat16, which is several times as fast.
+With `--adapt`, an exported model learns a changed prompt: only its text model is trained, with AdamW alone, which takes
+less time per step than Muon and suffices. The model keeps its vocabulary.
+
+Weights are stored in single precision; the computation is in bfloat16, which is several times as fast on a processor
+with instructions for it and several times as slow on others (`--precision float32`).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from imgproc_local.vision.llm import prompt
-from models.tiny import examples, tokens
+from models.tiny import examples, export, tokens
 from models.tiny.network import Network
 
 SEED = 7
@@ -48,12 +53,19 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=3e-3, help="maximum learning rate")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--resume", type=Path, help="continue from this checkpoint")
+    parser.add_argument("--adapt", type=Path, metavar="FOLDER", help="continue from the exported files in this folder")
+    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    vocabulary = tokens.train_vocabulary()
-    network = Network(len(vocabulary.tokens))
+    if args.adapt:
+        args.encoder_steps = 0
+        network, vocabulary = export.read_network(args.adapt)
+        network.encoder.requires_grad_(requires_grad=False)
+    else:
+        vocabulary = tokens.train_vocabulary()
+        network = Network(len(vocabulary.tokens))
     if args.resume:
         network.load_state_dict(torch.load(args.resume))
     tokenizer = tokens.Tokenizer(vocabulary, args.folder)
@@ -64,28 +76,29 @@ def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespac
     """Run all training steps, and save the weights in checkpoint.pt every `_SAVE_EVERY_STEPS` steps."""
     rng = random.Random(args.seed)
     # the weights of `network` are updated in single precision and copied here for the computation
-    network_bf16 = copy.deepcopy(network).to(torch.bfloat16)
-    optimisers = _optimisers(network, args.rate)
+    computed = copy.deepcopy(network).to(getattr(torch, args.precision))
+    optimisers = _optimisers(network, args.rate, with_muon=not args.adapt)
     instructions = torch.tensor(tokenizer.ids(tokens.USER + prompt.INSTRUCTIONS))
     started, total_steps = time.monotonic(), args.encoder_steps + args.steps
     for step in range(total_steps):
         progress = step / total_steps
-        rate = args.rate * min(1, (step + 1) / _WARM_UP_STEPS)
+        rate = args.rate * min(1, (step + 1) / min(_WARM_UP_STEPS, total_steps / 10))
         rate *= _FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
         for group in (group for optimiser in optimisers for group in optimiser.param_groups):
             group["lr"] = rate
         batch = examples.make_batch(rng, tokenizer, args.batch)
-        aspects, answers, exact = losses(network_bf16, instructions, batch, encoder_only=step < args.encoder_steps)
-        loss = aspects if answers is None else 4 * answers + 0.5 * max(0.0, 1 - 1.2 * progress) * aspects
-        network_bf16.zero_grad()
+        aspects, answers, exact = losses(computed, instructions, batch, encoder_only=step < args.encoder_steps)
+        aspects_weight = 0.0 if args.adapt else 0.5 * max(0.0, 1 - 1.2 * progress)
+        loss = aspects if answers is None else 4 * answers + aspects_weight * aspects
+        computed.zero_grad()
         loss.backward()
-        for stored, used in zip(network.parameters(), network_bf16.parameters(), strict=True):
+        for stored, used in zip(network.parameters(), computed.parameters(), strict=True):
             stored.grad = None if used.grad is None else used.grad.float()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         for optimiser in optimisers:
             optimiser.step()
         with torch.no_grad():
-            for stored, used in zip(network.parameters(), network_bf16.parameters(), strict=True):
+            for stored, used in zip(network.parameters(), computed.parameters(), strict=True):
                 used.copy_(stored)
         if (step + 1) % _LOG_EVERY_STEPS == 0:
             line = f"{time.monotonic() - started:.0f} s, step {step + 1}, rate {rate:.5f}, aspects {aspects.item():.3f}"
@@ -98,11 +111,15 @@ def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespac
             save(network, args.folder / "encoder.pt")
 
 
-def _optimisers(network: Network, rate: float) -> tuple[torch.optim.Optimizer, ...]:
+def _optimisers(network: Network, rate: float, *, with_muon: bool) -> tuple[torch.optim.Optimizer, ...]:
     """Muon for the matrices of layers and AdamW for all other parameters; this is twice as fast here as AdamW alone.
+    Without Muon, AdamW for all parameters.
 
     Source: Jordan et al. 2024, "Muon"; for the scale of a common learning rate, Liu et al. 2025, arXiv 2502.16982.
     """
+    settings = {"lr": rate, "betas": (0.9, 0.98), "weight_decay": _WEIGHT_DECAY}
+    if not with_muon:
+        return (torch.optim.AdamW((weights for weights in network.parameters() if weights.requires_grad), **settings),)
     outer = ("position", "embedding", "aspects")
     inner = {
         name: weights
@@ -114,7 +131,7 @@ def _optimisers(network: Network, rate: float) -> tuple[torch.optim.Optimizer, .
         torch.optim.Muon(
             inner.values(), lr=rate, weight_decay=_WEIGHT_DECAY, momentum=0.95, adjust_lr_fn="match_rms_adamw"
         ),
-        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=_WEIGHT_DECAY),
+        torch.optim.AdamW(others, **settings),
     )
 
 

@@ -22,7 +22,7 @@ from imgproc_local.vision.grading.probe_words import contains_quote, count_words
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Probe, ProbePair
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.lint import alt_text_problem
-from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
+from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE, NO_NOTES, draft_note, language_prompt, parse_answer
 
 LANGUAGES_PER_BATCH = 10
 """As many as one request to the service may have."""
@@ -84,10 +84,16 @@ def check_model(
     done, total = 0, len(PROBES) * len(requested)
     for probe in PROBES:
         model.prefill(probe.draw(), NO_NOTES, longest, check_stop)
+        # as in the service: English first, and its text is translated into the other languages if the lint accepts it
+        [english] = model.generate([language_prompt(DRAFT_LANGUAGE)], check_stop)
+        draft, problem = _parse(english, DRAFT_LANGUAGE)
+        note = "" if problem else draft_note(draft)
         for batch in batches:
-            generated = model.generate([language_prompt(language) for language in batch], check_stop)
-            for language, answer in zip(batch, generated, strict=True):
-                answers[language][probe.name] = answer
+            others = [language for language in batch if language != DRAFT_LANGUAGE]
+            generated = model.generate([note + language_prompt(language) for language in others], check_stop)
+            written = {DRAFT_LANGUAGE: english} | dict(zip(others, generated, strict=True))
+            for language in batch:
+                answers[language][probe.name] = written[language]
             done += len(batch)
             progress(done, total)
     return [grade_language(language, answers[language]) for language in requested]

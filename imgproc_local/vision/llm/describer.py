@@ -2,9 +2,10 @@
 checked; `FactsDescriber` replaces those that fail.
 
 If the metadata has an alt text in a requested language, or the picture is an image of text in it, that text is used
-and the model does not write in that language. The model is loaded for the first picture and unloaded after some idle
-time. Answers that fail the checks are generated once more, all in one batch, with a complaint in the prompt.
-Invariant: every translation states its source, and a text that fails the checks is never returned.
+and the model does not write in that language. The model describes the picture in English first, even if English is not
+requested, and then in all other languages together, with the English text in the prompt. It is loaded for the first
+picture and unloaded after some idle time. Answers that fail the checks are generated once more, with a complaint in the
+prompt. Invariant: every translation states its source, and a text that fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
@@ -28,7 +29,14 @@ from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
 from imgproc_local.vision.llm.misquotation import misquotation
-from imgproc_local.vision.llm.prompt import Answer, language_prompt, parse_answer, picture_notes
+from imgproc_local.vision.llm.prompt import (
+    DRAFT_LANGUAGE,
+    Answer,
+    draft_note,
+    language_prompt,
+    parse_answer,
+    picture_notes,
+)
 from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
@@ -67,6 +75,14 @@ class LoadedModel(Protocol):
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]: ...
 
     def close(self) -> None: ...
+
+
+class _Picture(NamedTuple):
+    """What the answers for a picture are checked against. `notes` is the part of the prompt after the picture."""
+
+    hints: Hints
+    notes: str
+    colours: ColourQuantiles
 
 
 class LlmDescriber:
@@ -159,41 +175,66 @@ class LlmDescriber:
         Raises: ModelUnusable, StageTimedOut; what `check_stop` raises.
         """
         notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
-        suffixes = [language_prompt(language) for language in languages]
+        picture = _Picture(hints, notes, colour_quantiles(image))
+        others = [language for language in languages if language != DRAFT_LANGUAGE]
+        draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
+        accepted: dict[str, Translation] = {}
+        is_answered = False
         with self._model_lock(check_stop):
             loaded = self._ensure_loaded(model, check_stop)
             try:
-                loaded.prefill(image, notes, suffixes, check_stop)
-                colours = colour_quantiles(image)
-                generated = loaded.generate(suffixes, check_stop)
-                accepted, complaints = self._check(languages, generated, hints, colours, notes)
-                if complaints:
-                    log.info("%s: generating again: %s", model.name, _format_complaints(complaints))
-                    suffixes = [language_prompt(language, complaint) for language, complaint in complaints.items()]
-                    try:
-                        generated = loaded.generate(suffixes, check_stop, RETRY_SEED)
-                    except (StageTimedOut, ModelUnusable) as error:
-                        # the answers accepted before are still returned
-                        reasons = _format_complaints(complaints)
-                        log.warning("%s: using facts instead of: %s. %s", model.name, reasons, error.message)
-                        if isinstance(error, ModelUnusable):
-                            self._unload()
-                        return accepted
-                    retried, complaints = self._check([*complaints], generated, hints, colours, notes)
-                    accepted |= {language: entry for language, entry in retried.items() if entry.seo_filename}
-                if complaints:
-                    log.info("%s: using facts instead of: %s", model.name, _format_complaints(complaints))
-                return accepted
+                suffixes = [language_prompt(language) for language in languages]
+                loaded.prefill(image, picture.notes, suffixes, check_stop)
+                if not draft:
+                    for answers in self._answers(loaded, [DRAFT_LANGUAGE], "", picture, check_stop):
+                        is_answered = True
+                        accepted |= answers
+                    draft = accepted[DRAFT_LANGUAGE].seo_alt_text if accepted else ""
+                if others:
+                    for answers in self._answers(loaded, others, draft, picture, check_stop):
+                        is_answered = True
+                        accepted |= answers
+            except (StageTimedOut, ModelUnusable) as error:
+                if not is_answered:
+                    raise
+                # the answers accepted before are still returned
+                missing = ", ".join(language for language in languages if language not in accepted)
+                log.warning("%s: using facts instead of: %s. %s", model.name, missing, error.message)
+                if isinstance(error, ModelUnusable):
+                    self._unload()
             finally:
                 self._start_idle_timer()
+        return {language: entry for language, entry in accepted.items() if language in languages}
+
+    def _answers(
+        self, loaded: LoadedModel, languages: Sequence[str], draft: str, picture: _Picture, check_stop: CheckStop
+    ) -> Iterator[dict[str, Translation]]:
+        """Yields the accepted answers by language: at first all, and then those that were generated once more.
+
+        `draft` is the text in English that the model translates; without it, the model describes the picture.
+        """
+        note = draft_note(draft) if draft else ""
+        name = loaded.model.name
+        generated = loaded.generate([note + language_prompt(language) for language in languages], check_stop)
+        accepted, complaints = self._check(languages, generated, picture)
+        yield accepted
+        if complaints:
+            log.info("%s: generating again: %s", name, _format_complaints(complaints))
+            suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
+            generated = loaded.generate(suffixes, check_stop, RETRY_SEED)
+            retried, complaints = self._check([*complaints], generated, picture)
+            yield {language: entry for language, entry in retried.items() if entry.seo_filename}
+        if complaints:
+            log.info("%s: no accepted answer: %s", name, _format_complaints(complaints))
 
     def _check(
-        self, languages: Sequence[str], generated: Sequence[str], hints: Hints, colours: ColourQuantiles, notes: str
+        self, languages: Sequence[str], generated: Sequence[str], picture: _Picture
     ) -> tuple[dict[str, Translation], dict[str, str]]:
         """The accepted answers and the complaints, both by language.
 
         A language is in both if its alt text is accepted and its file name is rejected.
         """
+        hints = picture.hints
         accepted, complaints = {}, {}
         for language, text in zip(languages, generated, strict=True):
             parsed = parse_answer(text)
@@ -201,9 +242,11 @@ class LlmDescriber:
                 complaints[language] = CUT_OFF
                 continue
             answer = clean_answer(parsed, language)
-            complaint = alt_text_problem(answer, language, original_filename=hints.original_filename, prompt=notes)
-            complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, notes)
-            if complaint is None and self._history.check_and_record(colours, language, answer.alt_text):
+            complaint = alt_text_problem(
+                answer, language, original_filename=hints.original_filename, prompt=picture.notes
+            )
+            complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, picture.notes)
+            if complaint is None and self._history.check_and_record(picture.colours, language, answer.alt_text):
                 complaint = REPEATED
             if complaint is None:
                 accepted[language] = _translation(answer, language, hints)

@@ -38,6 +38,8 @@ BATCH_TOKENS = 512
 RETRY_TOKENS = 96
 """Reserved in the context of each language for the complaint in the suffix of a retry. A complaint has up to 120
 characters, which in some scripts need almost this many tokens."""
+DRAFT_TOKENS = 128
+"""Reserved in the context for the English text to translate, with which the suffixes of a picture may begin."""
 CONTEXT_STEP_TOKENS = 512
 """The size of a context is a multiple of this, so that one more language rarely needs a new context."""
 
@@ -97,7 +99,7 @@ class Llama:
         """
         with self._interruptible(check_stop), self._weights.chunks(image, notes) as chunks:
             mtmd = self._mtmd
-            prefix = mtmd.mtmd_helper_get_n_tokens(chunks)
+            prefix = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
             needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
             longest = prefix + max(needed)
             if longest > self._weights.trained_tokens:

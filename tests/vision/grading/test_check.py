@@ -78,6 +78,7 @@ class FakeModel:
     def __init__(self, write_one: Callable[[str, str], str] | None = None) -> None:
         self._write_one = write_one or (lambda probe, language: answer(GOOD[language][probe]))
         self._languages = {language_prompt(code): code for code in LANGUAGES}
+        self.drafts: set[str] = set()
         self._probes = {probe.draw().rgb: probe.name for probe in PROBES}
         self.prefilled: list[list[str]] = []
         self.groups: list[tuple[str, list[str]]] = []
@@ -91,7 +92,8 @@ class FakeModel:
 
     def generate(self, suffixes: Sequence[str], check_stop: Callable[[], None]) -> list[str]:
         check_stop()
-        requested = [self._languages[suffix] for suffix in suffixes]
+        requested = [self._languages[suffix.splitlines()[-1]] for suffix in suffixes]
+        self.drafts.update("\n".join(suffix.splitlines()[:-1]) for suffix in suffixes)
         self.groups.append((self._probe, requested))
         return [self._write_one(self._probe, language) for language in requested]
 
@@ -176,9 +178,18 @@ def test_each_picture_is_processed_once_and_described_in_batches_of_ten() -> Non
     assert [(result.language, result.share) for result in results] == [(code, 1.0) for code in LANGUAGES]
     assert len(model.prefilled) == len(PROBES)
     assert all(len(suffixes) == LANGUAGES_PER_BATCH for suffixes in model.prefilled)
-    assert {len(requested) for _, requested in model.groups} == {10, 6}
+    assert {len(requested) for _, requested in model.groups} == {1, 9, 10, 6}
     assert progress[-1] == (len(PROBES) * len(LANGUAGES),) * 2
     assert progress == sorted(progress)
+
+
+def test_an_accepted_english_text_is_in_the_prompt_of_the_other_languages() -> None:
+    model = FakeModel(lambda probe, language: answer(GOOD[language][probe] if probe != "house" else "…"))
+    check_model(model, ("de",), ignore_progress, never_stop)
+    assert [requested for _, requested in model.groups[:2]] == [["en"], ["de"]]
+    drafts = [text for text in GOOD["en"].values() if any(text in draft for draft in model.drafts)]
+    assert drafts == [text for probe, text in GOOD["en"].items() if probe != "house"]
+    assert "" in model.drafts
 
 
 def test_the_prompt_does_not_reveal_the_content() -> None:

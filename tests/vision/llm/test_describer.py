@@ -17,14 +17,15 @@ from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import language_prompt
+from imgproc_local.vision.llm.prompt import draft_note, language_prompt
 from imgproc_local.vision.models.model import VisionModel
 from tests.support import tiny
 
 PICTURE = Pixels(8, 8, b"\xc0" * 192)
 OTHER = Pixels(8, 8, b"\x30" * 192)
-BARN = '{"filename":"red-barn-snow","alt_text":"A red barn stands in the snow under a grey sky."}'
-BARN_DE = '{"filename":"rote-scheune-schnee","alt_text":"Eine rote Scheune steht im Schnee unter grauem Himmel."}'
+BARN = '{"alt_text":"A red barn stands in the snow under a grey sky.","filename":"red-barn-snow"}'
+BARN_DE = '{"alt_text":"Eine rote Scheune steht im Schnee unter grauem Himmel.","filename":"rote-scheune-schnee"}'
+BARN_FR = '{"alt_text":"Une grange rouge se dresse dans la neige sous un ciel gris.","filename":"grange-rouge-neige"}'
 
 
 def hints(embedded: EmbeddedMetadata | None = None, name: str = "IMG_1.jpg", project: str = "API Uploads") -> Hints:
@@ -32,9 +33,11 @@ def hints(embedded: EmbeddedMetadata | None = None, name: str = "IMG_1.jpg", pro
 
 
 class FakeModel:
-    """A model with given answers by language. Each call of `generate` uses the next one; the last one is repeated."""
+    """A model with given answers by language, in English `BARN` if none is given. Each call of `generate` uses the next
+    one; the last one is repeated."""
 
     def __init__(self, **answers: list[str] | str) -> None:
+        answers = {"en": BARN} | answers
         self.answers = {code: [given] if isinstance(given, str) else given for code, given in answers.items()}
         self.notes = ""
         self.suffixes: list[list[str]] = []
@@ -93,11 +96,42 @@ def test_an_accepted_answer_has_the_source_vision() -> None:
     assert german.source == TextSource.VISION
 
 
-def test_all_languages_are_generated_together() -> None:
-    fake = FakeModel(en=BARN, de=BARN_DE)
-    describe(fake, "de en")
-    assert fake.suffixes == [[language_prompt("de"), language_prompt("en")]]
-    assert fake.seeds == [None]
+DRAFT = draft_note("A red barn stands in the snow under a grey sky.")
+
+
+@pytest.mark.parametrize("languages", ["de fr en", "de fr"])
+def test_the_english_text_is_translated_into_all_other_languages_together(languages: str) -> None:
+    fake = FakeModel(de=BARN_DE, fr=BARN_FR)
+    translations = describe(fake, languages)
+    assert [entry.language_code for entry in translations] == languages.split()
+    assert {entry.source for entry in translations} == {TextSource.VISION}
+    assert fake.suffixes == [[language_prompt("en")], [DRAFT + language_prompt("de"), DRAFT + language_prompt("fr")]]
+    assert fake.seeds == [None, None]
+
+
+def test_an_english_alt_text_of_a_person_is_translated() -> None:
+    fake = FakeModel(de=BARN_DE)
+    given = hints(EmbeddedMetadata(alt_text=(EmbeddedText("Our old barn in winter.", "en"),)))
+    assert describe(fake, "de", given)[0].source == TextSource.VISION
+    assert fake.suffixes == [[draft_note("Our old barn in winter.") + language_prompt("de")]]
+
+
+def test_without_an_accepted_english_text_the_other_languages_describe_the_picture() -> None:
+    fake = FakeModel(en="", de=BARN_DE)
+    english, german = describe(fake, "en de")
+    assert [english.source, german.source] == [TextSource.PIXELS, TextSource.VISION]
+    assert fake.suffixes[-1] == [language_prompt("de")]
+
+
+def test_after_a_timeout_of_the_other_languages_the_english_text_is_returned() -> None:
+    class Slow(FakeModel):
+        def generate(self, suffixes: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+            if DRAFT in suffixes[0]:
+                raise StageTimedOut("Not finished in time.")
+            return super().generate(suffixes, check_stop, seed)
+
+    translations = describe(Slow(), "de en")
+    assert [entry.source for entry in translations] == [TextSource.PIXELS, TextSource.VISION]
 
 
 def test_a_rejected_answer_is_generated_again_with_the_complaint_in_the_prompt() -> None:
@@ -105,25 +139,25 @@ def test_a_rejected_answer_is_generated_again_with_the_complaint_in_the_prompt()
     translations = describe(fake, "en de")
     assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.VISION]
     assert translations[1].seo_filename == "rote-scheune-schnee"
-    [again] = fake.suffixes[1]
+    [again] = fake.suffixes[2]
+    assert again.startswith(DRAFT)
     assert "refused" in again
-    assert "German" in again
-    assert again.endswith("Respond in German.")
-    assert fake.seeds[1] is not None
+    assert again.endswith("Respond in German (Deutsch).")
+    assert fake.seeds[2] is not None
 
 
 def test_an_answer_rejected_twice_is_replaced_by_facts() -> None:
     fake = FakeModel(en=BARN, de=BARN)
     translations = describe(fake, "en de")
     assert translations[1] == facts("de")[0]
-    assert len(fake.suffixes) == 2
+    assert len(fake.suffixes) == 3
 
 
 def test_all_rejected_answers_are_generated_again_in_one_batch() -> None:
     fake = FakeModel(en=["", BARN], de=[BARN, BARN_DE], fr=BARN)
     translations = describe(fake, "en de fr")
     assert [entry.source for entry in translations] == [TextSource.VISION, TextSource.VISION, TextSource.PIXELS]
-    assert [len(suffixes) for suffixes in fake.suffixes] == [3, 3]
+    assert [len(suffixes) for suffixes in fake.suffixes] == [1, 1, 2, 2]
 
 
 def test_after_a_timeout_of_the_retry_the_accepted_answers_are_returned() -> None:
@@ -217,7 +251,7 @@ def test_an_unsuitable_file_name_is_replaced_by_words_of_the_alt_text() -> None:
     assert english.seo_filename.startswith("red-barn-stands")
 
 
-KANJI = '{"filename":"赤い-納屋-雪","alt_text":"雪の中に赤い納屋が立っている。"}'
+KANJI = '{"alt_text":"雪の中に赤い納屋が立っている。","filename":"赤い-納屋-雪"}'
 
 
 def test_a_file_name_in_kanji_is_romanised() -> None:
@@ -225,14 +259,14 @@ def test_a_file_name_in_kanji_is_romanised() -> None:
     assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", TextSource.VISION)
 
 
-WITHOUT_VOWELS = '{"filename":"مكتب-مدرب-معلم","alt_text":"مكتب مدرب معلم."}'
+WITHOUT_VOWELS = '{"alt_text":"مكتب مدرب معلم.","filename":"مكتب-مدرب-معلم"}'
 
 
 def test_a_file_name_that_cannot_be_romanised_is_generated_again() -> None:
     fake = FakeModel(ar=[WITHOUT_VOWELS, WITHOUT_VOWELS.replace("مكتب-مدرب-معلم", "maktab-mudarrib")])
     [arabic] = describe(fake, "ar")
     assert arabic == Translation("ar", "maktab-mudarrib", "مكتب مدرب معلم.", TextSource.VISION)
-    assert "Latin letters" in fake.suffixes[1][0]
+    assert "Latin letters" in fake.suffixes[2][0]
 
 
 def test_after_two_file_names_that_cannot_be_romanised_the_file_name_is_made_from_facts() -> None:
