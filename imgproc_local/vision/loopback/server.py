@@ -6,6 +6,7 @@ is limited in size, decoded into types, and quoted in messages only in part.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,8 @@ from imgproc_local.vision.loopback.servers import (
     is_cloud_model,
     is_same_model,
 )
+
+log = logging.getLogger(__name__)
 
 LOOK_TIMEOUT_S = 2.0
 """How long all requests together may take that ask for the models of a program."""
@@ -64,6 +67,7 @@ class ModelServer:
     def __init__(self, kind: Kind, address: Address) -> None:
         self.kind = kind
         self.address = address
+        self._is_thinking_logged = False
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[ServedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
@@ -124,6 +128,11 @@ class ModelServer:
             )
         text = written.text.rpartition("</think>")[2]
         if "{" in text:
+            if (written.thoughts or text != written.text) and not self._is_thinking_logged:
+                log.warning(
+                    "%s in %s thinks before it answers, although it was asked not to: this takes time.", model, title
+                )
+                self._is_thinking_logged = True
             return self._json_in(text[text.index("{") :], model)
         if written.thoughts or "<think>" in written.text:
             raise UselessAnswer(

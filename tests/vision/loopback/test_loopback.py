@@ -201,6 +201,19 @@ def test_a_useless_answer_is_logged_once_and_facts_describe(
         assert describe(describer)[0].source == TextSource.VISION
 
 
+def test_thoughts_before_the_answers_are_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
+) -> None:
+    double.chats += [
+        writes(json.dumps(GOOD["en"]), thoughts="A barn."),
+        writes("<think>Eine {Scheune}.</think>" + json.dumps(GOOD["de"])),
+    ]
+    texts = describe(compose.describer(config(tmp_path, double)), "en de")
+    assert [text.source for text in texts] == [TextSource.VISION] * 2
+    [warning] = warnings(caplog)
+    assert "thinks before it answers" in warning
+
+
 @pytest.mark.parametrize("text", ["<think>It is a barn {red}.</think>\n{}", "```json\n{}\n```", "Sure:\n{}\nDone."])
 def test_the_json_is_found_between_other_text(tmp_path: Path, text: str, ollama: ModelServerDouble) -> None:
     ollama.chats.append(writes(text.replace("{}", json.dumps(GOOD["en"]))))
