@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from imgproc_local.domain.romanise.japanese import HAN, KANA
+from imgproc_local.domain.romanise.korean import HANGUL
 
 _NOT_IN_MODERN_JAPANESE = frozenset(
     "會樂廳國學體灣戰區圖實寫鐵應變觀覺讀歸圓圍壓團對從戀戲據擔數斷樣樓歐氣澤濱濕營獨獻畫當發縣繼續聽聲臺舊萬藝處號裝觸譯豐轉邊醫鐘關險雙靈點龍壽廣"
@@ -23,15 +24,17 @@ _LANGUAGE_OF_PLACE = dict.fromkeys(_JAPANESE_PLACES.split(), "ja") | dict.fromke
 
 
 def language_of_han(text: str, requested: str, text_language: str | None) -> str:
-    """`ja`, `zh`, or "" if the Chinese characters in `text` can be both.
+    """`ja`, `zh`, or "" if the Chinese characters in `text` can be both, or are Korean.
 
-    Kana make a text Japanese. Then decide, in this order, the language of the text, characters that only one of the
-    languages uses, names of large cities, and the requested language.
+    Kana make a text Japanese, Hangul Korean. Then decide, in this order, the language of the text, characters that only
+    one of the languages uses, names of large cities, and the requested language.
     """
     if re.search(f"[{KANA}\uff66-\uff9f]", text):
         return "ja"
     if text_language in ("ja", "zh"):
         return text_language
+    if text_language == "ko" or re.search(f"[{HANGUL}]", text):
+        return ""
     han = "".join(re.findall(f"[{HAN}]", text))
     may_be_japanese = _encodes(han, "shift_jis") and not _NOT_IN_MODERN_JAPANESE.intersection(han)
     may_be_chinese = _encodes(han, "gb2312") or _encodes(han, "big5")

@@ -21,13 +21,13 @@ MAX_TEXT_CHARS = 2000
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
 """Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
-_INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b\u200d\u2060\ufeff]")
+_INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
 """Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
-hyphens, zero-width joiners."""
-_NON_JOINER = "\u200c"
-"""Removed too, except between the letters of a Persian word, where tables of words have it."""
+hyphens, zero-width joiners and non-joiners (Persian)."""
 _LATIN = "a-z\u00c0-\u024f"
+"""Latin letters after the text was lower-cased."""
 _UNREADABLE = re.compile("[bcdfghjklmnpqrstvwxz]{4}")
+"""Four consonants in a row show that a script was romanised without its vowels."""
 _SCRIPT_CHANGE = re.compile(f"(?<=[{_LATIN}])(?=[{HANGUL}{THAI}{INDIC}])|(?<=[{HANGUL}{THAI}{INDIC}])(?=[{_LATIN}])")
 
 
@@ -41,7 +41,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
     language = text_language or requested
     text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
     text = re.sub(f"[{_APOSTROPHES}]", " " if language in _ELIDING else "", text)
-    text = _INSIDE_WORDS.sub("", text).replace(_NON_JOINER, "").lower()
+    text = _INSIDE_WORDS.sub("", text).lower()
     # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
     text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
     text = _SCRIPT_CHANGE.sub(" ", text)
