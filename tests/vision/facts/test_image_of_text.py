@@ -12,6 +12,7 @@ from imgproc_local.vision.facts.describer import FactsDescriber
 
 POSTER = TextInPicture("Summer Jazz Night: live music by the lake and at the pier", is_image_of_text=True)
 SIGN = TextInPicture("Road closed", is_image_of_text=True)
+NAME = TextInPicture("Hotel Metropol", is_image_of_text=True)
 CHINESE = TextInPicture("湖边现场演出", is_image_of_text=True)
 
 
@@ -27,7 +28,7 @@ def described(found: TextInPicture | None, language: str, title: str = "") -> Tr
     [
         (POSTER, "en", POSTER.text, "summer-jazz-night-live-music-"),
         (SIGN, "en", "Road closed", "road-closed-"),
-        (SIGN, "de", "Road closed", "road-closed-"),  # two words in Latin: they serve in each language as they are
+        (NAME, "de", "Hotel Metropol", "hotel-metropol-"),  # no certain language: it serves readers of its script
         (CHINESE, "zh", "湖边现场演出", "hubian-xianchang-yanchu"),
     ],
 )
@@ -38,7 +39,7 @@ def test_it_is_the_text_itself(found: TextInPicture, language: str, alt: str, sl
     assert (translation.source, translation.needs_text) == ("facts", False)
 
 
-@pytest.mark.parametrize(("found", "language"), [(POSTER, "de"), (CHINESE, "en"), (CHINESE, "ru")])
+@pytest.mark.parametrize(("found", "language"), [(POSTER, "de"), (SIGN, "de"), (CHINESE, "en"), (CHINESE, "ru")])
 def test_text_in_another_language_is_quoted_and_not_translated(found: TextInPicture, language: str) -> None:
     translation = described(found, language)
     assert found.text in translation.seo_alt_text
