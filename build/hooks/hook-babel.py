@@ -15,13 +15,9 @@ from PyInstaller.utils.hooks import collect_data_files
 
 from imgproc_local.domain.languages import LANGUAGES
 
-hiddenimports = ["babel.dates", "babel.plural"]  # imported by the pickled data
+hiddenimports = ["babel.dates"]  # imported by the pickled data
 
-TABLES = {
-    *("locale_id", "plural_form", "months", "list_patterns"),
-    *("default_numbering_system", "numbering_systems", "number_symbols", "decimal_formats", "unit_patterns"),
-}
-UNIT = "duration-second"
+TABLES = {"locale_id", "months", "datetime_skeletons", "list_patterns"}
 
 needed = set(LANGUAGES)
 # a locale inherits from its code without the last part ("pt" for "pt_BR") and at last from "root", with exceptions
@@ -34,9 +30,6 @@ folder.mkdir()
 for code in sorted(needed):
     whole = pickle.loads((Path(localedata.__file__).parent / "locale-data" / f"{code}.dat").read_bytes())
     needed_tables = {name: whole[name] for name in whole if name in TABLES}
-    if "unit_patterns" in needed_tables:
-        patterns = needed_tables["unit_patterns"]
-        needed_tables["unit_patterns"] = {name: patterns[name] for name in patterns if name == UNIT}
     (folder / f"{code}.dat").write_bytes(pickle.dumps(needed_tables, 2))
 
 datas = [*collect_data_files("babel", includes=["global.dat"]), (str(folder), "babel/locale-data")]
