@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from msgspec.structs import replace
+from PIL import Image
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
@@ -17,8 +21,15 @@ from imgproc_local.vision.llm.sampler import Sampler
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 
+log = logging.getLogger(__name__)
+
 NODES_PER_CHECK = 16
 """How many graph nodes the vision encoder computes between two checks for an interruption, which takes milliseconds."""
+MIN_IMAGE_TOKENS = 96
+"""A small picture is scaled up to this many tokens, a square to about 300 px, if the model takes different sizes."""
+DOWNSCALE = 0.8
+MAX_DOWNSCALES = 6
+"""A picture with too many tokens is scaled by `DOWNSCALE` at most this many times, to a quarter of its sides."""
 ALL_LAYERS = 999
 """More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
 
@@ -44,6 +55,8 @@ class Weights:
         self._llama, self._mtmd = bindings.llama, bindings.mtmd
         self._interruption = interruption
         self._nodes_until_check = NODES_PER_CHECK
+        # whether the number of tokens of a picture depends on its size
+        self._is_adjustable = True
         try:
             self._load_text_model()
             self._load_vision_encoder(threads)
@@ -80,6 +93,7 @@ class Weights:
         params.warmup = False
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
         params.image_max_tokens = model.chat.image_tokens
+        params.image_min_tokens = min(MIN_IMAGE_TOKENS, model.chat.image_tokens)
         self._on_node = llama.ggml_backend_sched_eval_callback(self._at_node)
         params.cb_eval = self._on_node
         self._on_encoder_progress = mtmd.mtmd_progress_callback(lambda _share, _data: self._interruption.may_continue())
@@ -108,29 +122,72 @@ class Weights:
     def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
         """The instructions, the picture and the notes after it as a list of chunks: text, or a tile of the picture.
 
-        Freed after the block.
+        A picture that is cut into more tiles than the model's maximum of tokens allows is scaled down. Freed after the
+        block.
         """
+        chunks = self._tokenized(image, notes)
+        try:
+            if self._is_adjustable and self._image_tokens(chunks) > self.model.chat.image_tokens:
+                self._mtmd.mtmd_input_chunks_free(chunks)
+                chunks = None
+                chunks = self._tokenized(self._scaled_to_limit(image), notes)
+            yield chunks
+        finally:
+            if chunks is not None:
+                self._mtmd.mtmd_input_chunks_free(chunks)
+
+    def _scaled_to_limit(self, image: Pixels) -> Pixels:
+        """`image`, scaled down until its tiles are within the maximum; unchanged if no size is."""
+        scaled = image
+        for _ in range(MAX_DOWNSCALES):
+            scaled = _scaled_down(scaled)
+            chunks = self._tokenized(scaled, "")
+            tokens = self._image_tokens(chunks)
+            self._mtmd.mtmd_input_chunks_free(chunks)
+            if tokens <= self.model.chat.image_tokens:
+                return scaled
+        self._is_adjustable = False
+        log.warning(
+            "%s processes a picture of %d×%d pixels as %d tokens, more than the maximum of %d, and needs no fewer"
+            " when it is scaled down.",
+            self.model.name,
+            image.width_px,
+            image.height_px,
+            tokens,
+            self.model.chat.image_tokens,
+        )
+        return image
+
+    def _image_tokens(self, chunks: Any) -> int:
+        """The number of tokens of all tiles of the picture."""
+        mtmd = self._mtmd
+        each = [mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))]
+        text = mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT
+        tiles = [chunk for chunk in each if mtmd.mtmd_input_chunk_get_type(chunk) != text]
+        return sum(mtmd.mtmd_input_chunk_get_n_tokens(tile) for tile in tiles)
+
+    def _tokenized(self, image: Pixels, notes: str) -> Any:
+        """The chunks of a prompt, which the caller frees. Raises: ModelUnusable."""
         mtmd = self._mtmd
         assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
         bitmap = mtmd.mtmd_bitmap_init(
             image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
         )
         chunks = mtmd.mtmd_input_chunks_init()
-        try:
-            text = (self.turn_start + INSTRUCTIONS + mtmd.mtmd_default_marker().decode() + notes).encode()
-            prompt = mtmd.mtmd_input_text()
-            prompt.text, prompt.text_len = text, len(text)
-            prompt.add_special = prompt.parse_special = True
-            bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
-            if mtmd.mtmd_tokenize(self.vision_encoder, chunks, ctypes.byref(prompt), bitmaps, 1):
-                raise ModelUnusable(
-                    f"{self.model.name} can't use a picture of {image.width_px}×{image.height_px} pixels:"
-                    f" {self._bindings.last_error(self.model.mmproj_path)}"
-                )
-            yield chunks
-        finally:
+        text = (self.turn_start + INSTRUCTIONS + mtmd.mtmd_default_marker().decode() + notes).encode()
+        prompt = mtmd.mtmd_input_text()
+        prompt.text, prompt.text_len = text, len(text)
+        prompt.add_special = prompt.parse_special = True
+        bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
+        status = mtmd.mtmd_tokenize(self.vision_encoder, chunks, ctypes.byref(prompt), bitmaps, 1)
+        mtmd.mtmd_bitmap_free(bitmap)
+        if status:
             mtmd.mtmd_input_chunks_free(chunks)
-            mtmd.mtmd_bitmap_free(bitmap)
+            raise ModelUnusable(
+                f"{self.model.name} can't use a picture of {image.width_px}×{image.height_px} pixels:"
+                f" {self._bindings.last_error(self.model.mmproj_path)}"
+            )
+        return chunks
 
     def text_tokens(self, chunk: Any) -> list[int]:
         """The tokens of a chunk of text."""
@@ -214,3 +271,11 @@ class Weights:
             self._nodes_until_check = NODES_PER_CHECK
             return True
         return self._interruption.may_continue()
+
+
+def _scaled_down(image: Pixels) -> Pixels:
+    """`image`, scaled by `DOWNSCALE`."""
+    width_px, height_px = (max(1, round(side * DOWNSCALE)) for side in (image.width_px, image.height_px))
+    picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
+    smaller = picture.resize((width_px, height_px), Image.Resampling.BOX)
+    return replace(image, width_px=width_px, height_px=height_px, rgb=smaller.tobytes())

@@ -141,6 +141,39 @@ def test_pictures_of_any_shape_are_accepted(llama: Llama, size_px: tuple[int, in
     assert parse_answer(generate(llama, tiny.Pixels(width, height, b"\x80" * (width * height * 3)), SUFFIXES[:1])[0])
 
 
+@pytest.mark.parametrize(("pixels_per_token", "used_px"), [(1000, (192, 192)), (100, (154, 154)), (50, (98, 98))])
+def test_a_picture_with_too_many_tokens_is_scaled_down(
+    monkeypatch: pytest.MonkeyPatch, pixels_per_token: int, used_px: tuple[int, int]
+) -> None:
+    """llama.cpp limits the tokens of a tile, but not the number of tiles."""
+    loaded = Llama(tiny.tiny_model())
+    sizes = []
+    tokenized = Weights._tokenized
+
+    def record(self: Weights, image: tiny.Pixels, notes: str) -> Any:
+        sizes.append((image.width_px, image.height_px))
+        return tokenized(self, image, notes)
+
+    monkeypatch.setattr(Weights, "_tokenized", record)
+    monkeypatch.setattr(Weights, "_image_tokens", lambda *_: sizes[-1][0] * sizes[-1][1] // pixels_per_token)
+    try:
+        assert parse_answer(generate(loaded, scene_pixels(1), SUFFIXES[:1])[0])
+    finally:
+        loaded.close()
+    assert sizes[-1] == used_px
+
+
+def test_a_picture_whose_tokens_do_not_depend_on_its_size_is_used_unchanged(
+    llama: Llama, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = generate(llama, scene_pixels(1), SUFFIXES)
+    monkeypatch.setattr(Weights, "_image_tokens", lambda *_: 300)
+    monkeypatch.setattr(llama._weights, "_is_adjustable", True)
+    assert [generate(llama, scene_pixels(1), SUFFIXES) for _ in range(2)] == [expected] * 2
+    [record] = caplog.records
+    assert "300 tokens, more than the maximum of 256" in record.getMessage()
+
+
 def test_the_context_grows_for_more_languages(llama: Llama) -> None:
     few = generate(llama, scene_pixels(3), SUFFIXES[:1])
     many = generate(llama, scene_pixels(3), [*SUFFIXES, *SUFFIXES, *SUFFIXES[:2]])
