@@ -23,11 +23,11 @@ MIN_CONFIDENCE, MIN_CONFIDENCE_AMONG_UNREAD = 0.90, 0.98
 """The least confidence in a line. The second is required where more text is unread than read."""
 MIN_CHARACTERS, MIN_CHARACTERS_CJK = 3, 2
 """The least number of letters and digits in a line; in photographs, shorter ones are often textures."""
-MIN_EDGE_SHARE = 0.4
+FEW_LINES, MIN_EDGE_SHARE_OF_FEW, MIN_EDGE_SHARE_OF_MANY = 8, 0.4, 0.6
 """In an image of text, the lines that are used contain at least this share of all edges of the picture.
 
-The lines of drawn screenshots, posters and signs have 0.41 to 1.0 of the edges, those of shops and boxes in photographs
-less than 0.1."""
+The lines of drawn posters, screenshots and signs have 0.4 to 1.0 of the edges, those of pages 1.0, the labels of a
+sequence diagram 0.42, those of programs 0.05 to 0.3, and those of shops and products in photographs less than 0.1."""
 MIN_AREA_SHARE, MIN_AREA_SHARE_OF_PHOTOGRAPH = 0.005, 0.05
 """In an image of text, the lines that are used cover at least this share of its area. Less is a watermark."""
 MIN_ASPECT, MAX_HEIGHT_SHARE, MIN_UNREAD_EDGE_SHARE = 2.0, 0.25, 0.1
@@ -67,12 +67,13 @@ def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:
         used = [line for line in used if _is_read(line, MIN_CONFIDENCE_AMONG_UNREAD)]
     # cleaned as a whole, because a line alone may be a number
     text = human_text(" ".join(line.text for line in used))
+    min_edges = MIN_EDGE_SHARE_OF_FEW if len(used) <= FEW_LINES else MIN_EDGE_SHARE_OF_MANY
     min_area = MIN_AREA_SHARE_OF_PHOTOGRAPH if kind == "photograph" else MIN_AREA_SHARE
     return TextInPicture(
         text=text,
         unread_lines=len(unread) if _edges(unread) >= MIN_UNREAD_EDGE_SHARE else 0,
         is_image_of_text=bool(text)
-        and _edges(used) >= max(MIN_EDGE_SHARE, _edges(unread))
+        and _edges(used) >= max(min_edges, _edges(unread))
         and sum(line.area_share for line in used) >= min_area,
     )
 

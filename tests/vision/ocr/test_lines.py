@@ -55,6 +55,12 @@ def test_an_image_of_text_shows_little_else(kind: str, edge_share: float, area_s
     assert found.is_image_of_text is expected
 
 
+def test_the_labels_of_a_diagram_are_no_image_of_text() -> None:
+    few, many = ([line(f"Label {number}", edge_share=0.45 / count) for number in range(count)] for count in (6, 30))
+    assert text_in_picture(few, "graphic").is_image_of_text
+    assert not text_in_picture(many, "graphic").is_image_of_text
+
+
 def test_a_picture_with_more_unread_than_read_text_is_no_image_of_text() -> None:
     found = text_in_picture([line("KIRIN", edge_share=0.45), line("", 0.0, edge_share=0.5)], "graphic")
     assert found.text == "KIRIN"
