@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.vision.llm.prompt import Answer
+from imgproc_local.vision.llm.prompt import GRAMMAR, Answer
 
 MAX_ANSWER_TOKENS = 400
 """Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
@@ -26,16 +26,15 @@ TEMPERATURE = 0.7
 """The temperature of an answer that is generated with a seed; other answers are greedy."""
 MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
 
+ANSWER_KEYS = sorted(Answer.__struct_fields__, key=GRAMMAR.index)
+"""The keys of an answer in the order of the grammar, in which the programs let a model write them, too."""
 ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        name: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[name]}
-        for name in Answer.__struct_fields__
-    },
-    "required": list(Answer.__struct_fields__),
+    "properties": {key: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[key]} for key in ANSWER_KEYS},
+    "required": ANSWER_KEYS,
     "additionalProperties": False,
 }
-"""The JSON of an answer as a JSON schema, with the keys in the order in which the model writes them."""
+"""The JSON of an answer as a JSON schema."""
 
 
 class Question(Struct, frozen=True):

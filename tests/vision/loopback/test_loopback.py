@@ -118,12 +118,13 @@ def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
     assert question["stream"] is False
     if double.program == "ollama":
         assert question["think"] is False
-        assert set(question["format"]["properties"]) == {"alt_text", "filename"}
+        schema = question["format"]
         assert question["options"]["num_ctx"] >= 4096
     else:
         assert question["reasoning_effort"] == "none"
         assert question["chat_template_kwargs"] == {"enable_thinking": False}
-        assert set(question["response_format"]["json_schema"]["schema"]["required"]) == {"alt_text", "filename"}
+        schema = question["response_format"]["json_schema"]["schema"]
+    assert list(schema["properties"]) == schema["required"] == ["alt_text", "filename"]
 
 
 def test_a_rejected_answer_is_asked_for_again_with_a_seed(tmp_path: Path, double: ModelServerDouble) -> None:
