@@ -23,6 +23,7 @@ from imgproc_local.vision.llm.lint_language import (
     is_nonsense,
     is_other_language,
 )
+from imgproc_local.vision.llm.lint_remarks import content_problem, remark_problem
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
 from imgproc_local.vision.llm.sentence_end import is_cut_off, without_quotations
@@ -64,8 +65,13 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
         return "it repeated words of the prompt"
     if is_other_language(words, language):
         return f"it was not in {name}"
-    problem = _length_problem(text, language) or _opening_problem(text, language)
-    problem = problem or _file_name_problem(text, unquoted, original_filename)
+    problem = (
+        _length_problem(text, language)
+        or _opening_problem(text, language)
+        or _file_name_problem(text, unquoted, original_filename)
+        or remark_problem(text, unquoted, language)
+        or content_problem(text, unquoted, language)
+    )
     if problem:
         return problem
     if _repeats_itself(unquoted, language):

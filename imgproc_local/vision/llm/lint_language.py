@@ -9,12 +9,26 @@ from collections.abc import Sequence
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.llm.lint_rules import CJK, UNSPACED, rules_of
-from imgproc_local.vision.text.language import has_foreign_letters, letters_by_script, scripts_of
+from imgproc_local.vision.text.language import (
+    detect_language,
+    function_words,
+    has_foreign_letters,
+    letters_by_script,
+    scripts_of,
+)
+from imgproc_local.vision.text.ngram_table import probabilities
 
 MIN_WORDS = 8
 MIN_WORDS_IN_LIST = 12
 """A text without common words is nonsense only if it has at least this many words; the second limit is for lists with
 commas ("noodle soup, eggs, spring onions"), which need fewer common words."""
+MIN_WORDS_FOR_NGRAMS = 4
+CERTAIN = 0.99
+CERTAIN_RIVAL = 0.9
+"""A text of at least `MIN_WORDS_FOR_NGRAMS` words is in the requested language if the probability is `CERTAIN`. It is
+in another language if that has `CERTAIN_RIVAL`, and the requested one at most 1 − `CERTAIN`."""
+WORDS_OF_PART = 5
+"""The number of words of which a part in another language consists."""
 LETTERS_PER_MARK = 60
 """Languages without spaces are recognised by `Rules.marks`, which occur at least once in this many letters."""
 
@@ -34,7 +48,7 @@ single one may be a name (YouTube)."""
 
 
 def is_other_language(words: Sequence[str], language: str) -> bool:
-    """Whether `words` are clearly not in `language`, by script, letters or common words."""
+    """Whether `words` are clearly not in `language`, by script, letters, n-grams or common words."""
     scripts = scripts_of(language)
     counts: Counter[str] = Counter()
     for word in words:
@@ -42,22 +56,71 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
             # a Chinese character is a syllable or a word, so a Latin word counts as two characters
             counts[script] += min(count, 2) if script == "latin" and language in CJK else count
     in_script = sum(counts[script] for script in scripts)
-    if in_script < (0.8 if scripts == ("latin",) else 0.5) * counts.total():
+    # an inscription in another script may be long
+    is_foreign = scripts == ("latin",) and in_script < 0.8 * counts.total()
+    if in_script < 0.5 * counts.total() or (is_foreign and not _is_certainly(words, language)):
         return True
     if language == "ja" and counts["han"] >= 8 and not counts["kana"]:
         return True
     if (language == "zh" and counts["kana"] > 2) or (language == "ko" and counts["han"] > counts["hangul"]):
         return True
+    if language == "zh" and detect_language("".join(words)) == "zh-Hant":
+        return True
     if language == "ar" and sum(bool(_NOT_ARABIC.search(word)) for word in words) > 1:
+        return True
+    if language == "hi":
+        return detect_language(" ".join(words)) in ("mr", "ne")
+    return scripts[0] in ("latin", "cyrillic") and _is_rival_language(words, language)
+
+
+def _is_rival_language(words: Sequence[str], language: str) -> bool:
+    """Whether `words` are in another language with the same script, or half of them are."""
+    if len(words) < MIN_WORDS_FOR_NGRAMS:
+        return _has_rival_words(words, language)
+    found = _probabilities(words, language)
+    if found[language] >= CERTAIN:
+        return _has_rival_part(words, language)
+    rival = max(found, key=lambda code: found[code])
+    if found[language] < 1 - CERTAIN and found[rival] > CERTAIN_RIVAL and rival:
         return True
     # a word with a capital inside a sentence may be a name, whose letters may be foreign
     without_names = [word for index, word in enumerate(words) if index == 0 or word == word.lower()]
     foreign = {word for word in without_names if has_foreign_letters(word, language)}
-    if len(foreign) > 1 and len(foreign) * 6 >= len(words):
+    if len(foreign) > 1 and len(foreign) * 6 >= len(words) and found[language] < 0.5:
         return True
+    return _has_rival_words(words, language) or _has_rival_part(words, language)
+
+
+def _has_rival_words(words: Sequence[str], language: str) -> bool:
     lower = [word.lower() for word in words]
-    rivals = [code for code in LANGUAGES if code != language and scripts_of(code) == scripts]
+    rivals = [code for code in LANGUAGES if code != language and scripts_of(code) == scripts_of(language)]
     return any(count_rival_words(lower, rival, language) > 1 for rival in rivals)
+
+
+def _has_rival_part(words: Sequence[str], language: str) -> bool:
+    """Whether several words in a row, with function words among them, are in another language."""
+    own = function_words(language)
+    for start in range(len(words) - WORDS_OF_PART + 1):
+        part = words[start : start + WORDS_OF_PART]
+        # words with capitals may be names, such as "Plaza de la Constitución"
+        if sum(word.islower() for word in part) < WORDS_OF_PART - 1:
+            continue
+        for rival in LANGUAGES:
+            if sum(word in function_words(rival) and word not in own for word in part) > 1:
+                found = _probabilities(part, language)
+                if found[language] < 1 - CERTAIN and found.get(rival, 0) > CERTAIN_RIVAL:
+                    return True
+    return False
+
+
+def _is_certainly(words: Sequence[str], language: str) -> bool:
+    """Whether the words in the script of `language` are in that language."""
+    own = [word for word in words if any(letters_by_script(word)[script] for script in scripts_of(language))]
+    return len(own) >= MIN_WORDS_FOR_NGRAMS and _probabilities(own, language)[language] >= CERTAIN_RIVAL
+
+
+def _probabilities(words: Sequence[str], language: str) -> dict[str, float]:
+    return probabilities(" ".join(words), scripts_of(language)[0])
 
 
 def count_rival_words(words: Sequence[str], rival: str, language: str) -> int:

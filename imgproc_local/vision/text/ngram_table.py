@@ -16,7 +16,7 @@ from binascii import hexlify
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 import msgspec
@@ -53,8 +53,12 @@ class _Header(Struct, frozen=True):
     features: int
 
 
+@lru_cache(maxsize=16)
 def probabilities(text: str, script: str) -> dict[str, float]:
-    """The probability of each language that is written in `script`, "latin" or "cyrillic"; "" is any other language."""
+    """The probability of each language that is written in `script`, "latin" or "cyrillic"; "" is any other language.
+
+    The result is cached and must not be changed.
+    """
     classifier = _table()[script]
     scores: Sequence[float] = classifier.biases
     row_bytes = (len(scores) + 1) // 2

@@ -84,16 +84,15 @@ def test_an_english_answer_is_rejected_in_every_other_language(language: str) ->
 
 def test_answers_in_other_scripts_are_always_rejected_and_in_other_languages_mostly() -> None:
     checked = rejected = 0
-    for language in LANGUAGES:
-        for other, texts in GOOD.items():
-            if other == language:
-                continue
-            found = [text for text in texts if complaint_about(text, language)]
-            if not set(scripts_of(other)) & set(scripts_of(language)):
-                assert found == texts, (other, language)
-            checked += len(texts)
-            rejected += len(found)
-    # short texts of related languages are ambiguous: 9 % are accepted
+    for other, text in [(other, text) for other, texts in GOOD.items() for text in texts]:
+        for language in LANGUAGES:
+            if language != other:
+                is_rejected = complaint_about(text, language) is not None
+                assert is_rejected or set(scripts_of(other)) & set(scripts_of(language)), (other, language)
+                checked += 1
+                rejected += is_rejected
+    # short texts of closely related languages are ambiguous
+    print(rejected / checked)
     assert rejected >= 0.88 * checked
 
 
@@ -188,7 +187,7 @@ def test_an_opener_is_rejected(language: str) -> None:
         ("A red \u202enrab.", "it contained unprintable characters"),
         ("A barn, filename: red-barn.", "it repeated words of the prompt"),
         ("Say what matters most first: a barn.", "it repeated words of the prompt"),
-        ("{a: [red], b: [barn]}", "it was no sentence in English"),
+        ("{a: [red], b: [barn]}", "it contained mark-up"),
     ],
 )
 def test_an_answer_without_content_is_rejected(text: str, complaint: str) -> None:
@@ -284,7 +283,7 @@ def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: str) -> None:
     source = random.Random(20261121)
     texts = [random_tokens(source, pieces, 100) for _ in range(60)]
     texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55)]
-    passed = [(language, text) for language in LANGUAGES for text in texts if complaint_about(text, language) is None]
+    passed = [(language, text) for text in texts for language in LANGUAGES if complaint_about(text, language) is None]
     assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
 
 
