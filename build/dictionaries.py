@@ -267,6 +267,8 @@ THAI_PLACES = {
     "เจ้าพระยา": "chao phraya", "ลำปาง": "lampang", "น่าน": "nan", "ขอนแก่น": "khon kaen", "อุบลราชธานี": "ubon ratchathani",
 }  # fmt: skip
 """Names with their official spelling in Latin letters."""
+RARE_THAI = 250
+"""Compounds of other words that occur less often in the corpus are written as several words."""
 
 
 def thai(file: Path) -> None:
@@ -277,6 +279,9 @@ def thai(file: Path) -> None:
         plain = latin.replace("-", "").replace(" ", "")
         if re.fullmatch("[a-z]+", plain):
             entries[word] = [(plain, 0, round(16 * math.log(total / int(frequency))))]
+    for word, _, frequency in rows:
+        if word in entries and int(frequency) < RARE_THAI and is_compound(word, entries):
+            del entries[word]
     for name, latin in (places("th", territories=True) | THAI_PLACES).items():
         if re.fullmatch("[\u0e01-\u0e4e]{3,}", name):
             entries[name] = [(latin.replace(" ", "-"), 0, NAME_COST)]
