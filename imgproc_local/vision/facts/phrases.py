@@ -29,7 +29,7 @@ from imgproc_local.vision.text.shorten import PREFERRED_ALT_CHARS
 MAX_LEAD_CHARS = 180
 """Limit for the part of a sentence that people wrote: quotation, events, names. What does not fit is omitted."""
 MAX_PERSONS = 4
-"""The number of persons that a sentence names."""
+"""The number of persons that a sentence names before “and others”, which stands for at least two."""
 
 
 _QUOTATION_MARKS = frozenset('"“”„«»「」『』')
@@ -227,7 +227,7 @@ def _unquoted(text: str) -> str:
 
 
 def _persons(table: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
-    if len(persons) > MAX_PERSONS:
+    if len(persons) > MAX_PERSONS + 1:
         return table.and_others.format(names=_separated_by_commas(table, locale, persons[:MAX_PERSONS]))
     last = persons[-1]
     if table.and_script and not unicodedata.name(last[:1], "").startswith(table.and_script):

@@ -341,7 +341,7 @@ def test_grey_has_one_word_in_indonesian_file_names() -> None:
         ("cs", "graphic", "Vícebarevná grafika, částečně průhledná."),
         ("cs", "picture", "Vícebarevný obrázek, částečně průhledný."),
         ("sk", "screenshot", "Viacfarebná snímka obrazovky, čiastočne priehľadná."),
-        ("sl", "screenshot", "Večbarven posnetek zaslona, delno prosojen."),
+        ("sl", "screenshot", "Večbarven posnetek zaslona, delno prozoren."),
         ("lt", "picture", "Daugiaspalvis paveikslėlis, iš dalies skaidrus."),
         ("lv", "animation", "Daudzkrāsaina animācija, daļēji caurspīdīga."),
         ("da", "picture", "Mangefarvet billede, delvis gennemsigtigt."),
@@ -381,7 +381,8 @@ def test_adjectives_agree_with_the_kind(code: str, kind: str, words: str) -> Non
         ("th", "สมชาย ใจดี, มาลี สุขใจ", "สมชาย ใจดี และมาลี สุขใจ"),
         ("th", "Ada, Grace", "Ada, Grace"),
         ("zh", "王芳, 李明, 张伟", "王芳、李明和张伟"),
-        ("en", "A, B, C, D, E", "A, B, C, D and others"),
+        ("en", "A, B, C, D, E", "A, B, C, D, and E"),
+        ("en", "A, B, C, D, E, F", "A, B, C, D, and others"),
         ("zh", "王芳, 李明, 张伟, 刘洋, 陈静", "王芳、李明、张伟、刘洋等"),
     ],
 )
