@@ -25,7 +25,7 @@ from imgproc_local.vision.llm.lint_language import (
 )
 from imgproc_local.vision.llm.lint_remarks import content_problem, remark_problem
 from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS, Answer
+from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, Answer
 from imgproc_local.vision.llm.sentence_end import is_cut_off, without_quotations
 from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.shorten import MAX_ALT_CHARS
@@ -36,10 +36,14 @@ _REPEATED_LETTERS = {"zh": 10, "ja": 14, "th": 30}
 """A text repeats itself if a sequence of this many words (letters in languages without spaces) occurs twice, or a
 sequence of half this length occurs four times."""
 ECHOED_WORDS = 5
-"""An answer repeats the prompt if it contains a sequence of this many words of the instructions."""
+"""An answer repeats the prompt if it contains a sequence of this many words of the instructions
+or of what introduces the English text to translate."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
-_PROMPT_MARKS = re.compile(r"(?i)alt_text|\bfilename:|noted by its owner|\bim_(start|end)\b|(start|end)_of_turn|</?\w")
+_PROMPT_MARKS = re.compile(
+    r"(?i)alt_text|\bfilename:|noted by its owner|alternative text in english"
+    r"|\bim_(start|end)\b|(start|end)_of_turn|</?\w"
+)
 _FILE_NAME = re.compile(
     r"(?i)https?:|\bwww\.|\w\.(jpe?g|png|gif|webp|avif|heic|bmp|tiff?|svg)\b|\w_\w"
     r"|\b(img|dsc[fn]?|pxl|mvimg|dji|gopr|dscn|screenshot)[ _-]?\d{3,}"
@@ -49,14 +53,14 @@ _FILE_NAME = re.compile(
 def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", prompt: str = "") -> str | None:
     """The complaint about the alt text of a cleaned `answer`; None if it can be published.
 
-    `prompt` is the shared prompt. Names in its notes of the owner may be in any script and spelling.
+    `prompt` is the notes about the picture. Names in them may be in any script and spelling.
     """
     text = answer.alt_text
     if len(text) > MAX_ALT_CHARS:
         return f"it was longer than {MAX_ALT_CHARS} characters"
     unquoted = without_quotations(text, "•")
     # words with a capital in the owner's notes
-    names = frozenset(word.casefold() for word in words_of(prompt.removeprefix(INSTRUCTIONS)) if word != word.lower())
+    names = frozenset(word.casefold() for word in words_of(prompt) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
     name = LANGUAGES[language].name
     if _has_unprintable(text):
@@ -112,7 +116,7 @@ def _has_unprintable(text: str) -> bool:
 
 
 def _echoes_prompt(text: str) -> bool:
-    words, prompt = casefolded_words(text), f" {' '.join(casefolded_words(INSTRUCTIONS))} "
+    words, prompt = casefolded_words(text), f" {' '.join(casefolded_words(INSTRUCTIONS + DRAFT))} "
     starts = range(len(words) - ECHOED_WORDS + 1)
     return any(f" {' '.join(words[start : start + ECHOED_WORDS])} " in prompt for start in starts)
 

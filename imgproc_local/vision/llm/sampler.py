@@ -20,6 +20,8 @@ TEMPERATURE = 0.7
 """The temperature of random sampling. Greedy sampling needs none."""
 TOP_K = 40
 """Random sampling chooses among this many of the most probable tokens."""
+TOP_P = 0.8
+"""It chooses among those that together have this probability. Source: Qwen3-VL, recommended settings."""
 MAX_DRAWS = 8
 """How often a token is sampled randomly, until the grammar allows one, before the whole vocabulary is checked."""
 
@@ -38,6 +40,7 @@ class Sampler:
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_greedy())
         else:
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_k(TOP_K))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_p(TOP_P, 1))
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_temp(TEMPERATURE))
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_dist(seed))
         self._grammar = llama.llama_sampler_init_grammar(vocabulary, GRAMMAR.encode(), b"root")

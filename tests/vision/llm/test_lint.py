@@ -187,6 +187,8 @@ def test_an_opener_is_rejected(language: str) -> None:
         ("A red \u202enrab.", "it contained unprintable characters"),
         ("A barn, filename: red-barn.", "it repeated words of the prompt"),
         ("Say what matters most first: a barn.", "it repeated words of the prompt"),
+        ("Alternative text in English: A barn.", "it repeated words of the prompt"),
+        ("A barn. Translate it into natural wording.", "it repeated words of the prompt"),
         ("{a: [red], b: [barn]}", "it contained mark-up"),
     ],
 )
