@@ -383,7 +383,7 @@ def test_adjectives_agree_with_the_kind(code: str, kind: str, words: str) -> Non
         ("zh", "王芳, 李明, 张伟", "王芳、李明和张伟"),
         ("en", "A, B, C, D, E", "A, B, C, D, and E"),
         ("en", "A, B, C, D, E, F", "A, B, C, D, and others"),
-        ("zh", "王芳, 李明, 张伟, 刘洋, 陈静", "王芳、李明、张伟、刘洋等"),
+        ("zh", "王芳, 李明, 张伟, 刘洋, 陈静, 杨帆", "王芳、李明、张伟、刘洋等"),
     ],
 )
 def test_persons_are_joined_as_the_language_does(code: str, persons: str, joined: str) -> None:
