@@ -64,7 +64,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
         return True
     if (language == "zh" and counts["kana"] > 2) or (language == "ko" and counts["han"] > counts["hangul"]):
         return True
-    if language == "zh" and detect_language("".join(words)) == "zh-Hant":
+    if language == "zh" and detect_language("".join(words)) == "zh-hant":
         return True
     if language == "ar" and sum(bool(_NOT_ARABIC.search(word)) for word in words) > 1:
         return True

@@ -136,7 +136,7 @@ _ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|
 def detect_language(text: str) -> str | None:
     """The code of the language of `text`; None if the language is uncertain.
 
-    The code is ISO 639-1, or "zh-Hant" for Traditional Chinese. It may be a language that the service does not write.
+    The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not write.
     """
     letters = _letters(text)
     if len(letters) < 2:
@@ -202,7 +202,7 @@ def _detect_chinese(text: str) -> str | None:
     if simplified and traditional:
         return None
     if traditional:
-        return "zh-Hant"
+        return "zh-hant"
     return "zh" if simplified or _CHINESE.search(text) else None
 
 
