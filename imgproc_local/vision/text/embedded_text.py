@@ -13,7 +13,7 @@ from imgproc_local.vision.text.language import detect_language, letters_by_scrip
 
 MAX_ENTRIES = 50
 """The number of texts of each kind, and of persons, that are read. A description uses only a few of them."""
-MAX_CHARS = 12_000
+MAX_CHARS = 24_000
 """The length of the texts of one kind after which no more are read."""
 
 MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
