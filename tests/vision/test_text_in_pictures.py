@@ -38,8 +38,10 @@ def poster(text: str, order: int = ocr_double.READS) -> bytes:
 
 def test_the_text_of_an_image_of_text_is_its_alt_text(service: Running) -> None:
     job = service.process("analyze", poster("Road closed"), "IMG_0001.png", languages="en,de")
-    for entry in job["image"]["translations"]:
-        assert entry["seo_alt_text"] == "Road closed"
+    english, german = job["image"]["translations"]
+    assert english["seo_alt_text"] == "Road closed"
+    assert "„Road closed“" in german["seo_alt_text"], "text in another language is quoted"
+    for entry in (english, german):
         assert (entry["source"], entry["needs_text"]) == ("facts", False)
         assert entry["seo_filename"].startswith("road-closed")
 
