@@ -78,7 +78,7 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
     )
     if problem:
         return problem
-    if _repeats_itself(unquoted, language):
+    if repeats_itself(unquoted, language):
         return "it repeated itself"
     if is_nonsense(unquoted, words, language):
         return f"it was no sentence in {name}"
@@ -150,7 +150,8 @@ def _file_name_problem(text: str, unquoted: str, original_filename: str) -> str:
     return "it was a file name" if " " not in text and text.count("-") > 1 and text.isascii() else ""
 
 
-def _repeats_itself(text: str, language: str) -> bool:
+def repeats_itself(text: str, language: str) -> bool:
+    """Whether words, sentences or sequences of characters are repeated more often than in good texts."""
     lower = text.casefold()
     words = casefolded_words(text)
     letters = [char for char in lower if char.isalnum()]

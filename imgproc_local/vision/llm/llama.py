@@ -62,7 +62,8 @@ class Llama:
     """A loaded model. `prefill` processes a picture; `generate` can then be called for it any number of times.
 
     `parallel` is whether several languages are generated together; it becomes False if llama.cpp fails to do so.
-    `tokens_written` counts all generated tokens.
+    `tokens_written` counts all generated tokens. `prefix_end` is the position after the picture and its notes, 0 if no
+    picture is processed.
 
     Raises: ModelUnusable, if a file can't be loaded; what `check_stop` raises.
     """
@@ -76,20 +77,19 @@ class Llama:
         self._threads = model.run_options.threads or physical_cores()
         self._context: Any = None
         self._batch: Any = None
-        # some models need all tokens of a picture in one batch
-        self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
+        self._batch_tokens = batch_tokens(model)
         self._context_tokens = self._context_sequences = 0
-        self._prefix_end = 0
+        self.prefix_end = 0
         # the tokens in sequence 0, which are the beginning of every prompt
         self._instructions: list[int] = []
         self._interruption = Interruption()
         with self._interruptible(check_stop):
-            self._weights = Weights(model, self._bindings, self._interruption, self._threads)
+            self.weights = Weights(model, self._bindings, self._interruption, self._threads)
 
     def close(self) -> None:
         """Free all memory. It may be called twice."""
-        self._close_context()
-        self._weights.close()
+        self.free_context()
+        self.weights.close()
 
     def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
         """Process the picture and the `notes` after it, in a context large enough to generate for all `suffixes` at
@@ -97,14 +97,14 @@ class Llama:
 
         Raises: ModelUnusable; what `check_stop` raises, within a tenth of a second.
         """
-        with self._interruptible(check_stop), self._weights.chunks(image, notes) as chunks:
+        with self._interruptible(check_stop), self.weights.chunks(image, notes) as chunks:
             mtmd = self._mtmd
             prefix = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
             needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
             longest = prefix + max(needed)
-            if longest > self._weights.trained_tokens:
+            if longest > self.weights.trained_tokens:
                 raise ModelUnusable(
-                    f"{self.model.name} was trained for {self._weights.trained_tokens} tokens;"
+                    f"{self.model.name} was trained for {self.weights.trained_tokens} tokens;"
                     f" this picture and its notes need {longest}."
                 )
             self._ensure_context(longest, prefix + sum(needed), _FIRST_LANGUAGE + len(suffixes))
@@ -114,14 +114,14 @@ class Llama:
             position = self._prefill_instructions(first)
             for chunk in others:
                 position = self._prefill_chunk(chunk, position, _PICTURE)
-            self._prefix_end = position
+            self.prefix_end = position
 
     def _prefill_instructions(self, chunk: Any) -> int:
         """Make sequence 1 a copy of sequence 0 with the first chunk of a prompt. Returns the position after it."""
         llama = self._llama
         memory = llama.llama_get_memory(self._context)
-        tokens = self._weights.text_tokens(chunk)
-        self._prefix_end = 0
+        tokens = self.weights.text_tokens(chunk)
+        self.prefix_end = 0
         if tokens == self._instructions:
             llama.llama_memory_seq_rm(memory, _PICTURE, -1, -1)
         else:
@@ -134,7 +134,7 @@ class Llama:
 
     def _prefill_chunk(self, chunk: Any, position: int, sequence: int) -> int:
         """Append a chunk of text or picture to `sequence` at `position`. Returns the position after it."""
-        llama, mtmd, weights = self._llama, self._mtmd, self._weights
+        llama, mtmd, weights = self._llama, self._mtmd, self.weights
         after = llama.llama_pos(position)
         start = (llama.llama_pos(position), llama.llama_seq_id(sequence))
         if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
@@ -172,7 +172,20 @@ class Llama:
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        if not self._prefix_end:
+        return [
+            self.weights.text(tokens).decode("utf-8", "replace")
+            for tokens in self.generate_tokens(suffixes, check_stop, seed, max_tokens)
+        ]
+
+    def generate_tokens(
+        self,
+        suffixes: Sequence[str],
+        check_stop: Callable[[], None],
+        seed: int | None = None,
+        max_tokens: int = MAX_NEW_TOKENS,
+    ) -> list[list[int]]:
+        """As `generate`, but returns the tokens of each text."""
+        if not self.prefix_end:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
         max_tokens = min(max_tokens, MAX_NEW_TOKENS)
         failure = ""
@@ -182,22 +195,22 @@ class Llama:
                     return self._generate_together(suffixes, seed, max_tokens)
                 except ModelUnusable as error:
                     failure = error.message
-            texts = [text for suffix in suffixes for text in self._generate_together([suffix], seed, max_tokens)]
+            answers = [tokens for suffix in suffixes for tokens in self._generate_together([suffix], seed, max_tokens)]
         if failure:
             self._disable_parallel(failure)
-        return texts
+        return answers
 
     def _disable_parallel(self, reason: str) -> None:
         log.warning("%s writes one language at a time from now on: %s", self.model.name, reason)
         self.parallel = False
 
-    def _generate_together(self, suffixes: Sequence[str], seed: int | None, max_tokens: int) -> list[str]:
-        """As `generate`, with one sequence per suffix. The sequences are removed afterwards."""
-        llama, weights = self._llama, self._weights
+    def _generate_together(self, suffixes: Sequence[str], seed: int | None, max_tokens: int) -> list[list[int]]:
+        """As `generate_tokens`, with one sequence per suffix. The sequences are removed afterwards."""
+        llama, weights = self._llama, self.weights
         memory = llama.llama_get_memory(self._context)
         sequences = range(_FIRST_LANGUAGE, _FIRST_LANGUAGE + len(suffixes))
         samplers = [weights.sampler(seed) for _ in suffixes]
-        generated = [b""] * len(suffixes)
+        generated: list[list[int]] = [[] for _ in suffixes]
         try:
             suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
             common = _common_length(suffix_tokens)
@@ -212,13 +225,14 @@ class Llama:
                 self._decode(step)
                 next_step = []
                 for row, item in enumerate(step):
-                    token = samplers[item.sequence - _FIRST_LANGUAGE].next_token(self._context, row)
+                    answer = item.sequence - _FIRST_LANGUAGE
+                    token = samplers[answer].next_token(self._context, row)
                     if weights.is_end_of_generation(token):
                         continue
                     self.tokens_written += 1
-                    generated[item.sequence - _FIRST_LANGUAGE] += weights.piece(token)
+                    generated[answer].append(token)
                     # the grammar allows no quotation mark inside a string, so this is the end of the JSON
-                    if not generated[item.sequence - _FIRST_LANGUAGE].endswith(_ANSWER_END):
+                    if not weights.text(generated[answer][-len(_ANSWER_END) :]).endswith(_ANSWER_END):
                         next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
                 step = next_step
                 if not step:
@@ -228,13 +242,13 @@ class Llama:
                 sampler.close()
             for sequence in sequences:
                 llama.llama_memory_seq_rm(memory, sequence, -1, -1)
-        return [text.decode("utf-8", "replace") for text in generated]
+        return generated
 
     def _items(self, tokens: Sequence[int], sequence: int) -> list[BatchItem]:
         """The tokens of a suffix, after the picture and its notes. Only the last one has an output."""
         last = len(tokens) - 1
         return [
-            BatchItem(token, self._prefix_end + offset, sequence, output=offset == last)
+            BatchItem(token, self.prefix_end + offset, sequence, output=offset == last)
             for offset, token in enumerate(tokens)
         ]
 
@@ -253,10 +267,10 @@ class Llama:
             batch.n_seq_id[row] = 1
             batch.seq_id[row][0] = item.sequence
             batch.logits[row] = item.output
-        self._weights.check(self._llama.llama_decode(self._context, batch))
+        self.weights.check(self._llama.llama_decode(self._context, batch))
 
     def _suffix_tokens(self, suffix: str) -> list[int]:
-        return self._weights.tokens(suffix + self._weights.turn_end)
+        return self.weights.tokens(suffix + self.weights.turn_end)
 
     def _ensure_context(self, tokens_alone: int, tokens_together: int, sequences: int) -> None:
         """Make `_context` large enough for all sequences together, or else for one language at a time.
@@ -270,7 +284,7 @@ class Llama:
         # the next picture may need as much as the ones before
         tokens_together = max(tokens_together, self._context_tokens)
         sequences = max(sequences, self._context_sequences)
-        self._close_context()
+        self.free_context()
         self._make_context(tokens_together, sequences)
         if not self._context and sequences > _FIRST_LANGUAGE + 1:
             self._disable_parallel(self._bindings.last_error(self.model.text_path))
@@ -282,29 +296,20 @@ class Llama:
 
     def _make_context(self, tokens: int, sequences: int) -> None:
         """Set `_context` to a new context, or to NULL if llama.cpp can't make one."""
-        llama = self._llama
-        params = llama.llama_context_default_params()
-        params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
-        params.n_batch = params.n_ubatch = self._batch_tokens
-        params.n_seq_max = sequences
-        # without it llama.cpp aborts the process for more than one sequence
-        params.kv_unified = True
-        params.n_threads = params.n_threads_batch = self._threads
-        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
-        params.offload_kqv = self._weights.use_gpu
-        self._context = llama.llama_init_from_model(self._weights.text_model, params)
+        self._context, capacity = make_context(self.weights, tokens, sequences, self._threads)
         if self._context:
-            self._batch = llama.llama_batch_init(self._batch_tokens, 0, sequences)
-            self._context_tokens, self._context_sequences = params.n_ctx, sequences
+            self._batch = self._llama.llama_batch_init(self._batch_tokens, 0, sequences)
+            self._context_tokens, self._context_sequences = capacity, sequences
 
-    def _close_context(self) -> None:
+    def free_context(self) -> None:
+        """Free the memory of the processed picture; `prefill` must be called before the next `generate`."""
         if self._batch is not None:
             self._llama.llama_batch_free(self._batch)
         if self._context:
             self._llama.llama_free(self._context)
         self._batch = self._context = None
         self._context_tokens = self._context_sequences = 0
-        self._prefix_end = 0
+        self.prefix_end = 0
         self._instructions = []
 
     @contextmanager
@@ -319,6 +324,26 @@ class Llama:
         if self._context:
             flag = ctypes.addressof(self._interruption.flag)
             self._llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
+
+
+def batch_tokens(model: VisionModel) -> int:
+    """The number of tokens in a batch. Some models need all tokens of a picture in one."""
+    return max(BATCH_TOKENS, model.chat.image_tokens)
+
+
+def make_context(weights: Weights, tokens: int, sequences: int, threads: int) -> tuple[Any, int]:
+    """A new context for `tokens` in all `sequences` together, NULL if llama.cpp can't make it; and its capacity."""
+    llama = weights.llama
+    params = llama.llama_context_default_params()
+    params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
+    params.n_batch = params.n_ubatch = batch_tokens(weights.model)
+    params.n_seq_max = sequences
+    # without it llama.cpp aborts the process for more than one sequence
+    params.kv_unified = True
+    params.n_threads = params.n_threads_batch = threads
+    params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
+    params.offload_kqv = weights.use_gpu
+    return llama.llama_init_from_model(weights.text_model, params), params.n_ctx
 
 
 def _common_length(token_lists: Sequence[Sequence[int]]) -> int:

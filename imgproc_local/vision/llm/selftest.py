@@ -1,9 +1,10 @@
 """Self-tests of models: each model runs once in a child process before the service loads it.
 
 llama.cpp ends the process if a model needs something that the build or the processor lacks: by a failed assertion, or
-by a signal such as SIGILL. The child loads the model and describes a test picture within a time limit. The result is
-stored beside the model's files and is valid for one combination of model files, build of llama.cpp and processor. A
-failure is valid for one hour only, because its cause may be temporary, such as a lack of memory.
+by a signal such as SIGILL. And a model that is blind, or whose tokens get wrong positions, still writes fluent text. So
+the child loads the model, lets it describe two pictures, and checks the texts (`selftest_child.py`), within a time
+limit. The result is stored beside the model's files and is valid for one combination of model files, build of llama.cpp
+and processor. A failure is valid for one hour only, because its cause may be temporary, such as a lack of memory.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from imgproc_local.vision.models.model import VisionModel
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S = 300.0
+TIMEOUT_S = 600.0
 """How long the child process may take."""
+CHECKS_VERSION = 2
+"""Incremented when the child checks more, so that models are tested again."""
 FAILURE_TTL_S = 3600
 """How long a stored failure is valid."""
 
@@ -190,7 +193,7 @@ def _result_path(model: VisionModel) -> Path | None:
     # sizes and times as well, because a file may have changed since its sum was written to the manifest
     written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     sums = (manifest.text.sha256, manifest.mmproj.sha256)
-    facts = (sums, written, model.chat, model.run_options, _llama_build(), _processor())
+    facts = (CHECKS_VERSION, sums, written, model.chat, model.run_options, _llama_build(), _processor())
     return folder / f"selftest-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
 
 

@@ -6,7 +6,7 @@ import ctypes
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -52,7 +52,7 @@ class Weights:
         self.vision_encoder: Any = None
         self.use_gpu = bindings.gpu and model.run_options.gpu_layers != 0
         self._bindings = bindings
-        self._llama, self._mtmd = bindings.llama, bindings.mtmd
+        self.llama, self.mtmd = bindings.llama, bindings.mtmd
         self._interruption = interruption
         self._nodes_until_check = NODES_PER_CHECK
         # whether the number of tokens of a picture depends on its size
@@ -67,7 +67,7 @@ class Weights:
             raise
 
     def _load_text_model(self) -> None:
-        llama, model = self._llama, self.model
+        llama, model = self.llama, self.model
         params = llama.llama_model_default_params()
         layers = model.run_options.gpu_layers
         params.n_gpu_layers = (ALL_LAYERS if layers is None else layers) if self.use_gpu else 0
@@ -85,7 +85,7 @@ class Weights:
         self.trained_tokens = llama.llama_model_n_ctx_train(self.text_model)
 
     def _load_vision_encoder(self, threads: int) -> None:
-        llama, mtmd, model = self._llama, self._mtmd, self.model
+        llama, mtmd, model = self.llama, self.mtmd, self.model
         params = mtmd.mtmd_context_params_default()
         params.use_gpu = self.use_gpu
         params.n_threads = threads
@@ -108,9 +108,9 @@ class Weights:
     def close(self) -> None:
         """Free both files, the vision encoder first because it uses the text model. Can be called twice."""
         if self.vision_encoder:
-            self._mtmd.mtmd_free(self.vision_encoder)
+            self.mtmd.mtmd_free(self.vision_encoder)
         if self.text_model:
-            self._llama.llama_model_free(self.text_model)
+            self.llama.llama_model_free(self.text_model)
         self.vision_encoder = self.text_model = None
         if sys.platform == "linux":
             # return freed memory to the operating system
@@ -128,13 +128,13 @@ class Weights:
         chunks = self._tokenized(image, notes)
         try:
             if self._is_adjustable and self._image_tokens(chunks) > self.model.chat.image_tokens:
-                self._mtmd.mtmd_input_chunks_free(chunks)
+                self.mtmd.mtmd_input_chunks_free(chunks)
                 chunks = None
                 chunks = self._tokenized(self._scaled_to_limit(image), notes)
             yield chunks
         finally:
             if chunks is not None:
-                self._mtmd.mtmd_input_chunks_free(chunks)
+                self.mtmd.mtmd_input_chunks_free(chunks)
 
     def _scaled_to_limit(self, image: Pixels) -> Pixels:
         """`image`, scaled down until its tiles are within the maximum; unchanged if no size is."""
@@ -143,7 +143,7 @@ class Weights:
             scaled = _scaled_down(scaled)
             chunks = self._tokenized(scaled, "")
             tokens = self._image_tokens(chunks)
-            self._mtmd.mtmd_input_chunks_free(chunks)
+            self.mtmd.mtmd_input_chunks_free(chunks)
             if tokens <= self.model.chat.image_tokens:
                 return scaled
         self._is_adjustable = False
@@ -160,7 +160,7 @@ class Weights:
 
     def _image_tokens(self, chunks: Any) -> int:
         """The number of tokens of all tiles of the picture."""
-        mtmd = self._mtmd
+        mtmd = self.mtmd
         each = [mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))]
         text = mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT
         tiles = [chunk for chunk in each if mtmd.mtmd_input_chunk_get_type(chunk) != text]
@@ -168,7 +168,7 @@ class Weights:
 
     def _tokenized(self, image: Pixels, notes: str) -> Any:
         """The chunks of a prompt, which the caller frees. Raises: ModelUnusable."""
-        mtmd = self._mtmd
+        mtmd = self.mtmd
         assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
         bitmap = mtmd.mtmd_bitmap_init(
             image.width_px, image.height_px, (ctypes.c_uint8 * len(image.rgb)).from_buffer_copy(image.rgb)
@@ -192,7 +192,7 @@ class Weights:
     def text_tokens(self, chunk: Any) -> list[int]:
         """The tokens of a chunk of text."""
         count = ctypes.c_size_t()
-        tokens = self._mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
+        tokens = self.mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
         return list(tokens[: count.value])
 
     def encode_image(self, chunk: Any) -> Any:
@@ -201,30 +201,34 @@ class Weights:
         Raises: ModelUnusable; what `check_stop` raised.
         """
         self._nodes_until_check = NODES_PER_CHECK
-        self.check(self._mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
-        return self._mtmd.mtmd_get_output_embd(self.vision_encoder)
+        self.check(self.mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
+        return self.mtmd.mtmd_get_output_embd(self.vision_encoder)
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of `text`, in which special tokens are recognised."""
         data = text.encode()
         size = len(data) + 8
-        tokens = (self._llama.llama_token * size)()
-        count = self._llama.llama_tokenize(self.vocabulary, data, len(data), tokens, size, False, True)
+        tokens = (self.llama.llama_token * size)()
+        count = self.llama.llama_tokenize(self.vocabulary, data, len(data), tokens, size, False, True)
         return list(tokens[:count])
 
     def piece(self, token: int) -> bytes:
         """The bytes of a token. A character in UTF-8 may extend over several tokens."""
         text = ctypes.create_string_buffer(256)
-        length = self._llama.llama_token_to_piece(self.vocabulary, token, text, len(text), 0, False)
+        length = self.llama.llama_token_to_piece(self.vocabulary, token, text, len(text), 0, False)
         return text.raw[: max(length, 0)]
+
+    def text(self, tokens: Sequence[int]) -> bytes:
+        """The text of `tokens` in UTF-8."""
+        return b"".join(map(self.piece, tokens))
 
     def is_end_of_generation(self, token: int) -> bool:
         """Whether the model ends an answer with `token`."""
-        return bool(self._llama.llama_vocab_is_eog(self.vocabulary, token))
+        return bool(self.llama.llama_vocab_is_eog(self.vocabulary, token))
 
     def sampler(self, seed: int | None) -> Sampler:
         """A new sampler for one answer."""
-        return Sampler(self._llama, self.vocabulary, seed)
+        return Sampler(self.llama, self.vocabulary, seed)
 
     def check(self, status: int) -> None:
         """Check the status that a function of llama.cpp returned.
@@ -238,7 +242,7 @@ class Weights:
 
     def _chat_turn(self) -> tuple[str, str]:
         """The text of the chat template before and after a prompt. Raises: ModelUnusable, if there is no template."""
-        llama, chat = self._llama, self.model.chat
+        llama, chat = self.llama, self.model.chat
         if QUESTION_PLACEHOLDER in chat.template:
             before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)
             return before, after + chat.answer_opening

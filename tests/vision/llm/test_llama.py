@@ -17,7 +17,6 @@ from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.selftest_child import describe_test_image
 from imgproc_local.vision.llm.stop import Interruption, StopFlag
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
@@ -103,7 +102,7 @@ def test_the_chat_handler_of_llama_cpp_python_generates_the_same() -> None:
 def test_the_instructions_are_processed_once_for_all_pictures(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = []
     for number in (1, 2):
-        llama._close_context()
+        llama.free_context()
         alone.append(generate(llama, scene_pixels(number), SUFFIXES))
     chunks = []
     prefill_chunk = llama._prefill_chunk
@@ -168,7 +167,7 @@ def test_a_picture_whose_tokens_do_not_depend_on_its_size_is_used_unchanged(
 ) -> None:
     expected = generate(llama, scene_pixels(1), SUFFIXES)
     monkeypatch.setattr(Weights, "_image_tokens", lambda *_: 300)
-    monkeypatch.setattr(llama._weights, "_is_adjustable", True)
+    monkeypatch.setattr(llama.weights, "_is_adjustable", True)
     assert [generate(llama, scene_pixels(1), SUFFIXES) for _ in range(2)] == [expected] * 2
     [record] = caplog.records
     assert "300 tokens, more than the maximum of 256" in record.getMessage()
@@ -284,7 +283,7 @@ def test_a_prompt_longer_than_trained_is_an_error_and_the_next_picture_works(lla
 
 def test_more_languages_than_prefilled_are_generated_one_by_one(llama: Llama) -> None:
     together = generate(llama, scene_pixels(4), SUFFIXES)
-    llama._close_context()
+    llama.free_context()
     llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES[:1], never_stop)
     assert llama.generate(SUFFIXES, never_stop) == together
     assert llama.parallel
@@ -359,10 +358,6 @@ def test_an_invalid_grammar_is_reported_without_a_crash(monkeypatch: pytest.Monk
     monkeypatch.setattr("imgproc_local.vision.llm.sampler.GRAMMAR", 'root ::= "unclosed')
     with pytest.raises(ModelUnusable, match="grammar"):
         Llama(tiny.tiny_model())
-
-
-def test_the_self_test_passes_for_a_working_model() -> None:
-    describe_test_image(tiny.tiny_model())
 
 
 def test_an_unfinished_answer_is_not_parsed(llama: Llama) -> None:

@@ -1,0 +1,84 @@
+"""Generates an answer in the plainest way, as a reference for `Llama`: one prompt in one sequence of a new context.
+
+llama.cpp's own helper processes the prompt and determines all positions. Nothing is shared or copied between sequences.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.llm.bindings import physical_cores
+from imgproc_local.vision.llm.llama import batch_tokens, make_context
+from imgproc_local.vision.llm.prompt import NO_NOTES
+from imgproc_local.vision.llm.weights import Weights
+
+MAX_TIE_LOGITS = 0.5
+"""Two tokens whose logits differ by at most this are equally probable: the order of additions, which depends on the
+number of sequences and on the hardware, can decide between them."""
+
+
+class Comparison(NamedTuple):
+    """How an answer differs from the reference.
+
+    `prefix_end` is the position after the picture. `first_difference` is the index of the first token that differs,
+    None if there is none, and `expected` the reference up to this token.
+    """
+
+    prefix_end: int
+    first_difference: int | None = None
+    expected: str = ""
+
+
+def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer: Sequence[int]) -> Comparison:
+    """Compare the tokens of an answer to the picture with those generated alone by greedy decoding.
+
+    The comparison ends at the first token that differs, also if the tokens are equally probable, because the
+    remaining text depends on it.
+
+    Raises: ModelUnusable, if llama.cpp fails.
+    """
+    llama, mtmd = weights.llama, weights.mtmd
+    threads = weights.model.run_options.threads or physical_cores()
+    suffix_tokens = weights.tokens(suffix + weights.turn_end)
+    with weights.chunks(image, NO_NOTES) as chunks:
+        tokens = mtmd.mtmd_helper_get_n_tokens(chunks) + len(suffix_tokens) + len(answer)
+        context, _ = make_context(weights, tokens, 1, threads)
+        if not context:
+            raise ModelUnusable(f"{weights.model.name} can't process {tokens} tokens here.")
+        sampler = weights.sampler(seed=None)
+        batch = llama.llama_batch_init(max(len(suffix_tokens), 1), 0, 1)
+        try:
+            end = llama.llama_pos(0)
+            start = (llama.llama_pos(0), llama.llama_seq_id(0))
+            size = batch_tokens(weights.model)
+            weights.check(
+                mtmd.mtmd_helper_eval_chunks(
+                    weights.vision_encoder, context, chunks, *start, size, False, ctypes.byref(end)
+                )
+            )
+            position, following = int(end.value), list(suffix_tokens)
+            for index, token in enumerate(answer):
+                batch.n_tokens = len(following)
+                for row, each in enumerate(following):
+                    batch.token[row], batch.pos[row], batch.n_seq_id[row] = each, position + row, 1
+                    batch.seq_id[row][0], batch.logits[row] = 0, row == len(following) - 1
+                weights.check(llama.llama_decode(context, batch))
+                position += len(following)
+                last_row = len(following) - 1
+                expected = sampler.next_token(context, last_row)
+                if expected != token:
+                    logits = llama.llama_get_logits_ith(context, last_row)
+                    if logits[expected] - logits[token] <= MAX_TIE_LOGITS:
+                        break
+                    text = weights.text([*answer[:index], expected]).decode("utf-8", "replace")
+                    return Comparison(int(end.value), index, text)
+                following = [token]
+            return Comparison(int(end.value))
+        finally:
+            llama.llama_batch_free(batch)
+            sampler.close()
+            llama.llama_free(context)
