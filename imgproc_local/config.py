@@ -165,7 +165,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
     ] = ""
     model_threads: Annotated[
-        int, Meta(ge=0, le=256, description="threads of the vision model; 0 is one per physical core")
+        int,
+        Meta(
+            ge=0,
+            le=256,
+            description="threads of the vision model; 0 is one per physical core, without efficiency cores",
+        ),
     ] = 0
     model_gpu_layers: Annotated[
         Annotated[int, Meta(ge=0, le=10_000)] | Literal["auto"],

@@ -24,7 +24,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from imgproc_local.vision.llm.bindings import SPIN_COUNT, physical_cores
+from imgproc_local.vision.llm.bindings import SPIN_COUNT
+from imgproc_local.vision.llm.cores import physical_cores
 from tests.bench.load import photograph, print_table, verdict
 from tests.bench.random_weights import SIZES, mmproj_path, text_path
 from tests.bench.vision_contenders import Measured, Task

@@ -144,6 +144,11 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     "--template", metavar="NAME", help="Use this chat template of llama.cpp.  [default: the template in the file]"
 )
 @click.option("--image-tokens", metavar="N", type=click.IntRange(1, 4096), help="Encode a picture in at most N tokens.")
+@click.option(
+    "--answer-opening",
+    metavar="TEXT",
+    help="Put TEXT before each answer, such as an empty thought of a reasoning model; \\n is a line break.",
+)
 @data_dir_option
 @click.pass_context
 def import_(
@@ -153,6 +158,7 @@ def import_(
     sha256: tuple[str, ...],
     template: str | None,
     image_tokens: int | None,
+    answer_opening: str | None,
     data_dir: str | None,
 ) -> None:
     """Install a model from files on this machine.
@@ -166,7 +172,14 @@ def import_(
     from imgproc_local.vision.ocr import model_files
 
     config = load_config(ctx, data_dir)
-    options = ImportOptions(name=name, template=template, image_tokens=image_tokens, sha256=sha256)
+    options = ImportOptions(
+        name=name,
+        template=template,
+        image_tokens=image_tokens,
+        # a line break is hard to type in some shells
+        answer_opening=None if answer_opening is None else answer_opening.replace("\\n", "\n"),
+        sha256=sha256,
+    )
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
         models = _model_store(config, may_be_new=True)
         if model_files.is_source(sources):

@@ -1,4 +1,4 @@
-"""The bindings of llama.cpp, loaded once per process and without output to the terminal; the number of cores to use."""
+"""The bindings of llama.cpp, loaded once per process and without output to the terminal."""
 
 from __future__ import annotations
 
@@ -87,13 +87,3 @@ class Bindings:
 def bindings() -> Bindings:
     """The bindings of this process. Raises: ModelUnusable, if they can't be loaded here."""
     return Bindings()
-
-
-def physical_cores() -> int:
-    """The number of physical cores that this process may use."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
-    cores = set()
-    for cpu in allowed:
-        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        cores.add(siblings.read_text() if siblings.exists() else str(cpu))
-    return len(cores)

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision.llm.bindings import bindings, physical_cores
+from imgproc_local.vision.llm.bindings import bindings
+from imgproc_local.vision.llm.cores import physical_cores
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import VisionModel

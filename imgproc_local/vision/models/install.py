@@ -33,6 +33,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     name: str | None = None
     template: str | None = None
     image_tokens: int | None = None
+    answer_opening: str | None = None
     sha256: tuple[str, ...] = ()
 
 
@@ -179,6 +180,8 @@ def _manifest(
         chat = msgspec.structs.replace(chat, template=options.template)
     if options.image_tokens is not None:
         chat = msgspec.structs.replace(chat, image_tokens=options.image_tokens)
+    if options.answer_opening is not None:
+        chat = msgspec.structs.replace(chat, answer_opening=options.answer_opening)
     return msgspec.structs.replace(manifest, chat=chat)
 
 

@@ -26,7 +26,8 @@ class ChatFormat(Struct, frozen=True):
 
 
 class RunOptions(Struct, frozen=True):
-    """How a model uses the hardware. `threads` 0 means one per physical core; `gpu_layers` None means all layers."""
+    """How a model uses the hardware. `threads` 0 means one per physical performance core; `gpu_layers` None means all
+    layers."""
 
     threads: int = 0
     gpu_layers: int | None = None

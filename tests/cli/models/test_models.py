@@ -51,10 +51,13 @@ def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Prog
     assert not program.data.exists(), "listing creates no folder"
 
 
-def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path: Path, without_llama: None) -> None:
+def test_a_model_is_imported_used_listed_and_removed(
+    program: Program, tmp_path: Path, models: ModelStore, without_llama: None
+) -> None:
     pair = write_pair(tmp_path / "pair")
     result = program.in_process(
-        "models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64
+        *("models", "import", *pair, "--name", "mine", "--template", "chatml", "--image-tokens", 64),
+        *("--answer-opening", r"<think>\n\n</think>"),
     )
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
@@ -62,6 +65,7 @@ def test_a_model_is_imported_used_listed_and_removed(program: Program, tmp_path:
     assert "llama-cpp-python is not installed: install imgproc-local[vision]" in result.stderr
     mine = listed(program)["mine"]
     assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
+    assert models.model("mine").chat.answer_opening == "<think>\n\n</think>"
     assert "mine" in program.in_process("models", "list").stdout
     assert program.in_process("models", "use", "none").exit_code == 0
     assert not listed(program)["mine"]["in_use"]

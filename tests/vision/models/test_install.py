@@ -143,7 +143,9 @@ def test_name_and_chat_format_come_from_the_manifest_of_a_folder(models: ModelSt
     assert models.model("moved").chat == ChatFormat(99, "chatml", "…")
     other = import_files(models, folder, name="other", template="gemma", image_tokens=7)
     assert other.chat == ChatFormat(7, "gemma", "…")
-    check_folder(models, ["moved", "other"])
+    third = import_files(models, folder, name="third", answer_opening="")
+    assert third.chat == ChatFormat(99, "chatml", "")
+    check_folder(models, ["moved", "other", "third"])
 
 
 @pytest.mark.parametrize(
