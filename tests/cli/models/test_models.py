@@ -111,7 +111,7 @@ def test_the_setting_overrides_the_selection_and_use_says_so(
     [
         (("use", "absent"), "'absent' is not installed. Installed: a"),
         (("remove", "absent"), "'absent' is not installed"),
-        (("pull", "absent"), "not in the catalogue. Available: smolvlm2-256m"),
+        (("pull", "absent"), "not in the catalogue. Available: gemma-4-e4b"),
         (("import", "{pair}", "--name", "A B"), "model's name"),
         (("import", "{pair}"), "--name"),
         (("import", "{pair}", "--name", "a"), "installed already"),
