@@ -1,7 +1,8 @@
-"""Removes from a text what describes no content: names of cameras and programs, credit lines, placeholders, openers.
+"""Removes the parts of a text that do not describe the picture: names of cameras and programs, credit lines, openers.
 
-What a person wrote about the picture stays: a pattern that may also occur in a sentence applies only where a whole
-sentence, or a part in brackets, consists of nothing else. Every pattern takes linear time.
+It also recognises texts that consist only of such parts, and placeholders. What a person wrote about the picture is
+preserved: a pattern that may also occur inside a sentence applies only to a whole sentence or a whole part in brackets.
+Every pattern takes linear time.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS
 from imgproc_local.vision.text.shorten import sentences
 
 MAX_NAME_CHARS = 255
-"""The longest file name that a text may be."""
+"""Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""
 MAX_CREDIT_CHARS = 120
-"""A credit is not longer; what is longer is not removed."""
+"""The maximum length of a credit or advertisement. A longer part of a text is not removed."""
 
 _MACHINE_WORDS = re.compile(
     r"\b(olympus|minolta|konica|epson|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
@@ -49,17 +50,19 @@ _ADVERTISEMENT = re.compile(
     rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?(?:{_PRODUCTS})\b",
     re.IGNORECASE,
 )
-"""A program or a phone that names itself at the end of a text."""
+"""The advertisement of a program or a phone at the end of a text, such as "Sent from my iPhone"."""
 _UNKNOWN_PROGRAM = re.compile(
     rf"(?:{_VERBS}) (?:with|by|using) [\w.,&' -]{{0,60}}\b"
     r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b",
     re.IGNORECASE,
 )
+"""The advertisement of a program that is not among the products, at the beginning of a sentence."""
 _DATA = re.compile(
     r"gd-jpeg|\bIJG JPEG\b|\bfile source:|[A-Z]:\\|\\\w+\\|/(?:home|users|mnt|tmp|var|storage|dcim)/|\blorem ipsum\b"
     r"|^(?:software|creator tool|compression|quality)\s?[:=]",
     re.IGNORECASE,
 )
+"""Technical data, paths of files, and "lorem ipsum". A sentence that contains one of them describes no picture."""
 
 _RIGHTS = re.compile(
     r"©|℗|\(c\)(?=\s?(?:\d{4}|[^\W\d_]))"
@@ -73,7 +76,7 @@ _RIGHTS = re.compile(
     r"|\broyalty[- ]free stock\b|\bstock (?:photo(?:graphy)?|image)s?$",
     re.IGNORECASE,
 )
-"""Rights and conditions. From the first of these words on, a sentence has no other content."""
+"""Statements of rights and conditions of use. The rest of a sentence after such a statement belongs to it."""
 
 _LABELS = (
     r"(?:photo(?:graph(?:er|y|ie)?)?|image|picture|pic|video|foto(?:s|graf|graaf|grafie|grafia|grafía|graf[ií]a)?|fotó|bild"
@@ -92,7 +95,7 @@ _CREDIT_WITH_NAME = re.compile(
     rf"(?:{_LABELS}\s?[:：/|=]|(?:photo|image|picture|photograph|photographed)s? by|fot\.)\s{{0,3}}",
     re.IGNORECASE,
 )
-"""The same, if only names follow."""
+"""The beginning of a sentence that is a credit if only names follow."""
 _AGENCIES = (
     r"(?:REUTERS|Reuters|AP Photo|AP|AFP|EPA(?:-EFE)?|dpa|ANP|TT|NTB|Ritzau Scanpix|Scanpix|Lehtikuva|MTI|PAP|ČTK|CTK"
     r"|TASR|ANSA|LaPresse|EFE|Lusa|Xinhua|TASS|Sputnik|РИА Новости|ТАСС|PA Wire|PA|Bloomberg|Getty Images?"
@@ -139,8 +142,9 @@ _DETERMINERS = {
     "vi": r"một |hai |ba ",
     "ro": r"un |o |doi |două |trei ",
 }
-"""Words after which the rest of a text is complete without its opener. Languages whose nouns would have the wrong case
-are missing, and "photo of a family" is not an opener where "photo de famille" is a thing."""
+"""Articles and numerals by language: an opener is removed only before one of them, because "photo de famille" is one
+term, but "photo d'une famille" begins with an opener. Languages in which the noun after the opener would remain in the
+wrong case are not listed."""
 _OPENERS = re.compile(
     r"(?:(?:(?:this is )?(?:an? )?(?:image|picture|photo|photograph|pic|snapshot) (?:of|showing|depicting|featuring)"
     r"|(?:this |the )(?:image|picture|photo|photograph) (?:shows|depicts|features)) "
@@ -158,8 +162,11 @@ _OPENERS = re.compile(
     re.IGNORECASE,
 )
 _CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片|图像|圖片|相片)|의 (?:사진|이미지))(?=[.。]?$)")
-"""In Japanese, Chinese and Korean "picture of" is last."""
-MIN_CHARS_BEFORE_CLOSER = 3
+"""What Japanese, Chinese and Korean texts have at their end instead of an opener."""
+MAX_CLOSER_CHARS = 12
+"""A closer is searched in this many characters at the end of a text."""
+MIN_REMAINING_CHARS = 3
+"""An opener or a closer is removed only if at least this many characters remain."""
 
 
 def has_only_machine_words(text: str) -> bool:
@@ -169,7 +176,7 @@ def has_only_machine_words(text: str) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is a file name, or stands for one that was never written: "Untitled", "Enter a caption"."""
+    """Whether a text is a file name, or a program's placeholder for a missing text: "Untitled", "Enter a caption"."""
     if re.fullmatch(rf"(?i)({UNTITLED})[\W\d_]*", text):
         return True
     words = [word.casefold() for word in _LETTERS.findall(text)]
@@ -190,16 +197,16 @@ def without_boilerplate(line: str) -> str:
 
 
 def without_opener(text: str) -> str:
-    """`text` without "Image of" and the like, where the rest is a correct text."""
+    """`text` without an opener such as "Image of", unless the rest would be ungrammatical or too short."""
     opener = _OPENERS.match(text)
-    if opener and len(text) - opener.end() >= 3:
+    if opener and len(text) - opener.end() >= MIN_REMAINING_CHARS:
         rest = text[opener.end() :]
         # a capital as the second letter is part of a name, as in iPhone
         text = rest if rest[1:2].isupper() else rest[:1].upper() + rest[1:]
-    closer = _CLOSERS.search(text[-12:])
-    if closer and len(text) - len(text[-12:]) + closer.start() >= MIN_CHARS_BEFORE_CLOSER:
-        at = len(text) - len(text[-12:])
-        text = text[: at + closer.start()] + text[at + closer.end() :]
+    end_start = max(0, len(text) - MAX_CLOSER_CHARS)
+    closer = _CLOSERS.search(text[end_start:])
+    if closer and end_start + closer.start() >= MIN_REMAINING_CHARS:
+        text = text[: end_start + closer.start()] + text[end_start + closer.end() :]
     return text
 
 
@@ -226,7 +233,10 @@ def _is_credit(part: str) -> bool:
 
 
 def _are_names(text: str) -> bool:
-    """Whether each word of a short text begins with a capital, or is a connector or the name of an agency."""
+    """Whether a text of at most eight words consists of names, connectors such as "and", and agencies.
+
+    A name begins with a capital, or is short and in a script without capitals.
+    """
     tokens = re.sub(r"[/|,&+]", " ", text).split()
     if not tokens or len(tokens) > 8:
         return False

@@ -12,9 +12,9 @@ from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, letters_by_script, scripts_of
 
 MAX_ENTRIES = 50
-"""The number of texts of each kind, and of persons, that are read. A description uses only a few of them."""
+"""The maximum number of texts of each kind, and of persons, that are cleaned. A description uses only a few of them."""
 MAX_CHARS = 24_000
-"""The length of the texts of one kind after which no more are read."""
+"""No further texts of one kind are cleaned after this total length."""
 
 MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
 """The number of keywords that a description uses, and the length above which a keyword is ignored."""
@@ -23,7 +23,7 @@ _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
 """Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
 Registry."""
 _TRADITIONAL_CHINESE = frozenset(("hant", "tw", "hk", "mo"))
-"""The script, and regions that use it."""
+"""Subtags that mean Traditional Chinese: its script, and the regions that use it."""
 
 
 class LocalizedText(Struct, frozen=True):
@@ -38,7 +38,7 @@ class PictureTexts(Struct, frozen=True):
 
     `alt_texts` are the IPTC alt texts, those with a tagged language first. `alt_text_candidates` are descriptions,
     headlines and titles that can be used as an alt text, the most suitable first. `position` is the GPS position as
-    text, if it may be published. `filename` are the words of the file name.
+    text, if it may be published. `filename` is the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -61,23 +61,24 @@ def collect_texts(
 ) -> PictureTexts:
     """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published.
 
-    `languages` are the requested ones: an alt text whose language is unknown is that of the first of them.
+    `languages` are the requested ones: an alt text of unknown language is assigned the
+    first of them that uses its script.
     """
     camera = embedded.camera
     captions = _localized(embedded.description, camera)
-    headlines, names = _localized(embedded.headline, camera), _localized(embedded.title, camera)
+    headlines, titles = _localized(embedded.headline, camera), _localized(embedded.title, camera)
     extended = _localized(embedded.extended_description, camera)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
     places = [human_text(place) for place in location if place]
     return PictureTexts(
-        alt_texts=_assigned(_localized(embedded.alt_text), languages),
+        alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
         alt_text_candidates=(
             *extended,
             *captions,
             *headlines,
-            *names,
+            *titles,
         ),
-        titles=names + headlines,
+        titles=titles + headlines,
         captions=captions + extended,
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
@@ -105,10 +106,10 @@ def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
     return keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
 
 
-def _assigned(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
-    """The alt texts; those of unknown language have the first requested language that is written in their script."""
+def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
+    """The alt texts; those of unknown language are assigned the first of `languages` that uses their script."""
     tagged = [entry for entry in alt_texts if entry.language]
-    # the text in x-default usually repeats one of the others
+    # the text tagged x-default, a tag without a language, usually repeats one of the others
     known = {entry.text for entry in tagged}
     others = [entry.text for entry in alt_texts if entry.text not in known]
     return (*tagged, *(LocalizedText(text, _first_in_script(text, languages)) for text in others))

@@ -48,29 +48,35 @@ _CODES = re.compile(
 )
 """UUIDs, hashes, sizes, versions, and counters in brackets."""
 _LEADING_COUNTER = re.compile(r"^(?:0\d{0,3}[-_. ]{1,3}|\d{1,4}(?:\. |\)|_| - ))(?=[^\W\d_])")
+"""A counter before the first word, as in `01 - harbour`."""
 _CAMERA_PREFIX = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
-"""Capitals and a number, as in `MOV_0001`."""
+"""The prefix of a camera and its number, as in `MOV_0001`."""
 _SEPARATORS = re.compile(r"[\s_\-+.,;:()\[\]{}&@#~=–—!|/\\・、。，：（）「」【】]+")
 _QUOTATION_MARKS = "'’\"“”„«»‘`´"
 
 _NOT_LATIN = "[^\\W\\d_a-zA-Z\u00aa-\u024f\u1e00-\u1eff]"
 _SCRIPT_BOUNDARY = re.compile(rf"(?<={_NOT_LATIN})(?=[0-9])|(?<=[0-9])(?={_NOT_LATIN})")
-"""Between a digit and a letter that is not Latin: scripts without spaces write both together."""
+"""The position between a digit and a letter that is not Latin: in scripts without spaces, no separator is there."""
 _CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
-"""Between two words of CamelCase. Names with an inner capital (McDonald, iPhone) are not split."""
+"""The position between two words in CamelCase. Names with an inner capital (McDonald, iPhone) have no such position."""
 _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
-MIN_CAMEL_CASE_WORD = 3
-"""The average length of the words in a phrase in CamelCase; random letters have shorter ones."""
+"""At least three words in CamelCase."""
+MIN_MEAN_WORD_CHARS = 3
+"""The minimum mean length of the words of a phrase in CamelCase. In random letters it is smaller."""
 _MODEL = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
+"""The name of a model, such as A380, or a word with a counter, such as harbour2."""
 _COUNTED_WORD = re.compile(r"(?i)([a-z]{4,24})0\d{0,3}")
+"""A word with a counter that begins with 0, such as harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
-MAX_SHORT_PREFIX = 3
-"""Letters before a number that are part of a model's name (A380, CO2); after a longer word the number is a counter."""
+"""A number with a unit or an ending, such as 50mm or 1960s."""
+MAX_MODEL_LETTERS = 3
+"""The maximum number of letters before the number of a model (A380, CO2). A number after a longer word is a counter."""
 _COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
+"""Usual widths of pictures in pixels, which are not the number of a picture."""
 
 
 def filename_words(filename: str) -> tuple[str, ...]:
-    """The words and numbers in a file name that a person typed, as written; empty if there is no meaningful word."""
+    """The words and numbers of `filename` that a person typed, unchanged; empty if none of them is meaningful alone."""
     stem = _stem(filename)
     screenshot = SCREENSHOT_PREFIX.match(stem)
     if screenshot:
@@ -93,7 +99,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
 
 
 def filename_number(filename: str) -> str:
-    """The date in a file name as `YYYY-MM-DD`, else the number that a camera gave; "" if there is neither."""
+    """The date in `filename` as `YYYY-MM-DD`, else the number that a camera assigned; "" if there is neither."""
     stem = _stem(filename)
     date = _DATE.search(stem)
     if date and date[1]:
@@ -113,7 +119,7 @@ def _stem(filename: str) -> str:
 def _split_camel_case(token: str) -> str:
     """`token` with spaces between its words if it is written in CamelCase."""
     words = len(re.findall("[A-ZÀ-Þ]", token))
-    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= MIN_CAMEL_CASE_WORD * words:
+    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= MIN_MEAN_WORD_CHARS * words:
         return re.sub("(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", token)
     return _CAMEL_CASE.sub(" ", token)
 
@@ -128,10 +134,9 @@ def _words(tokens: list[str]) -> list[str]:
             if _is_number_of_name(token, before, is_last=index == len(tokens) - 1):
                 words.append(token)
         elif any(char.isdigit() for char in token):
-            words += _mixed(token)
+            words += _model_or_word(token)
         elif _is_word(token):
             words.append(token)
-    # a number alone at the end belongs to the word before it, so it can't follow a word that was dropped
     return words
 
 
@@ -147,8 +152,12 @@ def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
     return bool(before) and (is_year or 1 < len(number) <= 3)
 
 
-def _mixed(token: str) -> list[str]:
-    """The token of letters and digits if it may be a model or a quantity (A380, 1960s); the word before a counter."""
+def _model_or_word(token: str) -> list[str]:
+    """What a token of letters and digits contributes to the words of a file name.
+
+    A model or a quantity (A380, 1960s) is returned unchanged, a word with a counter (harbour2) without the counter, and
+    nothing of any other token.
+    """
     if not token.isascii():
         return []
     model = _MODEL.fullmatch(token)
@@ -156,7 +165,7 @@ def _mixed(token: str) -> list[str]:
         letters = model[1].lower()
         if len(letters) > 1 and (letters in NOISE_WORDS or letters in STOP_WORDS):
             return []
-        if len(letters) <= MAX_SHORT_PREFIX or letters in NUMBERED_WORDS:
+        if len(letters) <= MAX_MODEL_LETTERS or letters in NUMBERED_WORDS:
             return [token]
         return [model[1]] if _is_word(model[1]) and not model[3] else []
     counted = _COUNTED_WORD.fullmatch(token)

@@ -1,4 +1,4 @@
-"""Cleans the texts of a picture's metadata: all fields pass `human_text`, which preserves what a person wrote."""
+"""Cleans the texts of a picture's metadata: `human_text` is applied to all fields and preserves what persons wrote."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MAX_MARKUP_CHARS = 8000
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _TAG = re.compile(r"</?([A-Za-z][\w:-]{0,30})[^<>]*>")
 _INLINE = word_set("a abbr b big cite code em font i mark q s small span strong sub sup u wbr")
-"""Elements that don't separate words."""
+"""Elements that are removed without a space, because they don't separate words."""
 _HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head", "</head"))
-"""Beginnings and ends of what a browser does not show."""
+"""The beginnings and ends of the parts of HTML that a browser does not show."""
 _INVISIBLE = frozenset(
     "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufffc"
 )
@@ -53,7 +53,7 @@ def human_text(text: str) -> str:
 
 
 def _without_markup(text: str) -> str:
-    """`text` without the elements, comments and scripts of HTML, and with its entities replaced, also escaped twice."""
+    """`text` without the elements, comments and scripts of HTML, with its entities replaced, even if escaped twice."""
     for _ in range(3):
         shorter = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
         if "<" in shorter:
@@ -67,8 +67,12 @@ def _without_markup(text: str) -> str:
 
 
 def _without_hidden(text: str, start: str, end: str) -> str:
-    """`text` without the parts from `start` to the end of the tag that begins with `end`; one may be unclosed."""
+    """`text` without the parts from `start` to `end`, including both; an unclosed part extends to the end of `text`.
+
+    Both are in lower case. If `end` begins a tag, the part ends after the ">" of this tag.
+    """
     lower, out, at = text.lower(), [], 0
+    # a letter such as İ has two characters in lower case, so the indices would not be valid for `text`
     if len(lower) != len(text):
         return text
     while (found := lower.find(start, at)) >= 0:

@@ -1,9 +1,9 @@
 """Detects the language of a text, unless it is uncertain.
 
 A script that only one supported language uses determines the language. Texts in Latin and Cyrillic letters are scored
-by `ngram_table.py`. Chinese, Japanese, Hindi, Arabic and their relatives are distinguished by characters and words that
-only one of them uses. An unknown language is better than a wrong one: a text whose language is unknown is still used,
-but a text of a wrong language is published as if it were in the requested one.
+by `ngram_table.py`. The languages in Chinese characters, Devanagari and Arabic letters are distinguished by characters
+and words that only one of them uses. An unknown language is better than a wrong one: a text of unknown language is
+still used, but a text of a wrong language is published as if it were in the requested one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cache
 from imgproc_local.vision.text.ngram_table import probabilities
 
 MIN_PROBABILITY = 0.93
+"""The minimum probability of a language in Latin or Cyrillic script."""
 MIN_PROBABILITY_OF_NAMES = 0.985
-"""The minimum probability of a language in Latin or Cyrillic script. A text of two or three words with capitals is
-probably a name, such as "Lisboa Portugal"."""
+"""The same for two or three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
 MIN_WORDS = 2
 """The minimum number of different words. A single word exists in many languages, and may be a name."""
 MIN_SHARE_OF_SCRIPT = 0.8
@@ -111,7 +111,8 @@ _TRADITIONAL = re.compile(
 )
 """Characters of Traditional Chinese that neither Simplified Chinese nor Japanese uses."""
 _CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
-"""Characters of both forms of Chinese that Japanese does not use, or hardly twice in a text without kana."""
+"""Characters of both forms of Chinese that Japanese does not use. 了, 在 and 是 also occur in Japanese words, but
+hardly twice in a text without kana."""
 _JAPANESE = re.compile(
     "[々〆駅桜円図売読気県込働畑峠辻榊匂枠栃沢浜広駆変総経続絵戦転軽鉄銭関検権歩毎黒渓渋焼猟獣団囲圧塩壱姉嬢実対専巣帯帰庁廃弐従"
     "徳徴応恵悩悪懐戯払抜択拠挙挿捜掲揺摂撃斎暁暦曽栄桟楽様歓歯涙済渇満滝滞瀬県畳発砕稲穂窓竜粛粋継緑縁縄縦繊聴脳臓荘蔵薬"
@@ -136,7 +137,7 @@ _ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|
 def detect_language(text: str) -> str | None:
     """The code of the language of `text`; None if the language is uncertain.
 
-    The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not write.
+    The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not support.
     """
     letters = _letters(text)
     if len(letters) < 2:

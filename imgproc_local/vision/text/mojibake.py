@@ -1,4 +1,4 @@
-"""Repairs texts in UTF-8 that a program read in another encoding, and recognises texts that can't be repaired."""
+"""Repairs UTF-8 texts that a program decoded with another encoding, and recognises texts that can't be repaired."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ _PLAUSIBLE = re.compile(
 )
 """Letters of living languages, typographic marks and emoji."""
 _MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
-"""A letter and a mark are valid UTF-8 by chance in „TRÄ“: they are repaired only if another part of the text is."""
+"""A letter and a mark, such as the last two characters of „TRÄ“, may be the bytes of a UTF-8 character by chance. They
+are decoded again only if another part of the text is certainly damaged."""
 _MAX_ROUNDS = 3
-"""A text may have been converted wrongly several times."""
+"""The maximum number of wrong conversions that are reversed; a text may have passed several programs."""
 
 _LOST = re.compile(
     "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
     "|[ÃÂ][\u00a1-\u00bf‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ÐÑ][\u00a0-\u00bf][ÐÑ]|ï»¿"
 )
+"""Signs of lost letters: replacement characters, question marks inside words, remains of UTF-8."""
 _LATIN_1_WORD = re.compile(r"(?<![^\W\d_])[À-ÖØ-öø-ÿ]{4,40}(?![^\W\d_])")
-"""A word without a single letter of ASCII, such as Cyrillic that was read as Windows-1252."""
+"""A word of Latin-1 letters without an ASCII letter, such as Cyrillic text that was decoded as Windows-1252."""
 
 
 def repair_encoding(text: str) -> str:
-    """`text` with wrongly decoded parts decoded again, where that has only one plausible result."""
+    """`text` with its wrongly decoded parts repaired, if the repair yields only plausible characters."""
     for _ in range(_MAX_ROUNDS):
         repaired = next((new for name in _ENCODINGS if (new := _decoded_again(text, name)) != text), text)
         if repaired == text:
@@ -46,7 +48,7 @@ def is_unreadable(text: str) -> bool:
 
 
 def _decoded_again(text: str, encoding: str) -> str:
-    """`text` with each run of letters outside ASCII that is valid UTF-8 in `encoding` decoded as UTF-8."""
+    """`text` with its runs of characters outside ASCII encoded in `encoding` and decoded as UTF-8, where possible."""
     certain = False
 
     def decoded(run: re.Match[str]) -> str:
@@ -66,7 +68,7 @@ def _decoded_again(text: str, encoding: str) -> str:
 
 
 def _bytes(text: str, encoding: str) -> bytes:
-    """`text` in `encoding`; bytes that it does not define are those of Latin-1."""
+    """`text` encoded in `encoding`; characters that it lacks are encoded in Latin-1."""
     out = bytearray()
     for char in text:
         try:

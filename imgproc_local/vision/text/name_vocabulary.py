@@ -28,20 +28,20 @@ TOOL_PREFIXES = _alternatives(r"""
 ^dall[·. ]?e|^(adobe )?firefly|^whatsapp (image|bild|afbeelding)|^(imagen|imagem) de whatsapp|^imagem do whatsapp
 ^(bing|microsoft) image creator|^stable[ _-]?diffusion|^chatgpt|^resized|^edited
 """)
-"""Prefixes after which words of a person may follow."""
+"""Prefixes that programs add; words that a person typed may follow them."""
 
 UNTITLED = _alternatives(r"""
 untitled|unnamed|no ?name|unbenannt|ohne (titel|namen)|sans (titre|nom)|sin (t[ií]tulo|nombre)|senza (titolo|nome)
 sem (t[ií]tulo|nome)|zonder (titel|naam)|naamloos|namnl[oö]s|utan titel|uten (navn|tittel)|uden (navn|titel)|unavngivet
-nimet[oö]n|bez (nazwy|tytu[lł]u)|bez (n[aá]zvu|jm[eé]na)|nepojmenovan[yý]|brez (imena|naslova)|bez (naziva|imena
-naslova)|n[eé]vtelen|f[aă]r[aă] (titlu|nume)|ads[iı]z|ba[sş]l[iı]ks[iı]z
+nimet[oö]n|bez (nazwy|tytu[lł]u)|bez (n[aá]zvu|jm[eé]na)|nepojmenovan[yý]|brez (imena|naslova)
+bez (naziva|imena|naslova)|n[eé]vtelen|f[aă]r[aă] (titlu|nume)|ads[iı]z|ba[sş]l[iı]ks[iı]z
 nimetu|pealkirjata|bez nosaukuma|be pavadinimo|sense t[ií]tol|tanpa (judul|nama)
 kh[oô]ng (t[eê]n|c[oó] ti[eê]u đ[eề])
 без (названия|имени|назви|імені|заглавие|име)|безымянный
 χωρίς (τίτλο|όνομα)|ללא (שם|כותרת)|بدون (عنوان|اسم)|बिना शीर्षक|शीर्षकहीन|ไม่มีชื่อ|無題
 名称未設定|名称未设定|未命名|无标题|無標題|제목 ?없음|이름 ?없음
 """)
-"""What programs call a file or a title before a person names it."""
+"""The names that programs give to files and titles until a person enters one."""
 
 NOISE_WORDS = word_set("""
 img imag dsc dscf dscn dscx dscpdc pxl mvimg mvi mov vid dji gopr gopro gp cimg sam kic dcim dc imgp mg pict crw hpim
@@ -74,7 +74,7 @@ back left right top layer artboard frame figure fig slide banner header hero bac
 gallery upload uploads asset assets cover generated created at am pm um à the a an of and und et de la le les el y
 in im on my mein mi mon with for von van di do da
 """)
-"""Words that describe the content only together with other words. A file name that has no others has no words."""
+"""Words that describe the content only together with other words. A file name that consists of them is ignored."""
 
 NUMBERED_WORDS = word_set("""
 iphone ipad ipod galaxy pixel playstation ps xbox switch windows macos ios android boeing airbus apollo artemis soyuz
@@ -83,4 +83,4 @@ mercedes volvo saab fiat citroen renault tesla model concorde type typ class kla
 platform chapter kapitel chapitre episode season part teil no nr number nummer numéro número euro mark mk opus
 symphony sinfonie channel kanal studio sector bus tram line linie u s top
 """)
-"""Words that a number belongs to, even a single digit at the end of the name (iPhone 8, Gate 4)."""
+"""Words after which a number is part of the name and no counter, even a single digit at the end (iPhone 8, Gate 4)."""

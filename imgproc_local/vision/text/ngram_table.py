@@ -2,8 +2,9 @@
 
 The table, `ngrams.bin`, is the result of `models/language/train.py`; the README beside it names the sources and their
 licences. It holds one linear classifier for each script. A feature is a word or an n-gram of up to five letters, where
-a space marks the ends of words, and has one weight for each language. All languages that the table does not know are
-one further class, which also takes names. The table is loaded with the first text, in about 5 ms, and takes 3 MB.
+a space marks the ends of words, and has one weight for each language. All languages that the table does not
+distinguish are one further class, which also contains names. The table is loaded for the first text, in about 5 ms, and
+occupies 3 MB.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import msgspec
 from msgspec import Struct
 
 MAX_CHARS = 400
-"""The characters of a text that are scored; the beginning of a longer text determines its language."""
+"""The number of characters of a text that are scored. A longer text is judged by its beginning."""
 MAX_NGRAM = 5
+"""The maximum length of an n-gram in letters, including a space at the end of a word."""
 WEIGHT_STEPS = 40
-"""Weights are stored as multiples of 1/40, times a factor for each feature."""
+"""A stored weight is an integer from 0 to 15. It is divided by this number and multiplied by the factor of its feature,
+and then subtracted from the score."""
 
 _HEX_VALUES = bytes.maketrans(b"0123456789abcdef", bytes(range(16)))
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
@@ -34,8 +37,11 @@ _WORD = re.compile(r"[^\W\d_]+(?:['ʻ·][^\W\d_]+)*")
 
 
 class _Script(Struct, frozen=True):
-    """The classifier of one script, as views of the file: for each feature its CRC-32 in ascending order, a factor, and
-    two weights a byte. `biases` are added to the scores; unusual languages have lower ones."""
+    """The classifier of one script, as views of the file.
+
+    `hashes` are the CRC-32 sums of the features in ascending order, `factors` one byte per feature, and `weights` four
+    bits per feature and language. `biases` are the scores before any feature; those of rarer languages are lower.
+    """
 
     languages: tuple[str, ...]
     biases: tuple[float, ...]
@@ -45,7 +51,7 @@ class _Script(Struct, frozen=True):
 
 
 class _Header(Struct, frozen=True):
-    """The classifiers in the file."""
+    """The head of one classifier in the file; `features` is the number of its features."""
 
     script: str
     languages: tuple[str, ...]
@@ -55,7 +61,7 @@ class _Header(Struct, frozen=True):
 
 @lru_cache(maxsize=16)
 def probabilities(text: str, script: str) -> dict[str, float]:
-    """The probability of each language that is written in `script`, "latin" or "cyrillic"; "" is any other language.
+    """The probability of each language that is written in `script`, "latin" or "cyrillic"; "" stands for all others.
 
     The result is cached and must not be changed.
     """
@@ -63,9 +69,9 @@ def probabilities(text: str, script: str) -> dict[str, float]:
     scores: Sequence[float] = classifier.biases
     row_bytes = (len(scores) + 1) // 2
     for feature, value in features_of(text).items():
-        code = zlib.crc32(feature.encode())
-        index = bisect_left(classifier.hashes, code)
-        if index == len(classifier.hashes) or classifier.hashes[index] != code:
+        checksum = zlib.crc32(feature.encode())
+        index = bisect_left(classifier.hashes, checksum)
+        if index == len(classifier.hashes) or classifier.hashes[index] != checksum:
             continue
         step = value * classifier.factors[index] / WEIGHT_STEPS
         row = hexlify(classifier.weights[index * row_bytes : (index + 1) * row_bytes]).translate(_HEX_VALUES)

@@ -15,7 +15,7 @@ kuvatõmmis|ekr[aā]nuz[nņ][eē]mums|ekrano kopija|tangkapan layar|ảnh chụp
 屏幕截图|屏幕快照|截屏|截图|螢幕截圖|لقطة شاشة|צילום מסך|स्क्रीनशॉट|ภาพหน้าจอ
 """
 SCREENSHOT_PREFIX = re.compile(rf"(?i)^({_PREFIXES.strip().replace(chr(10), '|')})(?=$|[\W_\d])")
-"""The beginning of such a name in any supported language."""
+"""The beginning of the name of a screenshot, in any supported language."""
 
 
 def is_screenshot_name(filename: str) -> bool:

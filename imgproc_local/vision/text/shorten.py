@@ -12,7 +12,7 @@ PREFERRED_ALT_CHARS = 125
 MAX_ALT_CHARS = 250
 """The maximum length of every alt text."""
 MIN_SENTENCE_CHARS = 12
-"""A shorter beginning, such as an interjection, is not used as the whole text."""
+"""A text is never shortened to fewer characters, because its first sentence may be an interjection."""
 
 _MARKS = re.compile(r"[.!?…。！？।؟｡]+[”»’\"')\]」』）]*")
 _ABBREVIATIONS = word_set("""
@@ -25,7 +25,7 @@ Spanish "mar", French "est"."""
 
 
 def sentence_ends(text: str) -> list[int]:
-    """The positions after the sentences of `text`, without a fragment at the end that no mark completes."""
+    """The index in `text` after each sentence. A fragment at the end, without a closing mark, is not counted."""
     return [match.end() for match in _MARKS.finditer(text) if _ends_sentence(text, match)]
 
 
@@ -37,7 +37,11 @@ def sentences(text: str) -> list[str]:
 
 
 def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: int = MAX_ALT_CHARS) -> str:
-    """`text` truncated after a sentence to `preferred_chars`, else after a sentence or word to `max_chars`."""
+    """`text`, truncated after the last sentence within `preferred_chars` if it is longer and has one.
+
+    Otherwise it is unchanged up to `max_chars`, and a longer text is truncated after its first sentence or, with an
+    ellipsis, after a word.
+    """
     if len(text) <= preferred_chars:
         return text
     ends = [end for end in sentence_ends(text) if MIN_SENTENCE_CHARS <= end <= max_chars]
@@ -53,10 +57,11 @@ def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: in
 
 
 def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
+    """Whether `mark` ends a sentence of `text`, not an abbreviation, an initial or a number."""
     following = text[mark.end() : mark.end() + 2]
     if mark[0][0] in "。！？।؟｡":
         return True
-    # a letter without a space follows a mark only in a text whose spaces were lost, and only as a capital
+    # without a space after the mark, only a capital begins a sentence: some programs remove the spaces
     if following and not following[0].isspace() and not (following[0].isalpha() and not following[0].islower()):
         return False
     if following[1:].islower() and following[0].isspace():

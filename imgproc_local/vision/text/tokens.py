@@ -6,7 +6,8 @@ import unicodedata
 
 
 def words_of(text: str) -> list[str]:
-    """The words of `text` as written: sequences of letters with their combining marks."""
+    """The words of `text` in their original case: sequences of letters with their combining marks."""
+    # the middle dot is part of Catalan words
     text = "".join(char if unicodedata.category(char)[0] in "LM" or char in "·" else " " for char in text)
     return text.split()
 
