@@ -31,6 +31,8 @@ Reading = tuple[str, int, int]
 
 COST_UNIT = 64
 """Costs of mecab-ipadic are divided by this number."""
+COSTS_PER_E = 16
+"""The cost of a word with a known frequency grows by this number for each factor of e by which the frequency falls."""
 MAX_EXTRA_COST = 6000
 """Readings that cost more than this above the cheapest one of a form are left out."""
 COST_LIMITS = {"Noun.place.csv": 8676, "Noun.name.csv": 9000, "Noun.org.csv": 6849, "Noun.proper.csv": 8538}
@@ -38,11 +40,13 @@ COST_LIMITS = {"Noun.place.csv": 8676, "Noun.name.csv": 9000, "Noun.org.csv": 68
 JAPANESE_ADDITIONS = {"一人": "hitori", "二人": "futari", "七五三": "shichigosan", "ひまわり": "himawari"}
 """Words that the dictionary lacks, or reads as a number with a counter."""
 ADDITION_COST = -50
+"""The cost of these words, so low that they are preferred to divisions into other words."""
 CHINESE_PRONUNCIATIONS = ("重慶",)
-"""Place names that the dictionary reads as in Chinese."""
+"""Chinese place names that the dictionary romanises by their Chinese pronunciation, and which are left out."""
 
 
 def write(name: str, flags: str, rows: Iterable[Iterable[int]], entries: dict[str, list[Reading]]) -> None:
+    """Writes `data/NAME.gz`. `flags` has one character per word class, `rows` the costs of each pair of classes."""
     lines = [flags, *(" ".join(map(str, row)) for row in rows), ""]
     for form in sorted(entries, key=str.encode):
         readings = sorted(entries[form], key=lambda reading: reading[2])
@@ -52,11 +56,17 @@ def write(name: str, flags: str, rows: Iterable[Iterable[int]], entries: dict[st
     print(f"{name}: {len(entries)} forms, {len(content)} bytes")
 
 
+def frequency_cost(frequency: int, total: int) -> int:
+    """The cost of a word that occurs `frequency` times in a corpus of `total` words."""
+    return round(COSTS_PER_E * math.log(total / frequency))
+
+
 # Japanese
 
 
 def word_class(features: list[str]) -> tuple[str, ...]:
-    """The class of a word: its part of speech, with the inflected form of verbs and the letter of particles."""
+    """The class of a word with these feature columns of mecab-ipadic: its part of speech, with the conjugation of verbs
+    and adjectives, and with the particle itself if it is one character."""
     if features[0] in ("動詞", "形容詞"):
         return features[0], features[1], features[5]
     if features[0] == "助動詞":
@@ -69,7 +79,7 @@ def word_class(features: list[str]) -> tuple[str, ...]:
 
 
 def flag(kind: tuple[str, ...]) -> str:
-    """How the words of a class are joined: see `romanise/dictionary.py`."""
+    """How the words of a class are joined to their neighbours, as `<`, `>` or `.`: see `romanise/dictionary.py`."""
     if kind[0] == "接頭詞" and kind[1] != "数接続":
         return ">"
     if kind[0] == "助動詞" and kind[1] not in ("特殊・ダ", "特殊・デス", "不変化型"):
@@ -85,7 +95,7 @@ def flag(kind: tuple[str, ...]) -> str:
 
 
 def japanese_latin(reading: str, pronunciation: str) -> str:
-    """Hepburn romanisation. The pronunciation, which has ー for long vowels, says which letters lengthen a vowel."""
+    """Hepburn romanisation of a reading in katakana, without the letters that are ー in the pronunciation."""
     if len(reading) != len(pronunciation):
         return without_length(hepburn(reading))
     letters = []
@@ -149,15 +159,18 @@ def japanese(folder: Path) -> None:
 
 def is_compound(form: str, entries: dict[str, list[Reading]]) -> bool:
     """Whether `form` consists of entries of two or more characters, whose readings together are its own."""
-    return is_sequence(form, entries[form][0][0], entries, whole=False)
+    return is_sequence(form, entries[form][0][0], entries, allow_one=False)
 
 
-def is_sequence(form: str, latin: str, entries: dict[str, list[Reading]], *, whole: bool) -> bool:
-    """Whether entries of two or more characters make up `form` and their readings `latin`; one entry if `whole`."""
-    if whole and any(reading[0] == latin for reading in entries.get(form, ())):
+def is_sequence(form: str, latin: str, entries: dict[str, list[Reading]], *, allow_one: bool) -> bool:
+    """Whether two or more entries, or one if `allow_one`, make up `form`, and their readings `latin`.
+
+    Only entries of two or more characters are tried.
+    """
+    if allow_one and any(reading[0] == latin for reading in entries.get(form, ())):
         return True
     return any(
-        latin.startswith(first[0]) and is_sequence(form[cut:], latin.removeprefix(first[0]), entries, whole=True)
+        latin.startswith(first[0]) and is_sequence(form[cut:], latin.removeprefix(first[0]), entries, allow_one=True)
         for cut in range(2, len(form) - 1)
         for first in entries.get(form[:cut], ())[:2]
     )
@@ -197,6 +210,7 @@ def places(language: str, *, territories: bool, without: str = "") -> dict[str, 
 
 
 def names() -> None:
+    """Writes `data/names-LANGUAGE.txt`: per line a name, a tab, its romanisation."""
     for language in ("ar", "fa", "he"):
         lines = sorted(f"{name}\t{latin}\n" for name, latin in places(language, territories=True).items())
         (DATA / f"names-{language}.txt").write_text("".join(lines), "utf-8")
@@ -204,8 +218,8 @@ def names() -> None:
 
 # Chinese
 
-NOT_FOREIGN = "Shanghai|Urumqi|Chongqing|Harbin|Kashgar|Hong_Kong|Macau|Taipei|Singapore"
-"""Zones of cities whose own names are Chinese."""
+CHINESE_ZONES = "Shanghai|Urumqi|Chongqing|Harbin|Kashgar|Hong_Kong|Macau|Taipei|Singapore"
+"""Time zones of cities whose names are romanised as Chinese, not by their English names."""
 JAPANESE_PLACES = {
     "东京": "tokyo", "京都": "kyoto", "大阪": "osaka", "名古屋": "nagoya", "横滨": "yokohama", "神户": "kobe",
     "札幌": "sapporo", "福冈": "fukuoka", "广岛": "hiroshima", "长崎": "nagasaki", "奈良": "nara",
@@ -236,10 +250,10 @@ def chinese(unihan: Path) -> None:
         if word.startswith("长") and word not in PHRASES_DICT:
             latin = latin.replace("zhang", "chang", 1)
         if re.fullmatch("[a-z]+", latin):
-            entries[word] = [(latin, 0, round(16 * math.log(total / frequency)))]
+            entries[word] = [(latin, 0, frequency_cost(frequency, total))]
     for word in [word for word in entries if len(word) >= 4 and is_compound(word, entries)]:
         del entries[word]
-    foreign = places("zh", territories=False, without=NOT_FOREIGN) | JAPANESE_PLACES
+    foreign = places("zh", territories=False, without=CHINESE_ZONES) | JAPANESE_PLACES
     for name, latin in foreign.items():
         if re.fullmatch("[㐀-鿿]{2,}", name):
             entries[name] = [(latin.replace(" ", "-"), 0, NAME_COST)]
@@ -266,9 +280,9 @@ THAI_PLACES = {
     "ไทย": "thai", "วัดพระแก้ว": "wat phra kaeo", "วัดอรุณ": "wat arun", "แม่น้ำเจ้าพระยา": "maenam chao phraya",
     "เจ้าพระยา": "chao phraya", "ลำปาง": "lampang", "น่าน": "nan", "ขอนแก่น": "khon kaen", "อุบลราชธานี": "ubon ratchathani",
 }  # fmt: skip
-"""Names with their official spelling in Latin letters."""
-RARE_THAI = 250
-"""Compounds of other words that occur less often in the corpus are written as several words."""
+"""Names and their official spelling in Latin letters."""
+SPLIT_BELOW_FREQUENCY = 250
+"""Compounds of other words are romanised as several words if they occur less often than this in the corpus."""
 
 
 def thai(file: Path) -> None:
@@ -278,9 +292,9 @@ def thai(file: Path) -> None:
     for word, latin, frequency in rows:
         plain = latin.replace("-", "").replace(" ", "")
         if re.fullmatch("[a-z]+", plain):
-            entries[word] = [(plain, 0, round(16 * math.log(total / int(frequency))))]
+            entries[word] = [(plain, 0, frequency_cost(int(frequency), total))]
     for word, _, frequency in rows:
-        if word in entries and int(frequency) < RARE_THAI and is_compound(word, entries):
+        if word in entries and int(frequency) < SPLIT_BELOW_FREQUENCY and is_compound(word, entries):
             del entries[word]
     for name, latin in (places("th", territories=True) | THAI_PLACES).items():
         if re.fullmatch("[\u0e01-\u0e4e]{3,}", name):

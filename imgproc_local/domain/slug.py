@@ -11,15 +11,15 @@ from imgproc_local.domain.romanise.words import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80
-AFTER_DEVICE = "image"
-"""The second word of a slug whose only word is the name of a device in Windows, such as `con`."""
+WORD_AFTER_DEVICE_NAME = "image"
+"""Appended to a slug that is the name of a device in Windows, such as `con`."""
 
 
 def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
     """The words of `text` as a file name without extension; "" if none remain.
 
-    The text is romanised by its own script and by `text_language`, its language if that is known. `language_code`, the
-    language of the description that the file name belongs to, only decides what the text leaves open.
+    `language_code` is the language of the description that the file name belongs to, and `text_language` that of the
+    text, if it is known: see `romanised_words`.
     """
     words = romanised_words(text, language_code, text_language)[:MAX_WORDS]
     slug = ""
@@ -28,7 +28,7 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
         if len(longer) > MAX_CHARS:
             break
         slug = longer
-    return f"{slug}-{AFTER_DEVICE}" if is_device_name(slug) else slug
+    return f"{slug}-{WORD_AFTER_DEVICE_NAME}" if is_device_name(slug) else slug
 
 
 def numbered(slug: str, number: int) -> str:

@@ -9,7 +9,7 @@ from imgproc_local.domain.romanise.letters import romanisation
 
 _UMLAUTS_WITH_E = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"}
 _DANO_NORWEGIAN = {"æ": "ae", "ø": "oe", "å": "aa", "ä": "ae", "ö": "oe"}
-_LATIN = {
+_LATIN_DIGRAPHS = {
     "de": _UMLAUTS_WITH_E,
     "da": _DANO_NORWEGIAN,
     "nb": _DANO_NORWEGIAN,
@@ -37,7 +37,7 @@ _CYRILLIC = {
     # Source: BGN/PCGN 1979 without diacritics
     "kk": _EAST_SLAVIC | romanisation("әғқңөұүһіё", "a gh q ng o u u h i yo"),
 }
-_LETTERS_OF_LANGUAGES = (
+_DISTINCTIVE_LETTERS = (
     ("uk", re.compile("[їєґ]")),
     ("be", re.compile("ў")),
     ("mk", re.compile("[ѓќѕ]")),
@@ -47,7 +47,8 @@ _LETTERS_OF_LANGUAGES = (
     ("uk", re.compile("і")),
     ("bg", re.compile("(?<=[бвгджзклмнпрстфхцчш])ъ(?=[бвгджзклмнпрстфхцчшщ])")),
 )
-"""Letters that tell a language in Cyrillic from those after it in this list."""
+"""Letters by which a language in Cyrillic is recognised. The first row that matches decides: its letters only have
+to be absent from the languages of the rows below it."""
 
 # Source: ELOT 743 / ISO 843; letter groups in _greek
 _GREEK = romanisation("αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o")
@@ -63,17 +64,21 @@ _ARMENIAN = romanisation(
 
 
 def latin(text: str, language: str) -> str:
-    """Replaces the Latin letters that `language` writes with two letters where it has no diacritics."""
-    return _replace(text, _LATIN.get(language, {}))
+    """Replaces letters with diacritics by the two letters that `language` writes instead: ä by ae in German."""
+    return _replace(text, _LATIN_DIGRAPHS.get(language, {}))
 
 
 def cyrillic(text: str, language: str, requested: str) -> str:
-    """Cyrillic in Latin letters. Text of an unknown language is read as the language that its letters belong to."""
+    """Cyrillic in Latin letters.
+
+    If `language` is not written in Cyrillic, the letters in the text decide how it is read, and if they are common to
+    several languages, `requested`.
+    """
     if not re.search("[\u0400-\u052f]", text):
         return text
     if language not in _CYRILLIC:
         default = requested if requested in _CYRILLIC else "ru"
-        language = next((code for code, letters in _LETTERS_OF_LANGUAGES if letters.search(text)), default)
+        language = next((code for code, letters in _DISTINCTIVE_LETTERS if letters.search(text)), default)
     if language == "bg":
         text = re.sub(r"ия\b", "ia", re.sub(r"\bбългария\b", "bulgaria", text))
     elif language == "uk":
@@ -89,7 +94,8 @@ def greek(text: str) -> str:
         return text
     plain = unicodedata.normalize("NFD", text)
     plain = plain.replace("ου\u0301", "ού").replace("ου", "ou").replace("ού", "ou")
-    # αυ, ευ, ηυ sound as v before vowels and voiced consonants, as f elsewhere; a diaeresis separates the letters
+    # the υ of αυ, ευ and ηυ sounds as v before vowels and voiced consonants, as f elsewhere; with a diaeresis it is
+    # a vowel of its own
     pairs = re.compile("([αεη])υ(?!\u0308)(\u0301?)(?=(.?))")
     plain = pairs.sub(lambda m: m[1] + ("v" if m[3] and m[3] in "αεηιουωβγδζλμνρ" else "f"), plain)
     plain = re.sub("(?<=[\u0370-\u03ff])[\u0300-\u036f]+", "", plain)

@@ -1,4 +1,4 @@
-"""Chinese: Hanyu Pinyin without tones, one word per word of a dictionary."""
+"""Chinese: Hanyu Pinyin without tones, one romanised word for each word of the dictionary."""
 
 from __future__ import annotations
 

@@ -2,13 +2,15 @@
 
 A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` generates:
 
-    one character per word class: `<` joins the word before it, `>` joins the word after it, `.` stands alone
-    one line per class: the costs of its words before words of each class, separated by spaces
+    one line with a character per word class, which says how its words are written: `<` as one word with the word
+        before them, `>` as one word with the word after them, `.` as words of their own
+    one line per class: the costs of a word of this class followed by a word of each class, separated by spaces
     an empty line
-    one line per written form, in the order of its bytes: the form, a tab, its readings separated by spaces. A reading
-    is `latin,class,cost`
+    one line per written form, sorted by its bytes: the form, a tab, its readings separated by spaces. A reading is
+        `latin,class,cost`
 
-The entries stay one block of bytes that is searched in place: a dict of them would need ten times the memory.
+As in MeCab, a cost is lower the more frequent a word or a pair of classes is, and the segmentation with the lowest sum
+of costs is used. The entries are searched in one block of bytes: a dict of them would need ten times the memory.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ from msgspec import Struct
 MAX_WORD_CHARS = 16
 """The length of the longest entry that is looked up."""
 MAX_SEGMENTED_CHARS = 200
-"""Text after this position has no place in a slug, and is ignored."""
-_UNKNOWN_COST = 400
-"""The cost of a character without an entry, and of a run of katakana: higher than those of almost all entries."""
+"""Characters after this position are ignored: a slug is full before."""
+_UNGROUPED_COST = 1200
+_GROUPED_COST = 400
+"""The costs of words without an entry, a single character and a match of `grouped`: higher than those of almost all
+entries."""
 
 
 class Word(Struct, frozen=True):
-    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is one of `<`, `>` and `.` as above."""
+    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is one of `<`, `>` and `.`, see above."""
 
     written: str
     latin: str
@@ -65,7 +69,8 @@ class _Entries:
 class Dictionary:
     """The words of a language with their romanisation.
 
-    `default_class` is the class of words without an entry. Its joining is that of a word that stands alone.
+    `default_class` is the class of words without an entry, which are never joined to their
+    neighbours.
     """
 
     def __init__(self, content: bytes, default_class: int = 0) -> None:
@@ -93,7 +98,10 @@ class Dictionary:
         return words, self._entries.startswith(key, line_end + 1)
 
     def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[Word]:
-        """The cheapest segmentation of `text`. A match of `grouped` is also tried as one word without a reading."""
+        """The words of the cheapest segmentation of `text`.
+
+        Each match of `grouped` is a candidate for a word, without a reading, beside the entries that begin there.
+        """
         text = text[:MAX_SEGMENTED_CHARS]
         paths: list[list[_Path]] = [[] for _ in range(len(text) + 1)]
         for start in range(len(text)):
@@ -134,8 +142,8 @@ class Dictionary:
                 break
         match = grouped.match(text, start) if grouped else None
         if match:
-            words.append(Word(match[0], "", self._default_class, _UNKNOWN_COST))
-        return words or [Word(text[start], "", self._default_class, 3 * _UNKNOWN_COST)]
+            words.append(Word(match[0], "", self._default_class, _GROUPED_COST))
+        return words or [Word(text[start], "", self._default_class, _UNGROUPED_COST)]
 
 
 @cache

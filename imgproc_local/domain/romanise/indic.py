@@ -19,16 +19,19 @@ _VOWELS = romanisation("अआइईउऊऋऌऍऎएऐऑऒओऔ", "a a 
 _SIGNS = romanisation("ािीुूृॄॅॆेैॉॊोौ", "a i i u u ri ri e e e ai o o o au")
 _VIRAMA, _NUKTA_SIGN = "\u094d", "\u093c"
 _NASALS, _DROPPED = "\u0901\u0902", "\u093c\u094d\u0903\u093d"
-_DEVANAGARI, _BENGALI, _BLOCK = 0x0900, 0x0980, 0x80
-_SILENT_AT_END = frozenset((0x0900, 0x0980, 0x0A00, 0x0A80))
+_DEVANAGARI, _BENGALI, _TAMIL = 0x0900, 0x0980, 0x0B80
+"""The first characters of Unicode blocks, each of `_BLOCK` characters."""
+_BLOCK = 0x80
+_SILENT_AT_END = frozenset((_DEVANAGARI, _BENGALI, 0x0A00, 0x0A80))
 """The blocks of scripts in which a final inherent vowel is silent: Devanagari, Bengali, Gurmukhi, Gujarati."""
-_SILENT_WITHIN = frozenset((0x0900, 0x0980, 0x0A00))
-"""The blocks of those in which an inherent vowel may also be silent within a word."""
-_FINAL_M = frozenset((0x0B80, 0x0C00, 0x0C80, 0x0D00))
+_SILENT_WITHIN = frozenset((_DEVANAGARI, _BENGALI, 0x0A00))
+"""The blocks of scripts in which an inherent vowel may also be silent within a word: the same without Gujarati."""
+_FINAL_M = frozenset((_TAMIL, 0x0C00, 0x0C80, 0x0D00))
 """The blocks of scripts in which a final anusvara is m: Tamil, Telugu, Kannada, Malayalam."""
 _RUN = re.compile(f"[{INDIC}]+")
-_SPECIAL = {
-    # Bengali khanda ta, ya and ra; Gurmukhi tippi and addak; Malayalam chillu letters
+_OUTSIDE_COMMON_ORDER = {
+    # letters without a counterpart at the same place of Devanagari's block: Bengali khanda ta, ya, ra and va;
+    # Gurmukhi tippi and addak; Malayalam chillu letters
     "ৎ": "त्", "য়": "य", "ৰ": "र", "ৱ": "व", "ੰ": "ं", "ੱ": "", "ൺ": "न्", "ൻ": "न्", "ർ": "र्", "ൽ": "ल्", "ൾ": "ल्",
 }  # fmt: skip
 
@@ -40,17 +43,18 @@ def indic(text: str) -> str:
 
 def _word(run: str) -> str:
     block = ord(run[0]) // _BLOCK * _BLOCK
-    letters = unicodedata.normalize("NFD", "".join(_SPECIAL.get(char, char) for char in run))
-    same = "".join(
+    letters = unicodedata.normalize("NFD", "".join(_OUTSIDE_COMMON_ORDER.get(char, char) for char in run))
+    devanagari = "".join(
         char if ord(char) < _DEVANAGARI + _BLOCK else chr(ord(char) % _BLOCK + _DEVANAGARI) for char in letters
     )
-    if block == 0x0B80:
-        same = re.sub("^च|च(?=्च)|(?<=च्)च|(?<=ञ्)च", "च", re.sub("(?<!^)(?<!्)च(?!्)", "स", same))
-    return _romanise(same, block)
+    if block == _TAMIL:
+        # one Tamil letter is s between vowels, and ch at the beginning of a word, doubled or after a consonant
+        devanagari = re.sub("(?<!^)(?<!्)च(?!्)", "स", devanagari)
+    return _romanise(devanagari, block)
 
 
 def _romanise(text: str, block: int) -> str:
-    """The romanisation of a word that is written with the letters of Devanagari; `block` is that of its own script.
+    """The romanisation of a word that is written with the letters of Devanagari; `block` is that of its script.
 
     Schwa deletion: the inherent vowel a is silent at the end of a word, except after a consonant with a semivowel
     (`mitra`), and where VC precedes and CV follows it (V is a vowel, C a consonant).

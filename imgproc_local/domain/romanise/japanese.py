@@ -46,8 +46,8 @@ _SYLLABLE = re.compile("|".join(sorted(_TABLE, key=len, reverse=True)))
 _HIRAGANA_TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
 _KATAKANA_RUN = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 _COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun nin mei en kai")
+"""Counters and their readings after digits, which differ from the readings of the same characters as words."""
 _COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
-"""The readings of these characters after digits differ from those of the same characters as words."""
 _RUN = re.compile(f"[{HAN}{KANA}]+")
 
 

@@ -15,12 +15,18 @@ _FINALS = romanisation(range(28), "- k k k n n n t l k m l l l p l m p p t t ng 
 _LIAISON = romanisation(range(28), "- g kk ks n nj n d r lg lm lb ls lt lp r m b ps s ss ng j ch k t p -")
 """The romanisation of a syllable's initial consonant, vowel and final consonant, by their indices in Unicode's order.
 `_LIAISON` is for a final consonant before a syllable that begins with a vowel."""
-_SILENT, _H, _I = 11, 18, 20
-"""The indices of the initials ㅇ and ㅎ, and of the vowel ㅣ."""
+_N, _S, _SILENT, _H = 2, 9, 11, 18
+"""The indices of the initials ㄴ, ㅅ, ㅇ and ㅎ."""
+_I = 20
+"""The index of the vowel ㅣ."""
+_FINAL_D, _FINAL_J, _FINAL_T, _FINAL_H = 7, 22, 25, 27
+"""The indices of the finals ㄷ, ㅈ, ㅌ and ㅎ."""
 _AFTER_FINAL_H = {0: "k", 3: "t", 12: "ch"}
 """The initials ㄱ, ㄷ and ㅈ after a final ㅎ, ㄶ or ㅀ."""
-_FINAL_WITHOUT_H = {27: "", 6: "n", 15: "l"}
+_FINAL_WITHOUT_H = {_FINAL_H: "", 6: "n", 15: "l"}
+"""The consonant that remains of a final ㅎ, ㄶ or ㅀ when its h merges with the following initial."""
 _BEFORE_NASAL = {"k": "ng", "t": "n", "p": "m"}
+"""Finals that become nasal before ㄴ and ㅁ."""
 
 
 def korean(text: str) -> str:
@@ -42,25 +48,25 @@ def _word(run: str) -> str:
 
 
 def _boundary(final: int, following: tuple[int, int, int] | None) -> tuple[str, str]:
-    """A final consonant and the initial consonant of the syllable after it, as they sound together."""
+    """The romanisation of a final consonant and of the following initial consonant, assimilated to each other."""
     last = _FINALS[final]
     if following is None:
         return last, ""
     index, medial, _ = following
     initial = _INITIALS[index]
     if index == _SILENT:
-        if medial == _I and final in (7, 25):  # ㄷ and ㅌ are palatalised before i
-            return "", "j" if final == 7 else "ch"
+        if medial == _I and final in (_FINAL_D, _FINAL_T):  # palatalised before i
+            return "", "j" if final == _FINAL_D else "ch"
         return _LIAISON[final], ""
     if final in _FINAL_WITHOUT_H:
         if index in _AFTER_FINAL_H:
             return _FINAL_WITHOUT_H[final], _AFTER_FINAL_H[index]
-        if index == 9:  # ㅅ
-            return _FINAL_WITHOUT_H[final], "ss" if final == 27 else "s"
-        last = "n" if index == 2 and final == 27 else _FINAL_WITHOUT_H[final] or last
-    if index == _H and final in (7, 25) and medial == _I:
+        if index == _S:
+            return _FINAL_WITHOUT_H[final], "ss" if final == _FINAL_H else "s"
+        last = "n" if index == _N and final == _FINAL_H else _FINAL_WITHOUT_H[final] or last
+    if index == _H and final in (_FINAL_D, _FINAL_T) and medial == _I:
         return "", "ch"
-    if index == _H and final == 22:
+    if index == _H and final == _FINAL_J:
         return "", "ch"
     if initial == "r":
         if last in ("l", "n"):

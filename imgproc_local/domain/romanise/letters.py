@@ -1,4 +1,4 @@
-"""How tables of letters are written."""
+"""Tables from letters to their romanisation, written as two strings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 _Letter = TypeVar("_Letter", str, int)
-"""A letter, or the number of one in Unicode's order (Hangul)."""
+"""A letter, or the index of a Hangul letter in Unicode's order."""
 
 
 def romanisation(letters: Iterable[_Letter], latin: str) -> dict[_Letter, str]:
-    """A map from each letter to its romanisation. `latin` is separated by spaces; `-` drops the letter."""
+    """A map from each letter to its romanisation. `latin` has them in order, separated by spaces; `-` is empty."""
     return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))

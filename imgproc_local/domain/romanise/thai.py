@@ -1,4 +1,4 @@
-"""Thai: Royal Thai General System, one word per word of a dictionary."""
+"""Thai: Royal Thai General System, one romanised word for each word of the dictionary."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _RUN = re.compile(f"[{THAI}]+")
 def thai(text: str) -> str:
     """Replaces runs of Thai by their romanised words.
 
-    A run of which less than half is in the dictionary is dropped: its letters alone, without the vowels that are not
-    written, are no words.
+    A run is dropped if less than half of its characters belong to words in the dictionary. It could only be romanised
+    letter by letter, and Thai leaves some vowels unwritten.
     """
     return _RUN.sub(lambda run: f" {_words(run[0])} ", text)
 

@@ -1,7 +1,7 @@
 """Arabic, Persian and Hebrew, which write few vowels.
 
-Names of places and frequent words are read from tables. Another word is romanised letter by letter if the result can be
-pronounced, and dropped if not: consonants alone, such as `brj`, are no words.
+Names of places and frequent words are looked up in tables. Every other word is romanised letter by letter, and dropped
+if the result can't be pronounced, such as `brj`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _PREFIXES = {
     "fa": (),
     "he": (("וה", "ve ha"), ("שב", "she be "), ("ה", "ha"), ("ב", "be "), ("ל", "le "), ("מ", "mi "), ("ו", "ve ")),
 }
-"""The article and the particles that are written in one word with the next one. Only a word of a table follows them."""
+"""The article and the particles that are written in one word with the next word. A prefix is separated from a word only
+if the rest is in the table."""
 _SUFFIXES = {"fa": (("‌های", "haye"), ("های", "haye"), ("‌ها", "ha"), ("ها", "ha"), ("ی", "i")), "ar": (), "he": ()}
+"""Plural and indefinite endings of Persian, which are joined to the romanised word."""
 _MAX_NAME_WORDS = 4
 _PRONOUNCEABLE = re.compile(
     "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
@@ -42,7 +44,10 @@ _PRONOUNCEABLE = re.compile(
 
 
 def arabic_script(text: str, language: str) -> str:
-    """Arabic or Persian in Latin letters. Text in neither `ar` nor `fa` is read by its letters."""
+    """Arabic or Persian in Latin letters.
+
+    If `language` is neither `ar` nor `fa`, the text is read as Persian if it has letters that Arabic lacks.
+    """
     if language not in ("ar", "fa"):
         language = "fa" if re.search("[پچژگکیھہۀےٹڈڑں]", text) else "ar"
     return _words(text, language)
@@ -55,7 +60,7 @@ def hebrew(text: str) -> str:
 
 @cache
 def _table(language: str) -> dict[str, str]:
-    """Words and names by their normalised form; a name consists of several words."""
+    """The romanisation of words and names by their normalised form. A name may have several words."""
     table: dict[str, str] = {}
     for kind in ("words", "names"):
         content = (files(__package__) / "data" / f"{kind}-{language}.txt").read_text("utf-8")
@@ -66,12 +71,13 @@ def _table(language: str) -> dict[str, str]:
 
 
 def _normalised(text: str) -> str:
-    """`text` without vowel marks, with one form of the letters that are often interchanged."""
+    """`text` without vowel marks and with variants of a letter, such as أ and ا, replaced by one of them."""
     text = re.sub("[\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670ـ'׳״\"]", "", text)
     return text.translate(str.maketrans("أإآٱىيك", "ااااییک")).replace("\u200c", "")
 
 
 def _words(text: str, language: str) -> str:
+    """The romanised words of `text`; "" if more than half of them would be dropped."""
     words = text.split()
     table = _table(language)
     out: list[str] = []
@@ -109,7 +115,7 @@ def _lookup(word: str, language: str, table: dict[str, str]) -> str:
 
 
 def _letter_by_letter(word: str, language: str) -> str:
-    """The letters of `word` if the result can be pronounced; else ""."""
+    """`word` romanised letter by letter if the result can be pronounced or has no letters; else ""."""
     plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
     if language == "he":
         plain = re.sub(r"^ו(?=\w)", "v", plain)
@@ -127,4 +133,5 @@ def _letter_by_letter(word: str, language: str) -> str:
         if language == "fa":
             plain = re.sub("ه$", "e", plain)
     latin = "".join(_LETTERS[language].get(char, char) for char in plain).replace("aa", "a")
-    return latin if _PRONOUNCEABLE.fullmatch(latin) or not re.search("[^\x00-\x7f]|[a-z]", latin) else ""
+    is_number = not re.search("[^\x00-\x7f]|[a-z]", latin)
+    return latin if is_number or _PRONOUNCEABLE.fullmatch(latin) else ""

@@ -1,4 +1,4 @@
-"""The words of a text in ASCII letters: which script and language each part of a text is read as."""
+"""The words of a text in ASCII letters: each part of a text is romanised by its script and language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.domain.romanise.thai import THAI, thai
 from imgproc_local.domain.romanise.vowelless import ARABIC, HEBREW, arabic_script, hebrew
 
 MAX_TEXT_CHARS = 2000
-"""What follows in a longer text is ignored."""
+"""Characters after this position are ignored."""
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
 """Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
@@ -25,7 +25,7 @@ _INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
 """Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
 hyphens, zero-width joiners and non-joiners (Persian)."""
 _LATIN = "a-z\u00c0-\u024f"
-"""Latin letters after the text was lower-cased."""
+"""Lower-case Latin letters."""
 _UNREADABLE = re.compile("[bcdfghjklmnpqrstvwxz]{4}")
 """Four consonants in a row show that a script was romanised without its vowels."""
 _SCRIPT_CHANGE = re.compile(f"(?<=[{_LATIN}])(?=[{HANGUL}{THAI}{INDIC}])|(?<=[{HANGUL}{THAI}{INDIC}])(?=[{_LATIN}])")
@@ -34,9 +34,9 @@ _SCRIPT_CHANGE = re.compile(f"(?<=[{_LATIN}])(?=[{HANGUL}{THAI}{INDIC}])|(?<=[{H
 def romanised_words(text: str, requested: str, text_language: str | None = None) -> list[str]:
     """The words of `text` in lower-case ASCII letters and digits.
 
-    `text_language` is the language of the text, None if it is not known. Letters are then read by their script, and
-    where languages share a script by the letters in the text; `requested`, the language of the description, only
-    decides what remains ambiguous. Words that can't be read are left out.
+    `text_language` is the language of the text. If it is None, the language is inferred from the script and from
+    letters that only one language uses; `requested`, the language of the description, decides between languages that
+    remain possible. Words that can't be romanised are left out.
     """
     language = text_language or requested
     text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
