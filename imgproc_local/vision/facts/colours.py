@@ -14,7 +14,8 @@ Lab = tuple[float, float, float]
 # Source: Paul Centore, "sRGB Centroids for the ISCC-NBS Colour System", 2016 (the names are those of Kelly and Judd,
 # NBS Special Publication 440, 1976).
 # The centroids of its level-3 categories are grouped under everyday names: those of level 1, some of them with "light"
-# or "dark". White, greys and black have only slightly tinted centroids here: `_neutral_name` names untinted colours.
+# or "dark". White, the greys and black have only their slightly tinted centroids here, because `_neutral_name` names
+# colours without a tint.
 _CENTROIDS = {
     "pink": (
         "fd7992 f48fa0 e66980 f8c3ce e2a3ae c5808a efd1dc cbadb7 b4888d f59080 ef6366 f8c4b6 e2a698 c9807e "
@@ -52,6 +53,7 @@ _CENTROIDS = {
 }
 
 NAMES = tuple(_CENTROIDS)
+"""All colour names."""
 
 FAMILIES = {
     "dark_red": "red",
@@ -65,10 +67,10 @@ FAMILIES = {
     "light_grey": "grey",
     "dark_grey": "grey",
 }
-"""The family of each shade. A name that is not a key is the name of a family."""
+"""The family of each shade. A name that is not a key is itself the name of a family."""
 
 NEUTRAL_CHROMA = 5.0
-"""CIELAB chroma below which a colour is white, grey or black."""
+"""CIELAB chroma below which a colour is named white, grey or black by its lightness alone."""
 
 
 def colour_name(rgb: Rgb) -> str:

@@ -1,8 +1,8 @@
 """The describer that needs no model. Its sources are the embedded metadata, the file name and the pixels.
 
-An alt text or caption that a person wrote in the requested language is used unchanged. Text in another language is
-never translated: the sentence is then generated from facts. It quotes the text, and names of persons, events and places
-are copied into it.
+An alt text or caption that a person wrote in the requested language is used, and shortened if it is long. A text in
+another language is never translated: a sentence that is generated from facts quotes it, and contains the names of
+persons, events and places unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.file_name import file_name
 from imgproc_local.vision.facts.image_of_text import image_of_text_alt
-from imgproc_local.vision.facts.phrases import Mentions, capitalized, sentence
+from imgproc_local.vision.facts.phrases import MAX_QUOTE_CHARS, Mentions, capitalized, sentence
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
     PictureTexts,
@@ -27,17 +27,17 @@ from imgproc_local.vision.text.embedded_text import (
 from imgproc_local.vision.text.language import is_readable
 from imgproc_local.vision.text.shorten import MAX_ALT_CHARS, shorten
 
-PREFERRED_QUOTE_CHARS, MAX_QUOTE_CHARS = 100, 160
-"""A longer text is quoted by its first sentences. If names follow it, the first of the two is its maximum."""
+PREFERRED_QUOTE_CHARS = 100
+"""A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
-"""Dates that a camera writes when its clock was never set."""
+"""The dates at which the clocks of cameras begin; a camera whose clock was never set writes one of them."""
 
 
 class FactsDescriber:
     """A `Describer` without state, for pictures whose content no model has seen.
 
-    A GPS position is mentioned only with `Hints.may_use_gps`, and never in a file name. `today` returns the date after
-    which capture dates count as wrong.
+    A GPS position is mentioned only with `Hints.may_use_gps`, and never in a file name. `today` returns the
+    current date: a capture date more than one day later is ignored, as wrong.
     """
 
     def __init__(self, today: Callable[[], date] = date.today) -> None:
@@ -62,7 +62,7 @@ class FactsDescriber:
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
-    """Year and month of `created` (`YYYY-MM-DD`); None without it, with an unset clock, or with a future date."""
+    """Year and month of `created` (`YYYY-MM-DD`); None if it is missing, in the future or from a clock never set."""
     if not created or created in _UNSET_CLOCK_DATES or created > (today + timedelta(days=1)).isoformat():
         return None
     return int(created[:4]), int(created[5:7])
@@ -80,8 +80,8 @@ def _describe_in_language(
     else:
         mentions = _mentions(language, texts, month)
         image_text = image_of_text_alt(hints.text_in_picture, language, hints.facts)
-        source = TextSource.FACTS if mentions.say_content or image_text else TextSource.PIXELS
-        # the words of a person precede it
+        source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
+        # a text that a person wrote about the picture is preferred to the text in it
         alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)
     return Translation(language, file_name(language, hints, texts, month), alt, source)
 
@@ -89,23 +89,23 @@ def _describe_in_language(
 def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
     """What a sentence in `language` may mention: quotations, keywords and names, none of them translated.
 
-    Texts that not all readers of `language` can read, because they are in another script, and keywords in another
-    language are mentioned only if nothing else is known. An alt text is always quoted.
+    Titles and captions in a script that `language` does not use, and keywords in another language, are mentioned only
+    if nothing else is known. An alt text is always quoted.
     """
     # events in the requested language first
     events = tuple(entry.text for entry in sorted(texts.events, key=lambda entry: entry.language != language)[:1])
     places = (*texts.places, *texts.position)
     has_names = bool(events or texts.persons or places)
-    quote = _quotation([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
+    quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
     keywords = () if quote else keywords_in(texts, language)
     other_keywords: Sequence[str] = ()
     if not keywords and (not quote or quote in [entry.text for entry in texts.titles]):
-        # beside the quotation of a title, unlike that of an alt text or a caption, keywords add something
+        # keywords add information to a title, but hardly to an alt text or a caption
         matching = keywords_in(texts, language) or keywords_in(texts, None)
         known = quote.casefold()
         other_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quote or keywords or other_keywords):
-        quote = _quotation([*texts.titles, *texts.captions])
+        quote = _first_text([*texts.titles, *texts.captions])
         other_keywords = () if quote else keywords_of_any_language(texts)
     # the first keyword begins the sentence; the others keep their case
     keywords = tuple(word if index else capitalized(word, language) for index, word in enumerate(keywords))
@@ -126,5 +126,6 @@ def _readable(texts: Sequence[LocalizedText], language: str) -> list[LocalizedTe
     return sorted(matching, key=lambda entry: entry.language is not None)
 
 
-def _quotation(texts: Sequence[LocalizedText]) -> str:
+def _first_text(texts: Sequence[LocalizedText]) -> str:
+    """The first of `texts`; "" if there is none."""
     return texts[0].text if texts else ""

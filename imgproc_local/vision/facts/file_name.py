@@ -23,7 +23,7 @@ from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, function_words
 
 PREFERRED_WORDS = 5
-"""Keywords are added to a name with fewer words."""
+"""Keywords, if there are any, are added to a name with fewer words."""
 MIN_WORDS = 3
 """A name with fewer words is extended by the kind of picture, the year and its colours."""
 
@@ -43,7 +43,7 @@ _MORE_STOP_WORDS = {
     "vi": "ở từ về đang", "ru": "а о об к без между", "uk": "а о об к без між", "bg": "а или без между",
     "el": "ο η το οι τα του της των τον την τους τις στο στη στην στον στις στα και σε από με για ένα ένας μια μία",
 }  # fmt: skip
-"""Function words besides those by which a language is recognised, which are chosen to be unambiguous."""
+"""Function words that are omitted from file names, in addition to those of `text/language.py`."""
 
 
 def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None) -> str:
@@ -52,45 +52,46 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     `month` is the year and month in which the picture was taken.
     """
     names = [*texts.persons, *(entry.text for entry in texts.events[:1]), *texts.places]
-    words = next(filter(None, (_split_slug(entry, language) for entry in _content_texts(language, hints, texts))), [])
+    candidates = (_content_words(entry, language) for entry in _content_texts(language, hints, texts))
+    words = next(filter(None, candidates), [])
     for name in names:
-        _append(words, name, language)
+        _append_words(words, name, language)
     for keyword in keywords_in(texts, language) or keywords_in(texts, None):
         if words and len(words) < PREFERRED_WORDS:
-            _append(words, keyword, language)
-    kind, *colours = slug_words(language, hints.facts, None)
+            _append_words(words, keyword, language)
+    kind, *colours = slug_words(language, hints.facts)
     if words:
         # words for the kind of picture, the year and the colours are added only up to MIN_WORDS
         for addition in (kind, str(month[0]) if month else "", *colours):
             if len(words) < MIN_WORDS:
-                _append(words, addition, language, language)
+                _append_words(words, addition, language, language)
         return make_slug(" ".join(words), language)
     project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
-    words = _split_slug(LocalizedText(human_text(project), None), language)
+    words = _content_words(LocalizedText(human_text(project), None), language)
     number = f"{month[0]}-{month[1]:02}" if month else ""
     if not words or not number:
         number = number or filename_number(hints.original_filename)
         for addition in (kind, *(() if words or number else colours)):
-            _append(words, addition, language, language)
-    _append(words, number, language)
+            _append_words(words, addition, language, language)
+    _append_words(words, number, language)
     return make_slug(" ".join(words), language) or EMPTY_STEM
 
 
-def _append(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
-    """Append the words of `addition`, unless they are among `words` already or make too many words."""
-    added = _words(addition, language, text_language)
+def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
+    """Append the words of `addition`, unless `words` has them already or would have more than `MAX_WORDS`."""
+    added = _slug_words_of(addition, language, text_language)
     if added and len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
         words += added
 
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first: in the requested language, of unknown language, in another."""
-    of_keywords = [LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None)]
-    own = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
-    yield from (entry for entry in own if entry.language == language)
-    yield of_keywords[0]
+    keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
+    best_texts = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
+    yield from (entry for entry in best_texts if entry.language == language)
+    yield keywords
     yield from (entry for entry in texts.titles if entry.language is None)
-    yield of_keywords[1]
+    yield untagged_keywords
     if hints.text_in_picture and hints.text_in_picture.is_image_of_text:
         yield LocalizedText(hints.text_in_picture.text, detect_language(hints.text_in_picture.text))
     yield LocalizedText(" ".join(texts.filename), None)
@@ -99,27 +100,27 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     yield LocalizedText(" ".join(keywords_of_any_language(texts)), None)
 
 
-def _split_slug(text: LocalizedText, language: str) -> list[str]:
+def _content_words(text: LocalizedText, language: str) -> list[str]:
     """The words of the slug of `text`, without function words of its language and of `language`."""
     stop_words = _stop_words(language) | _stop_words(text.language or language)
     content = re.sub(
         r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, stop_words) else word[0], text.text
     )
-    words = _words(content, language, text.language)
+    words = _slug_words_of(content, language, text.language)
     if len(words) == 1 and not content.strip()[:1].islower():
         # an article may be part of a name: La Boca, Le Mans
-        return _words(text.text, language, text.language)
-    return words or _words(text.text, language, text.language)
+        return _slug_words_of(text.text, language, text.language)
+    return words or _slug_words_of(text.text, language, text.language)
 
 
 def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
-    """Whether a word is a function word, not an abbreviation in capitals (IT) or a letter (Vitamin A)."""
+    """Whether `word` is one of `stop_words`, and neither an abbreviation in capitals (IT) nor a letter (Vitamin A)."""
     is_abbreviation = word[0].isupper() and (len(word[0]) > 1 or word.start() > 0)
     return word[0].lower() in stop_words and not is_abbreviation
 
 
-def _words(text: str, language: str, text_language: str | None) -> list[str]:
-    """The words of the slug of `text` without immediate repetitions. `text_language` is its language if it is known."""
+def _slug_words_of(text: str, language: str, text_language: str | None) -> list[str]:
+    """The words of the slug of `text`, without immediate repetitions. `text_language` is None if unknown."""
     return [word for word, _ in groupby(make_slug(text, language, text_language).split("-")) if word]
 
 

@@ -5,7 +5,7 @@ selects fragments, inserts names, months and numbers, and omits the least inform
 too long. Lists, and month names with their years, come from CLDR, through Babel.
 
 A sentence that says something about the content (a quotation, names, keywords) adds only the kind of picture and the
-date. Colours, shape and transparency stand in sentences for pictures whose content is unknown.
+date. Colours, shape and transparency are mentioned only if the content is unknown.
 """
 
 from __future__ import annotations
@@ -27,32 +27,35 @@ from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.text.shorten import PREFERRED_ALT_CHARS
 
 MAX_LEAD_CHARS = 180
-"""Limit for the part of a sentence that people wrote: quotation, events, names. What does not fit is omitted."""
+"""Limit for the lead of a sentence: the quotation, events and names. Those that do not fit are omitted."""
+MAX_QUOTE_CHARS = 160
+"""Limit for a quotation. A longer text is shortened before it is quoted."""
 MAX_PERSONS = 4
 """The number of persons that a sentence names before “and others”, which stands for at least two."""
-
 
 _QUOTATION_MARKS = frozenset('"“”„«»「」『』')
 
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
-    """The phrase table of one language. The code replaces each `{placeholder}`, that of an unused fragment by "".
+    """The phrase table of one language. Each `{placeholder}` is replaced; that of an unused fragment by "".
 
     `body` orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `lead_with_colon`
     is used if one of them has a colon already. `comma` separates these texts. `sentence` adds the final punctuation.
 
-    `colours` names one colour, and two if there is no `two_colours`; `pair` joins these if CLDR's list pattern is not
-    suitable. `many_colours` and `transparent_areas` are one fragment, or one per kind if they agree with it.
+    `colours` is the fragment for one colour, and for two colours if `two_colours` is empty. `pair` joins two
+    colours if CLDR's list pattern is not suitable. `many_colours` and `transparent_areas` are one fragment, or one
+    fragment per kind of picture where they are inflected to agree with it.
 
-    `when` is for photographs: `months` selects the CLDR form of the month names that it needs, or lists twelve names if
-    neither form is correct there. `when_after_kind` replaces it if the pixels are not described. `date` is for other
-    kinds; its `{date}` is CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment has
-    `{year}`.
+    `when` is the date of a photograph. `months` selects the CLDR form of the month names that it needs, or lists
+    twelve names if neither form is correct there. `when_after_kind` replaces `when` if the sentence has no colours,
+    shape or transparency. `date` is the date of other kinds of pictures; its `{date}` is CLDR's month and year.
+    `year_offset` is added to the Gregorian year where a fragment has `{year}`.
 
-    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` follows the first
-    persons of a long list. `conjunction_before` is a regular expression for the beginning of the last person's name,
-    and the word for "and" before such a name ("Ana e Isabel", not "Ana y Isabel"). Where "and" is written together with
-    the next word, `and_script` is the script of the names that it can join; others are separated by commas.
+    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` is used instead
+    for long lists, of which it names the first persons. `conjunction_before` is a regular expression for the
+    beginning of the last person's name, and the word for "and" before such a name ("Ana e Isabel", not "Ana y
+    Isabel"). Where "and" is written together with the next word, `and_script` is the script of the names that it
+    can join; others are separated by commas.
 
     `slug_kind` and `slug_colour` have the words for file names where those of the sentence are not suitable.
     """
@@ -100,8 +103,8 @@ class Mentions(Struct, frozen=True):
     capture_month: tuple[int, int] | None = None
 
     @property
-    def say_content(self) -> bool:
-        """Whether they say what the picture shows. A date does not."""
+    def has_content(self) -> bool:
+        """Whether anything besides the date is mentioned."""
         return bool(self.quote or self.verbatim or self.persons or self.places or self.keywords)
 
 
@@ -120,13 +123,13 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     fragments = dict.fromkeys(_OPTIONAL_FRAGMENTS, "") | {"kind": table.kind[_kind_key(facts)]}
     if mentions.keywords:
         fragments["keywords"] = table.keywords.format(words=mentions.keywords)
-    if not mentions.say_content:
+    if not mentions.has_content:
         fragments |= _pixel_fragments(table, locale, facts, has_date=mentions.capture_month is not None)
     if mentions.capture_month and facts.kind == "photograph":
         described = any(fragments[name] for name in ("shape", "colours", "many_colours", "transparent_areas"))
         pattern = table.when if described or not table.when_after_kind else table.when_after_kind
         fragments["when"] = _month(table, locale, pattern, *mentions.capture_month)
-    elif mentions.capture_month and mentions.say_content:
+    elif mentions.capture_month and mentions.has_content:
         fragments["date"] = _month(table, locale, table.date, *mentions.capture_month)
     text = _assemble(language_code, lead, fragments)
     for name in _OPTIONAL_FRAGMENTS:
@@ -138,7 +141,7 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
 
 
 _OPTIONAL_FRAGMENTS = ("shape", "transparent_areas", "when", "date", "keywords", "colours", "many_colours")
-"""The fragments that a sentence need not have, the least informative first."""
+"""The fragments that are omitted from a sentence that is too long, the least informative first."""
 
 
 def capitalized(text: str, language_code: str) -> str:
@@ -156,14 +159,12 @@ def capitalized(text: str, language_code: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def slug_words(language_code: str, facts: PixelFacts, capture_month: tuple[int, int] | None) -> tuple[str, ...]:
-    """Words for the kind of picture, its colours and the year, the most informative first."""
+def slug_words(language_code: str, facts: PixelFacts) -> tuple[str, ...]:
+    """The word for the kind of picture, and then those for its colours."""
     table = phrases(language_code)
     key = _kind_key(facts)
     words = [table.slug_kind.get(key) or table.kind[key]]
     words += [table.slug_colour.get(name) or table.colour[name] for name in facts.colours]
-    if capture_month:
-        words.append(str(capture_month[0]))
     return tuple(words)
 
 
@@ -188,10 +189,12 @@ def _pixel_fragments(table: Phrases, locale: Locale, facts: PixelFacts, *, has_d
 
 
 def _for_kind(fragment: str | dict[str, str], kind: str) -> str:
+    """`fragment` in the inflection that agrees with `kind`."""
     return fragment if isinstance(fragment, str) else fragment[kind]
 
 
 def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
+    """The sentence of `lead` and `fragments`, with its capital and final punctuation."""
     table = phrases(language_code)
     body = table.body.format(**fragments).strip(" ,،、，")
     has_colon = any(colon in lead + fragments["keywords"] for colon in ":：")
@@ -199,7 +202,7 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
     whole = joiner.format(lead=lead, body=body) if lead else body
     # the sentence adds a full stop, and a name or an abbreviated year may end in one (Washington D.C., 2023 г.)
     text = table.sentence.format(body=whole.rstrip(".") if table.sentence.endswith(".") else whole)
-    # a lead at the beginning keeps the case in which a person wrote it
+    # a sentence that begins with the lead begins in the case in which a person wrote it
     begins_with_lead = bool(lead) and text.startswith(lead)
     return unicodedata.normalize("NFC", text if begins_with_lead else capitalized(text, language_code))
 

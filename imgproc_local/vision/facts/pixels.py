@@ -13,7 +13,7 @@ from imgproc_local.vision.facts.colours import FAMILIES, Rgb, colour_shares
 from imgproc_local.vision.text.screenshot_name import is_screenshot_name
 
 SAMPLE_SIDE_PX = 160
-"""Colours are measured in a copy with sides of at most this length."""
+"""Colours are measured in a copy whose sides are at most this long."""
 PALETTE_SIZE = 48
 """The number of colours to which that copy is quantised."""
 MIN_VISIBLE_OPACITY = 0.005
@@ -22,12 +22,13 @@ MIN_OPAQUE_OPACITY = 0.98
 """Mean opacity below which a picture counts as having transparent areas."""
 
 GREY_TOLERANCE = 10
-"""Largest difference between the channels of a grey pixel, in 8-bit steps. In a JPEG, rounding of chroma remains below
-it; sepia exceeds it."""
+"""Largest difference between the channels of a grey pixel, in 8-bit steps. The rounding of chroma in a JPEG
+remains below it; sepia exceeds it."""
 MAX_COLOURED_SHARE = 0.001
-"""Share of pixels that may be coloured in a black-and-white picture."""
+"""Maximum share of the pixels (0 to 1) that are coloured in a black-and-white picture."""
 MIN_BLACK_AND_WHITE_DEVIATION = 12
-"""Minimum standard deviation, in 8-bit steps. For a surface of one tone, the name of its grey says more."""
+"""Minimum standard deviation of a black-and-white picture, in 8-bit steps. A surface of one grey is not called black
+and white, because the name of its grey says more."""
 
 MIN_MAIN_SHARE = 0.30
 """Minimum share of the picture's area for a colour to be named alone."""
@@ -41,7 +42,7 @@ MAX_SOFT_SHARE = 0.55
 `MAX_SOFT_SHARE` of the other pixels differ from their neighbours by at most `SOFT_DIFFERENCE`. Photographs fail the
 first test because of noise; product photographs on a plain background fail the second."""
 SOFT_DIFFERENCE = 8
-"""In 8-bit steps."""
+"""The largest difference that counts as soft, in 8-bit steps."""
 MIN_GRAPHIC_SIDE_PX = 32
 """Smaller pictures have too few pixels for these tests."""
 
@@ -58,7 +59,7 @@ MANY_HUES = 4
 
 
 def pixel_facts(image: Pixels, info: ImageInfo, embedded: EmbeddedMetadata, original_filename: str) -> PixelFacts:
-    """Measure `image`, with what its metadata and its file name say about its kind."""
+    """The measurements of `image`. Its metadata and its file name help to determine its kind."""
     return measure(
         image,
         info,
@@ -69,7 +70,8 @@ def pixel_facts(image: Pixels, info: ImageInfo, embedded: EmbeddedMetadata, orig
 
 
 def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:
-    """The measurements of `image`. `from_camera` is known from the metadata, `is_screenshot` from the file name."""
+    """The measurements of `image`. `from_camera` is whether the metadata name a camera, `is_screenshot` whether
+    the file name is that of a screenshot."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < MIN_VISIBLE_OPACITY:
@@ -133,7 +135,7 @@ def _is_black_and_white(sample: Image.Image) -> bool:
 
 
 def _main_colours(sample: Image.Image, opacity: float) -> tuple[tuple[str, ...], bool]:
-    """The names of one or two main colours; if there is none, whether the picture has many colours."""
+    """The names of the one or two main colours, and whether there are many colours instead of main ones."""
     quantized = sample.quantize(PALETTE_SIZE, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     palette = quantized.getpalette() or []
     counts: list[tuple[int, Rgb]] = []

@@ -24,7 +24,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.facts.image_of_text import is_text_in_language
+from imgproc_local.vision.facts.image_of_text import is_image_of_readable_text
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
 from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
@@ -121,7 +121,7 @@ class LlmDescriber:
             language
             for language in languages
             if not first_in_language(texts.alt_texts, language)
-            and not is_text_in_language(hints.text_in_picture, language)
+            and not is_image_of_readable_text(hints.text_in_picture, language)
         ]
         by_model: dict[str, Translation] = {}
         try:

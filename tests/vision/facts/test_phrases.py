@@ -15,16 +15,8 @@ from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.facts.colours import NAMES
 from imgproc_local.vision.facts.phrases import Mentions, Phrases, capitalized, phrases, sentence, slug_words
 
-KINDS = (
-    "photograph",
-    "photograph_bw",
-    "graphic",
-    "screenshot",
-    "picture",
-    "picture_bw",
-    "animation",
-    "fully_transparent",
-)
+KINDS = ("photograph", "graphic", "screenshot", "picture", "animation")
+KIND_KEYS = {*KINDS, "photograph_bw", "picture_bw", "fully_transparent"}
 SHAPES = ("portrait", "landscape", "square", "panorama")
 
 SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
@@ -66,12 +58,7 @@ MENTIONS = [
         capture_month=(2020, 9),
     ),
     Mentions(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
-    Mentions(
-        quote="q" * 80,
-        keywords="k" * 120,
-        places=("Place " * 15 + "D.C.",),
-        capture_month=(2020, 12),
-    ),
+    Mentions(quote="q" * 80, keywords="k" * 120, places=("Place " * 15 + "D.C.",), capture_month=(2020, 12)),
 ]
 
 
@@ -83,19 +70,13 @@ def sentences(code: str) -> list[str]:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_a_table_names_every_kind_shape_colour_and_month(code: str) -> None:
     table: Phrases = phrases(code)
-    assert set(table.kind) == set(KINDS)
+    assert set(table.kind) == KIND_KEYS
     assert set(table.shape) == set(SHAPES)
     assert set(table.colour) == set(NAMES)
-    assert not table.slug_kind or set(table.slug_kind) == set(KINDS)
+    assert not table.slug_kind or set(table.slug_kind) == KIND_KEYS
     assert set(table.slug_colour) <= set(NAMES)
     for by_kind in (table.many_colours, table.transparent_areas):
-        assert isinstance(by_kind, str) or set(by_kind) == {
-            "photograph",
-            "graphic",
-            "screenshot",
-            "picture",
-            "animation",
-        }
+        assert isinstance(by_kind, str) or set(by_kind) == set(KINDS)
     assert isinstance(table.months, str) or len(set(table.months)) == 12
     assert len(set(table.colour.values())) == len(NAMES)
     fragments = re.findall(r"\{(\w+)\}", table.body)
@@ -169,9 +150,9 @@ def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
     for facts in FACTS:
-        for word in slug_words(code, facts, None):
+        for word in slug_words(code, facts):
             assert make_slug(word, code), (code, word)
-    names = {make_slug(slug_words(code, PixelFacts("picture", colours=(name,)), None)[1], code) for name in NAMES}
+    names = {make_slug(slug_words(code, PixelFacts("picture", colours=(name,)))[1], code) for name in NAMES}
     assert len(names) >= len(NAMES) - 1, names
 
 
@@ -330,7 +311,7 @@ def test_sentences_that_editors_corrected(code: str, facts: PixelFacts, mentions
 
 
 def test_grey_has_one_word_in_indonesian_file_names() -> None:
-    assert slug_words("id", PixelFacts("picture", colours=("grey",)), None) == ("gambar", "kelabu")
+    assert slug_words("id", PixelFacts("picture", colours=("grey",))) == ("gambar", "kelabu")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +367,7 @@ def test_adjectives_agree_with_the_kind(code: str, kind: str, words: str) -> Non
         ("zh", "王芳, 李明, 张伟, 刘洋, 陈静, 杨帆", "王芳、李明、张伟、刘洋等"),
     ],
 )
-def test_persons_are_joined_as_the_language_does(code: str, persons: str, joined: str) -> None:
+def test_a_list_of_persons_follows_the_rules_of_the_language(code: str, persons: str, joined: str) -> None:
     text = sentence(code, PixelFacts("photograph"), Mentions(persons=tuple(persons.split(", "))))
     assert re.search(rf"(^|– ){re.escape(joined)}([:：.]|$)", text), text
 
