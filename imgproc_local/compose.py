@@ -151,12 +151,12 @@ def load_model(
     from imgproc_local.vision.models.model import LoopbackModel
 
     if isinstance(model, LoopbackModel):
-        from imgproc_local.vision.loopback.model import ServerModel
+        from imgproc_local.vision.loopback.model import LoadedLoopbackModel
 
         # the rest of the stage's time is for reading the picture and, if the model fails, for describing from facts
         timeout_s = picture_timeout_s or config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
         report = partial(_save_loopback_problem, model_store(config), model.name)
-        return ServerModel(model, model_server(config, model.server), timeout_s, report, check_stop)
+        return LoadedLoopbackModel(model, model_server(config, model.server), timeout_s, report, check_stop)
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import require_self_test
 
@@ -170,13 +170,13 @@ def model_server(config: Config, program: str) -> ModelServer:
     Raises: ModelUnusable, in air-gapped mode.
     """
     from imgproc_local.vision.loopback.address import parse_address
+    from imgproc_local.vision.loopback.programs import PROGRAMS
     from imgproc_local.vision.loopback.server import ModelServer
-    from imgproc_local.vision.loopback.servers import KINDS
 
     if config.air_gapped:
         raise ModelUnusable(NO_LOOPBACK_MODELS)
-    kind = KINDS[program]
-    return ModelServer(kind, parse_address(config.model_server_urls[kind.setting]))
+    address = parse_address(config.model_server_urls[PROGRAMS[program].setting])
+    return ModelServer(PROGRAMS[program], address)
 
 
 def loopback_problem(config: Config, model: LoopbackModel) -> str | None:

@@ -97,13 +97,17 @@ class Request(NamedTuple):
 
 
 class ModelServerDouble:
-    """The state of a double of `program`. `requests` are those received so far; `stop` ends behaviours that wait."""
+    """The state of a double of `program`. `requests` are those received so far; `stop` ends behaviours that wait.
+
+    `chats` and `listings` are the behaviours for the next chat requests and for the next requests about models. Without
+    a behaviour, a request is answered as the program does.
+    """
 
     def __init__(self, program: str) -> None:
         self.program = program
         self.model = MODEL[program]
         self.chats: list[Behaviour] = []
-        self.looks: list[Behaviour] = []
+        self.listings: list[Behaviour] = []
         self.answers: dict[str, Any] = dict(GOOD)
         self.requests: list[Request] = []
         self.stop = threading.Event()
@@ -179,8 +183,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.double.requests.append(Request(self.path, None, dict(self.headers)))
         if self.path != LIST_PATHS[self.double.program]:
             self.send(404, {"error": "not found"})
-        elif self.double.looks:
-            self.double.looks.pop(0)(self)
+        elif self.double.listings:
+            self.double.listings.pop(0)(self)
         else:
             self.send(200, self.double.list_document())
 
@@ -188,8 +192,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.double.requests.append(Request(self.path, document, dict(self.headers)))
         if self.path == "/api/show":
-            if self.double.looks:
-                self.double.looks.pop(0)(self)
+            if self.double.listings:
+                self.double.listings.pop(0)(self)
             else:
                 self.send(*self.double.details_document(document["model"]))
         elif self.double.chats:

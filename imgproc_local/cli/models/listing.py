@@ -106,9 +106,9 @@ def _program_rows(config: Config, program: str) -> list[ModelRow]:
 
 
 def _state_in(program: str) -> str:
-    from imgproc_local.vision.loopback.servers import KINDS
+    from imgproc_local.vision.loopback.programs import PROGRAMS
 
-    return f"in {KINDS[program].title}"
+    return f"in {PROGRAMS[program].title}"
 
 
 def table_lines(rows: list[ModelRow]) -> list[str]:

@@ -1,7 +1,7 @@
 """Addresses of this machine's loopback interface, the only ones that pictures are sent to.
 
-No name is looked up: a host is an IP address, or "localhost", which means the loopback addresses. So what is connected
-to is exactly what was checked.
+No name is looked up: a host is an IP address, or "localhost", which means the loopback addresses. The address that is
+connected to is therefore the one that was checked.
 
 Source: RFC 6761, section 6.3 ("localhost.").
 """
@@ -17,7 +17,7 @@ LOCALHOST = ("127.0.0.1", "[::1]")
 
 
 class Address(Struct, frozen=True):
-    """`url` is the address for messages; `origins` are the same address with each IP address to try."""
+    """`url` is the address as messages show it; `origins` have the IP addresses to try, in this order."""
 
     url: str
     origins: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""HTTP requests to a program on this machine: bounded in time and size, stopped within a tenth of a second.
+"""HTTP requests to a program on this machine: bounded in time and size, and cancelled within a tenth of a second.
 
 Redirects are not followed, and the proxies of the environment are not used, so that a request reaches nothing but the
 address that it was made for.
@@ -19,9 +19,10 @@ from imgproc_local.vision.loopback.address import Address
 
 CONNECT_TIMEOUT_S = 2.0
 POLL_S = 0.1
-"""How often `check_stop` is called during a request."""
+"""The interval at which `check_stop` is called during a request."""
 
 CheckStop = Callable[[], None]
+"""Raises an exception if the request is no longer wanted."""
 
 
 class Reply(Struct, frozen=True):
@@ -35,11 +36,11 @@ class Unreachable(Exception):
     """Nothing listens at the address, or the connection broke."""
 
 
-class TooSlow(Exception):
+class ResponseTimeout(Exception):
     """The response was not complete in time."""
 
 
-class TooLong(Exception):
+class ResponseTooLarge(Exception):
     """The response has more bytes than allowed."""
 
 
@@ -48,8 +49,9 @@ def request(
 ) -> Reply:
     """The response to a POST of `document` as JSON, or to a GET if `document` is None.
 
-    `timeout_s` limits the whole exchange, `max_bytes` the body of the response. Raises: Unreachable, TooSlow, TooLong;
-    what `check_stop` raises.
+    `timeout_s` limits the whole exchange, `max_bytes` the body of the response.
+
+    Raises: Unreachable; ResponseTimeout; ResponseTooLarge; what `check_stop` raises.
     """
     check_stop()
     body = None if document is None else msgspec.json.encode(document)
@@ -73,7 +75,7 @@ async def _exchange(address: Address, path: str, body: bytes | None, timeout_s: 
     import httpx
 
     client = httpx.AsyncClient(
-        # the whole exchange is limited below: an answer is sent at once, after it is complete
+        # a program sends nothing before its answer is complete, so reading may take as long as the whole exchange
         timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
         follow_redirects=False,
         trust_env=False,
@@ -84,17 +86,17 @@ async def _exchange(address: Address, path: str, body: bytes | None, timeout_s: 
     headers = {} if body is None else {"Content-Type": "application/json"}
     try:
         async with asyncio.timeout(timeout_s), client:
-            for last, origin in enumerate(address.origins, 1 - len(address.origins)):
+            for origin in address.origins:
                 try:
                     async with client.stream(
                         "GET" if body is None else "POST", origin + path, content=body, headers=headers
                     ) as response:
                         return Reply(response.status_code, await _read(response, max_bytes))
                 except httpx.ConnectError:
-                    if last == 0:
+                    if origin == address.origins[-1]:
                         raise
     except (TimeoutError, httpx.TimeoutException):
-        raise TooSlow from None
+        raise ResponseTimeout from None
     except httpx.HTTPError as error:
         raise Unreachable(type(error).__name__) from error
     raise AssertionError("unreachable: an address has at least one origin")
@@ -105,5 +107,5 @@ async def _read(response: Any, max_bytes: int) -> bytes:
     async for chunk in response.aiter_raw():
         body += chunk
         if len(body) > max_bytes:
-            raise TooLong
+            raise ResponseTooLarge
     return bytes(body)

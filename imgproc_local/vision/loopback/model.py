@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import base64
 import io
-import logging
 import time
 from collections.abc import Callable, Sequence
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS
-from imgproc_local.vision.loopback.client import TooSlow
-from imgproc_local.vision.loopback.server import ModelServer, NotAnswering, UselessAnswer
-from imgproc_local.vision.loopback.servers import Question
+from imgproc_local.vision.loopback.client import CheckStop, ResponseTimeout
+from imgproc_local.vision.loopback.programs import Question
+from imgproc_local.vision.loopback.server import InvalidAnswer, ModelServer, ServerUnreachable
 from imgproc_local.vision.models.model import LoopbackModel
 
-log = logging.getLogger(__name__)
 
-CheckStop = Callable[[], None]
-
-
-class ServerModel:
-    """The model `model` of `server`, which is asked at once whether it has the model.
+class LoadedLoopbackModel:
+    """The model `model` of the program `server`. The constructor asks the program whether it has this model.
 
     `picture_timeout_s` limits all requests for one picture together. `report` is called with the problem after a
     picture that could not be described, and with None after one that was.
@@ -53,11 +48,11 @@ class ServerModel:
         server.require(model.model, check_stop)
 
     def close(self) -> None:
-        """Forget the picture. The program frees the memory of its model when it wants to."""
+        """Forget the picture. The program itself decides when it unloads the model."""
         self._picture = self._notes = ""
 
     def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
-        """Set the picture and the notes after it. Nothing is sent yet."""
+        """Store the picture and the notes after it for `generate`. Nothing is sent yet, so `suffixes` is not used."""
         check_stop()
         self._picture = _png_base64(image)
         self._notes = notes
@@ -65,29 +60,33 @@ class ServerModel:
         self._failure = None
 
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
-        """One answer per suffix, "" for each that could not be had if others could.
+        """One answer per suffix; "" for a suffix whose request failed, as long as another one succeeded.
 
-        Raises: ModelUnusable, if there is no answer at all; what `check_stop` raises.
+        Raises: ModelUnusable, if all requests failed; what `check_stop` raises.
         """
-        if self._failure is not None and not isinstance(self._failure, UselessAnswer):
+        if self._failure is not None and self._has_program_failed():
             raise self._failure
         self._failure = None
         answers = [self._answer(suffix, check_stop, seed) for suffix in suffixes]
-        if not isinstance(self._failure, NotAnswering):
-            # that nothing listens is seen by asking again; other problems only show with a picture
+        if not isinstance(self._failure, ServerUnreachable):
+            # `require` detects an unreachable program at any time, but other problems only while a picture is described
             self._report(None if self._failure is None else self._failure.message)
         if self._failure is not None and not any(answers):
             raise self._failure
         return answers
 
+    def _has_program_failed(self) -> bool:
+        """Whether further requests for this picture would fail, too. After an invalid answer they may succeed."""
+        return self._failure is not None and not isinstance(self._failure, InvalidAnswer)
+
     def _answer(self, suffix: str, check_stop: CheckStop, seed: int | None) -> str:
-        """The answer, or "". A failure of the program ends the requests for this picture, a useless answer does not."""
-        if self._failure is not None and not isinstance(self._failure, UselessAnswer):
+        """The answer; "" if the request failed, or if no request is sent because the program failed before."""
+        if self._has_program_failed():
             return ""
         question = Question(INSTRUCTIONS, self._picture, self._notes + suffix, seed)
         try:
             return self._server.answer(self.model.model, question, self._deadline - time.monotonic(), check_stop)
-        except TooSlow:
+        except ResponseTimeout:
             self._failure = ModelUnusable(
                 f"{self.model.name} did not describe a picture within {self._picture_timeout_s:.0f} seconds. Choose a"
                 " smaller model, or raise the setting stage_timeout_s."

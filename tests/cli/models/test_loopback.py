@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.vision.loopback.servers import KINDS
+from imgproc_local.vision.loopback.programs import PROGRAMS
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, model_server, sends
@@ -24,7 +24,7 @@ def closed_url() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=PROGRAMS)
 def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
     with model_server(request.param) as running:
         yield running
@@ -38,7 +38,9 @@ def ollama() -> Iterator[ModelServerDouble]:
 
 def addresses(closed_url: str, double: ModelServerDouble) -> dict[str, str]:
     """Settings with which only the double is there."""
-    return {kind.setting: closed_url for kind in KINDS.values()} | {KINDS[double.program].setting: double.url}
+    return {program.setting: closed_url for program in PROGRAMS.values()} | {
+        PROGRAMS[double.program].setting: double.url
+    }
 
 
 def row(program: Program, name: str, **settings: object) -> dict[str, Any] | None:
@@ -57,7 +59,7 @@ def test_a_model_is_listed_used_and_shown(program: Program, closed_url: str, dou
     name = f"{double.program}:{double.model}"
     found = row(program, name, **settings)
     assert found is not None
-    assert (found["state"], found["in_use"]) == (f"in {KINDS[double.program].title}", False)
+    assert (found["state"], found["in_use"]) == (f"in {PROGRAMS[double.program].title}", False)
     assert row(program, f"{double.program}:{BLIND[double.program]}", **settings) is None
     result = program.in_process("models", "use", name, **settings)
     assert result.exit_code == 0, result.output
@@ -93,7 +95,7 @@ def test_a_model_that_can_not_be_used_is_refused(program: Program, closed_url: s
     missing = program.in_process("models", "use", f"{double.program}:gone", **settings)
     assert missing.exit_code != 0
     assert "has no model 'gone'" in missing.stderr
-    double.looks.append(sends(*ERRORS[double.program]["refused"]))
+    double.listings.append(sends(*ERRORS[double.program]["refused"]))
     refused = program.in_process("models", "use", f"{double.program}:{double.model}", **settings)
     assert refused.exit_code != 0
     assert "refused the request" in refused.stderr
@@ -105,7 +107,7 @@ def test_another_program_at_the_port_is_not_listed(
 ) -> None:
     settings = addresses(closed_url, ollama)
     for behaviour in (sends(200, b"<html>It works!</html>"), sends(404, {"detail": "Not Found"}), sends(200, {})):
-        ollama.looks.append(behaviour)
+        ollama.listings.append(behaviour)
         names = {one["name"] for one in program.in_process_json("models", "list", **settings)}
         assert not any(name.startswith("ollama:") for name in names)
 

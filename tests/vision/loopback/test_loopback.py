@@ -23,8 +23,8 @@ from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.loopback import server as server_module
 from imgproc_local.vision.loopback.address import parse_address
+from imgproc_local.vision.loopback.programs import PROGRAMS, is_cloud_model
 from imgproc_local.vision.loopback.server import ModelServer
-from imgproc_local.vision.loopback.servers import KINDS, is_cloud_model
 from imgproc_local.vision.models.model import loopback_model
 from tests.support.model_servers import (
     BLIND,
@@ -62,10 +62,10 @@ def _only_loopback_is_contacted() -> Iterator[None]:
 
 PICTURE = Pixels(8, 6, bytes(range(144)))
 HINTS = Hints(ImageInfo(Format.JPEG, 800, 600), EmbeddedMetadata(), "old-barn.jpg")
-PROGRAMS = tuple(KINDS)
+PROGRAM_NAMES = tuple(PROGRAMS)
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=PROGRAM_NAMES)
 def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
     with model_server(request.param) as running:
         yield running
@@ -79,7 +79,7 @@ def ollama() -> Iterator[ModelServerDouble]:
 
 def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Config:
     """Settings with which the model of the double is used."""
-    used = {"model": f"{double.program}:{double.model}", KINDS[double.program].setting: double.url, **settings}
+    used = {"model": f"{double.program}:{double.model}", PROGRAMS[double.program].setting: double.url, **settings}
     return Config(data_dir=tmp_path, **used)  # type: ignore[arg-type]
 
 
@@ -136,7 +136,7 @@ def test_a_rejected_answer_is_asked_for_again_with_a_seed(tmp_path: Path, double
     assert again.get("seed", again.get("options", {}).get("seed")) is not None
 
 
-WORDS = {
+WORDS_OF_MESSAGE = {
     "no model": "has no model",
     "not loaded": "has no model",
     "no vision": "can't see pictures",
@@ -147,14 +147,14 @@ WORDS = {
     "busy": "is busy",
     "loading": "is still loading",
 }
-"""What the message says of each error."""
+"""Words that the message for each error must contain."""
 
 
 @pytest.mark.parametrize(("program", "error"), [(program, error) for program in ERRORS for error in ERRORS[program]])
 def test_an_error_is_logged_once_and_shown_and_facts_describe(
     program: str, error: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # not repeated while the program loads its model
+    # the interval exceeds the timeout, so a request that is answered with status 503 is not repeated
     monkeypatch.setattr(server_module, "LOADING_POLL_S", 1e6)
     with model_server(program) as double:
         settings = config(tmp_path, double)
@@ -164,7 +164,7 @@ def test_an_error_is_logged_once_and_shown_and_facts_describe(
         assert len(double.questions) == 1, "the second language is not asked for"
         assert describe(describer) == facts()
         [warning] = warnings(caplog)
-        assert WORDS[error] in warning
+        assert WORDS_OF_MESSAGE[error] in warning
         shown = compose.used_model_status(settings).problem
         assert shown is not None
         assert shown in warning
@@ -188,11 +188,11 @@ MISBEHAVIOURS: dict[str, tuple[Behaviour, str]] = {
 
 
 @pytest.mark.parametrize(("number", "misbehaviour"), list(enumerate(MISBEHAVIOURS)))
-def test_a_useless_answer_is_logged_once_and_facts_describe(
+def test_an_invalid_answer_is_logged_once_and_facts_describe(
     number: int, misbehaviour: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     behaviour, words = MISBEHAVIOURS[misbehaviour]
-    with model_server(PROGRAMS[number % 3]) as double:
+    with model_server(PROGRAM_NAMES[number % 3]) as double:
         describer = compose.describer(config(tmp_path, double))
         double.chats += [behaviour, behaviour]
         assert describe(describer) == facts()
@@ -234,22 +234,21 @@ def test_a_language_that_fails_leaves_the_answers_in_the_others(
 def test_a_program_that_is_down_costs_no_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ollama: ModelServerDouble
 ) -> None:
-    double = ollama
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    settings = config(tmp_path, double, **{KINDS[double.program].setting: url})
+    settings = config(tmp_path, ollama, ollama_url=url)
     describer = compose.describer(settings)
     start = time.monotonic()
     for _ in range(3):
         assert describe(describer) == facts()
     assert time.monotonic() - start < 3
     [warning] = warnings(caplog)
-    assert f"{KINDS[double.program].title} does not answer at {url}" in warning
+    assert f"Ollama does not answer at {url}" in warning
     assert (compose.used_model_status(settings).problem or "") in warning
 
 
-def test_a_slow_model_is_given_up_before_the_stage_is(
+def test_a_slow_model_is_given_up_before_the_stage_times_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
 ) -> None:
     monkeypatch.setattr(compose, "PICTURE_SHARE_OF_STAGE", 0.3)
@@ -259,15 +258,15 @@ def test_a_slow_model_is_given_up_before_the_stage_is(
     assert describe(compose.describer(settings), "en de") == facts("en de")
     assert 0.3 <= time.monotonic() - start < 3
     assert "did not describe a picture within" in warnings(caplog)[0]
-    assert double.disconnected.wait(5), "the request goes on"
+    assert double.disconnected.wait(5), "the request was not cancelled"
     assert "did not describe" in (compose.used_model_status(settings).problem or "")
 
 
 def test_a_program_that_accepts_connections_and_hangs_is_given_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
 ) -> None:
-    monkeypatch.setattr(server_module, "LOOK_TIMEOUT_S", 0.3)
-    double.looks.append(hangs)
+    monkeypatch.setattr(server_module, "LIST_TIMEOUT_S", 0.3)
+    double.listings.append(hangs)
     assert describe(compose.describer(config(tmp_path, double))) == facts()
     assert "did not list its models" in warnings(caplog)[0]
 
@@ -295,7 +294,7 @@ def test_a_cancelled_picture_ends_its_request_at_once(tmp_path: Path, double: Mo
     with pytest.raises(StageCancelled):
         compose.describer(config(tmp_path, double)).describe(PICTURE, ["en"], HINTS, check_stop)
     assert time.monotonic() - asked_at < 0.5
-    assert double.disconnected.wait(5), "the request goes on"
+    assert double.disconnected.wait(5), "the request was not cancelled"
 
 
 def test_a_model_that_can_not_see_or_is_missing_is_found_before_a_picture_is_sent(
@@ -317,7 +316,9 @@ def test_a_model_in_the_cloud_of_ollama_gets_no_picture(tmp_path: Path, name: st
     assert "pictures would leave this machine" in (compose.used_model_status(settings).problem or "")
     assert describe(compose.describer(settings)) == facts()
     assert ollama.questions == []
-    assert [model.name for model in ModelServer(KINDS["ollama"], parse_address(ollama.url)).models() if model.in_cloud]
+    assert [
+        model.name for model in ModelServer(PROGRAMS["ollama"], parse_address(ollama.url)).models() if model.in_cloud
+    ]
 
 
 def test_an_answer_of_another_model_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -398,8 +399,8 @@ def test_names_of_models_in_other_programs() -> None:
         assert loopback_model(name) is None
 
 
-def test_models_lists_what_can_see(double: ModelServerDouble) -> None:
-    server = ModelServer(KINDS[double.program], parse_address(double.url))
+def test_models_are_listed_with_whether_they_can_see_pictures(double: ModelServerDouble) -> None:
+    server = ModelServer(PROGRAMS[double.program], parse_address(double.url))
     assert {model.name for model in server.models() if model.can_see and not model.in_cloud} == {double.model}
     with pytest.raises(ModelUnusable, match="gone"):
         server.require("gone")

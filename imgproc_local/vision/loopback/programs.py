@@ -21,13 +21,13 @@ MAX_ANSWER_TOKENS = 400
 """Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
 CONTEXT_TOKENS = 4096
 """The context that a picture, the prompt and the answer need. Ollama is asked for it, because it truncates a longer
-prompt silently; it is also Ollama's default, so that a model that is in use already is not loaded again."""
+prompt silently; it is also Ollama's default, so that Ollama need not reload a model that it has loaded."""
 TEMPERATURE = 0.7
 """The temperature of an answer that is generated with a seed; other answers are greedy."""
 MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
 
 ANSWER_KEYS = sorted(Answer.__struct_fields__, key=GRAMMAR.index)
-"""The keys of an answer in the order of the grammar, in which the programs let a model write them, too."""
+"""The keys of an answer in the order of the grammar. The programs enforce this order, too."""
 ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {key: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[key]} for key in ANSWER_KEYS},
@@ -46,10 +46,11 @@ class Question(Struct, frozen=True):
     seed: int | None = None
 
 
-class ServedModel(Struct, frozen=True):
-    """A model that a program offers. `can_see` is None if the program does not say whether the model reads pictures.
+class ListedModel(Struct, frozen=True):
+    """A model that a program offers.
 
-    A model `in_cloud` is offered by the program but runs on another machine.
+    `can_see` is None if the program does not report whether the model accepts pictures. A model `in_cloud` runs on
+    another machine.
     """
 
     name: str
@@ -58,7 +59,7 @@ class ServedModel(Struct, frozen=True):
     in_cloud: bool = False
 
 
-class Written(Struct, frozen=True):
+class ModelOutput(Struct, frozen=True):
     """What a model wrote: its answer, and the thoughts that the program separated from it.
 
     `model` is the model that wrote it, "" if the program does not say.
@@ -69,10 +70,10 @@ class Written(Struct, frozen=True):
     model: str = ""
 
 
-class Kind(Struct, frozen=True):
-    """One of the programs. `start` and `larger_context` tell a person what to do.
+class Program(Struct, frozen=True):
+    """One of the programs. `start` and `larger_context` are instructions for messages, without the final full stop.
 
-    `parse_list` and `parse_answer` raise msgspec.ValidationError for another document than expected.
+    `parse_list` and `parse_answer` raise msgspec.ValidationError if the response has another structure.
     """
 
     title: str
@@ -80,10 +81,10 @@ class Kind(Struct, frozen=True):
     start: str
     larger_context: str
     list_path: str
-    parse_list: Callable[[bytes], list[ServedModel]]
+    parse_list: Callable[[bytes], list[ListedModel]]
     chat_path: str
     chat_request: Callable[[str, Question], dict[str, Any]]
-    parse_answer: Callable[[bytes], Written]
+    parse_answer: Callable[[bytes], ModelOutput]
     details_path: str = ""
 
 
@@ -117,10 +118,10 @@ class _OllamaAnswer(Struct, frozen=True):
     message: _OllamaMessage
 
 
-def _ollama_list(body: bytes) -> list[ServedModel]:
+def _ollama_list(body: bytes) -> list[ListedModel]:
     models = msgspec.json.decode(body, type=_OllamaList).models
     return [
-        ServedModel(
+        ListedModel(
             model.name,
             None if model.capabilities is None else "vision" in model.capabilities,
             model.size,
@@ -155,9 +156,9 @@ def _ollama_request(model: str, question: Question) -> dict[str, Any]:
     }
 
 
-def _ollama_answer(body: bytes) -> Written:
+def _ollama_answer(body: bytes) -> ModelOutput:
     message = msgspec.json.decode(body, type=_OllamaAnswer).message
-    return Written(message.content, message.thinking)
+    return ModelOutput(message.content, message.thinking)
 
 
 # ---- LM Studio and llama-server ----
@@ -200,16 +201,16 @@ class _LlamaServerList(Struct, frozen=True):
     models: list[_LlamaServerDetails] = []
 
 
-def _lmstudio_list(body: bytes) -> list[ServedModel]:
+def _lmstudio_list(body: bytes) -> list[ListedModel]:
     models = msgspec.json.decode(body, type=_LMStudioList).data
-    return [ServedModel(model.id, model.type == "vlm" if model.type else None) for model in models]
+    return [ListedModel(model.id, model.type == "vlm" if model.type else None) for model in models]
 
 
-def _llama_server_list(body: bytes) -> list[ServedModel]:
+def _llama_server_list(body: bytes) -> list[ListedModel]:
     listed = msgspec.json.decode(body, type=_LlamaServerList)
     capabilities = {model.name: model.capabilities for model in listed.models}
     return [
-        ServedModel(model.id, None if (known := capabilities.get(model.id)) is None else "multimodal" in known)
+        ListedModel(model.id, None if (known := capabilities.get(model.id)) is None else "multimodal" in known)
         for model in listed.data
     ]
 
@@ -217,7 +218,7 @@ def _llama_server_list(body: bytes) -> list[ServedModel]:
 def _openai_request(model: str, question: Question) -> dict[str, Any]:
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{question.picture}"}}
     before, after = ([{"type": "text", "text": text}] if text else [] for text in (question.before, question.after))
-    seeded = {} if question.seed is None else {"seed": question.seed}
+    seed = {} if question.seed is None else {"seed": question.seed}
     return {
         "model": model,
         "messages": [{"role": "user", "content": [*before, picture, *after]}],
@@ -228,29 +229,29 @@ def _openai_request(model: str, question: Question) -> dict[str, Any]:
         "max_tokens": MAX_ANSWER_TOKENS,
         "temperature": 0 if question.seed is None else TEMPERATURE,
         "stream": False,
-        # thinking is turned off by one or the other, depending on the program and the template of the model
+        # which of these two turns thinking off depends on the program and on the chat template of the model
         "reasoning_effort": "none",
         "chat_template_kwargs": {"enable_thinking": False},
-        **seeded,
+        **seed,
     }
 
 
-def _openai_answer(body: bytes) -> Written:
+def _openai_answer(body: bytes) -> ModelOutput:
     answer = msgspec.json.decode(body, type=_OpenAIAnswer)
     message = answer.choices[0].message if answer.choices else _OpenAIMessage()
-    return Written(message.content or "", message.reasoning_content or "", answer.model)
+    return ModelOutput(message.content or "", message.reasoning_content or "", answer.model)
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether a model that calls itself `answered` is the model `asked`: an instance or a variant of it has a suffix.
+    """Whether the name `answered` in a response means the model `asked`. Instances and variants of it have a suffix.
 
     Source: lmstudio-ai/lmstudio-bug-tracker, issue 619: LM Studio answers with another model that is loaded.
     """
     return answered in ("", asked) or answered.startswith((f"{asked}:", f"{asked}@"))
 
 
-KINDS = {
-    "ollama": Kind(
+PROGRAMS = {
+    "ollama": Program(
         title="Ollama",
         setting="ollama_url",
         start="Start Ollama, or run `ollama serve`",
@@ -262,7 +263,7 @@ KINDS = {
         parse_answer=_ollama_answer,
         details_path="/api/show",
     ),
-    "lmstudio": Kind(
+    "lmstudio": Program(
         title="LM Studio",
         setting="lmstudio_url",
         start="Start its server in LM Studio, or run `lms server start`",
@@ -273,7 +274,7 @@ KINDS = {
         chat_request=_openai_request,
         parse_answer=_openai_answer,
     ),
-    "llama-server": Kind(
+    "llama-server": Program(
         title="llama-server",
         setting="llama_server_url",
         start="Start llama-server with `--mmproj`",
@@ -285,4 +286,4 @@ KINDS = {
         parse_answer=_openai_answer,
     ),
 }
-"""By the first part of a model's name, as in "ollama:gemma3:4b"."""
+"""The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""
