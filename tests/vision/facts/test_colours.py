@@ -6,7 +6,7 @@ from imgproc_local.vision.facts.colours import FAMILIES, NAMES, colour_name, col
 
 
 @pytest.mark.parametrize(
-    ("rgb", "names"),
+    ("rgb", "possible_names"),
     [
         ((255, 0, 0), "red"),
         ((0, 255, 0), "green"),
@@ -38,8 +38,8 @@ from imgproc_local.vision.facts.colours import FAMILIES, NAMES, colour_name, col
         ((20, 20, 24), "black"),
     ],
 )
-def test_well_known_colours_get_their_everyday_name(rgb: tuple[int, int, int], names: str) -> None:
-    assert colour_name(rgb) in names.split()
+def test_well_known_colours_get_their_everyday_name(rgb: tuple[int, int, int], possible_names: str) -> None:
+    assert colour_name(rgb) in possible_names.split()
 
 
 def test_every_name_is_the_name_of_some_colour() -> None:

@@ -38,7 +38,7 @@ def test_an_alt_text_is_used_in_its_own_language_and_quoted_in_others() -> None:
     assert french.seo_filename.startswith("heron-pond")
 
 
-def test_the_tag_no_means_bokmal_and_x_default_the_first_requested_language() -> None:
+def test_the_tag_no_is_bokmal_and_x_default_is_the_first_requested_language() -> None:
     (norwegian,) = describe("nb", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "no"),)))
     assert norwegian.source == TextSource.EMBEDDED
     english, danish = describe("en da", EmbeddedMetadata(alt_text=(EmbeddedText("Hegre", "x-default"),)))
@@ -63,7 +63,7 @@ def test_an_alt_text_precedes_captions_headlines_and_titles() -> None:
 
 
 def test_an_alt_text_up_to_250_characters_is_unchanged_and_a_caption_is_shortened() -> None:
-    long = "One sentence stands here for a start. " * 6
+    long = "This is one sentence of many. " * 8
     (unchanged,) = describe("en", EmbeddedMetadata(alt_text=(EmbeddedText(long.strip(), "en"),)))
     assert unchanged.seo_alt_text == long.strip()
     (shortened,) = describe("en", EmbeddedMetadata(description=(EmbeddedText(long.strip(), "en"),)))
@@ -156,7 +156,7 @@ def test_a_picture_with_a_date_but_no_camera_is_no_photograph() -> None:
     assert "2023" not in english.seo_alt_text
 
 
-def test_a_date_with_content_is_mentioned_whatever_the_kind() -> None:
+def test_a_date_is_mentioned_for_every_kind_of_picture_if_content_is_known() -> None:
     (english,) = describe("en", EmbeddedMetadata(city="Lisbon", created="2023-07-14"))
     assert english.seo_alt_text == "Lisbon: picture, July 2023."
 

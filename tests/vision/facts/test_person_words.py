@@ -1,4 +1,4 @@
-"""What becomes of the texts that people wrote about a picture, case by case; `person_words.toml` has the cases."""
+"""Descriptions from the texts that people wrote about a picture. The cases are in `person_words.toml`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def describe(case: dict[str, Any], languages: list[str]) -> dict[str, Translatio
 
 
 def read_cases(path: Path) -> list[Any]:
-    """One parameter per expectation: the fields of the picture, the requested languages, one language, what it gets."""
+    """One parameter set per expectation: the case, the requested languages, one of them, and its expected values."""
     parameters = []
     for case in tomllib.loads(path.read_text(encoding="utf-8"))["case"]:
         expected = {code: case.pop(code) for code in list(case) if isinstance(case[code], dict)}
@@ -45,7 +45,7 @@ def read_cases(path: Path) -> list[Any]:
         rows = [(case, languages, code, wanted) for code, wanted in expected.items()]
         for text in case.get("dropped", ()):
             rows.append(({"description": [f"en|{text}"]}, ["en"], "en", {"source": "pixels"}))
-        for text, alt in [*((text, text) for text in case.get("kept", ())), *case.get("cleaned", ())]:
+        for text, alt in [*((text, text) for text in case.get("unchanged", ())), *case.get("cleaned", ())]:
             rows.append(({"description": [f"en|{text}"]}, ["en"], "en", {"alt": alt, "source": "embedded"}))
         for name, beginning in case.get("file_names", ()):
             # a name of fewer than three words is extended by the kind of picture
@@ -63,7 +63,7 @@ def read_cases(path: Path) -> list[Any]:
 @pytest.mark.parametrize(
     ("picture", "languages", "code", "wanted"), read_cases(Path(__file__).with_name("person_words.toml"))
 )
-def test_the_words_of_people_are_used(
+def test_a_description_uses_the_texts_of_persons(
     picture: dict[str, Any], languages: list[str], code: str, wanted: dict[str, Any]
 ) -> None:
     translation = describe(picture, languages)[code]

@@ -24,7 +24,7 @@ def measure_picture(
     frames: int = 1,
     orientation: int = 1,
 ) -> PixelFacts:
-    """The measurements of `picture`, which is shown upright; `alpha` is its mean opacity."""
+    """The measurements of `picture`, as it is displayed; `alpha` is its mean opacity (0 to 1)."""
     width, height = picture.size
     stored = (height, width) if orientation >= 5 else (width, height)
     info = ImageInfo(format_, *stored, frames=frames, orientation=orientation, has_alpha=alpha < 1, duration_ms=900)
@@ -137,7 +137,7 @@ def test_the_main_colours_are_named_largest_first(
     assert measure_picture(picture).colours == colours
 
 
-def test_many_hues_without_a_main_one_are_many_colours() -> None:
+def test_many_hues_without_a_main_colour_are_many_colours() -> None:
     picture = Image.new("RGB", (210, 210))
     hues = [
         (220, 30, 40),
@@ -196,7 +196,7 @@ def test_the_shape_is_determined_by_the_ratio_of_the_sides(size: tuple[int, int]
     assert measure_picture(Image.new("RGB", size, "red")).shape == shape
 
 
-def test_the_shape_follows_the_orientation() -> None:
+def test_the_shape_is_that_of_the_displayed_picture() -> None:
     assert measure_picture(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=6).shape == "portrait"
     assert measure_picture(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=1).shape == "portrait"
 

@@ -1,17 +1,15 @@
-"""Texts that people wrote are distinguished from those that machines wrote, and the language of a text is detected."""
+"""Texts and file names that people wrote are distinguished from those that machines wrote, and texts are shortened."""
 
 from __future__ import annotations
 
 import pytest
 
-from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.language import detect_language, is_readable
 from imgproc_local.vision.text.screenshot_name import is_screenshot_name
 from imgproc_local.vision.text.shorten import shorten
 
-NO_WORDS = """
+NAMES_FROM_MACHINES = """
 IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG
 MVIMG_20200101_120000.jpg|IMG-20230714-WA0001.jpg|WhatsApp Image 2023-07-14 at 10.11.12.jpeg
 WhatsApp Image 2023-07-14 at 10.11.12 AM (1).jpeg|d41d8cd98f00b204e9800998ecf8427e.png
@@ -26,7 +24,7 @@ Schermata 2024-01-01 alle 10.00.00.png|Снимок экрана 2024-01-01 в 1
 """
 
 
-@pytest.mark.parametrize("name", ["", *NO_WORDS.strip().replace("\n", "|").split("|")])
+@pytest.mark.parametrize("name", ["", *NAMES_FROM_MACHINES.strip().replace("\n", "|").split("|")])
 def test_a_file_name_from_a_machine_has_no_words(name: str) -> None:
     assert filename_words(name) == ()
 
@@ -122,70 +120,3 @@ def test_a_long_sentence_is_shortened_after_a_word() -> None:
 
 def test_a_text_without_spaces_is_shortened() -> None:
     assert len(shorten("赤" * 400)) == 250
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("A red boat in the harbour at dusk", "en"),
-        ("Ein rotes Boot im Hafen bei der alten Brücke", "de"),
-        ("Un bateau rouge dans le port au crépuscule", "fr"),
-        ("Una barca rossa nel porto della città di sera", "it"),
-        ("Um barco vermelho no porto da cidade", "pt"),
-        ("Een rode boot in de haven van de stad", "nl"),
-        ("En röd båt i hamnen vid den gamla staden", "sv"),
-        ("Czerwona łódź w porcie o zmierzchu", "pl"),
-        ("Černá kočka na střeše", "cs"),
-        ("Червен човен у гавані на заході сонця", "uk"),
-        ("東京の夜", "ja"),
-        ("红色的船在港口", "zh"),
-        ("서울의 밤", "ko"),
-        ("ירושלים בלילה", "he"),
-        ("سفينة حمراء في الميناء", "ar"),
-        ("लाल नाव बंदरगाह में है", "hi"),
-        ("เรือสีแดง", "th"),
-        ("Κόκκινη βάρκα", "el"),
-        ("Red boat", "en"),
-        ("東京駅", "ja"),
-        ("佐々木さんの家", "ja"),
-        ("ﾊﾞﾗの庭", "ja"),
-        ("北京的秋天", "zh"),
-        ("臺灣夜市", "zh-hant"),
-        ("Мамʼяне свято на подвірʼї", "uk"),
-        ("قایق قرمز در بندر", "fa"),
-        ("गाव आणि नदी", "mr"),
-    ],
-)
-def test_a_certain_language_is_detected(text: str, language: str) -> None:
-    assert detect_language(text) == language
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "1",
-        "Paris",
-        "Sunset",
-        "Kyoto 2023",
-        "Lisboa Portugal",
-        "Hotel Restaurant Bar",
-        "北京",
-        "Ада",
-        "En rød båt i havna ved den gamle byen",
-        "Die Hard",
-        "Le Mans",
-        "En passant",
-        "La Boca",
-        "New York, New York",
-    ],
-)
-def test_the_language_of_short_texts_and_names_is_uncertain(text: str) -> None:
-    assert detect_language(text) is None
-
-
-def test_latin_is_readable_in_every_language_and_other_scripts_in_their_own() -> None:
-    assert all(is_readable("Lisbon", code) for code in LANGUAGES)
-    assert {code for code in LANGUAGES if is_readable("Вечер", code)} == {"ru", "uk", "bg"}
-    assert {code for code in LANGUAGES if is_readable("夕暮れ", code)} == {"ja"}
-    assert not is_readable("123", "en")
