@@ -25,7 +25,6 @@ from imgproc_local.vision.loopback import server as server_module
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.loopback.programs import PROGRAMS, is_cloud_model
 from imgproc_local.vision.loopback.server import ModelServer
-from imgproc_local.vision.models.model import loopback_model
 from tests.support.model_servers import (
     BLIND,
     ERRORS,
@@ -389,14 +388,6 @@ def test_air_gapped_mode_refuses_a_model_in_another_program(
     assert "In air-gapped mode" in warnings(caplog)[0]
     assert "In air-gapped mode" in (compose.used_model_status(settings).problem or "")
     assert double.requests == []
-
-
-def test_names_of_models_in_other_programs() -> None:
-    model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
-    assert model is not None
-    assert (model.server, model.model) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
-    for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
-        assert loopback_model(name) is None
 
 
 def test_models_are_listed_with_whether_they_can_see_pictures(double: ModelServerDouble) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_MODEL_FILE
-from imgproc_local.vision.models.model import ChatFormat
+from imgproc_local.vision.models.model import ChatFormat, loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import text_model, write_pair
 from tests.support.installed import check_folder, ignore_progress, import_files, install
@@ -235,3 +235,11 @@ def test_no_problem_is_stored_on_a_drive_that_is_not_connected(tmp_path: Path) -
     with pytest.raises(ModelUnusable, match="is missing"):
         models.save_loopback_problem("ollama:gemma3:4b", "it is down")
     assert not (tmp_path / "drive").exists()
+
+
+def test_names_of_models_in_other_programs() -> None:
+    model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    assert model is not None
+    assert (model.server, model.model) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
+        assert loopback_model(name) is None
