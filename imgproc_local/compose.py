@@ -156,7 +156,7 @@ def load_model(
         # the rest of the stage's time is for reading the picture and, if the model fails, for describing from facts
         timeout_s = picture_timeout_s or config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
         report = partial(_save_loopback_problem, model_store(config), model.name)
-        return LoadedLoopbackModel(model, model_server(config, model.server), timeout_s, report, check_stop)
+        return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, report, check_stop)
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import require_self_test
 
@@ -182,7 +182,7 @@ def model_server(config: Config, program: str) -> ModelServer:
 def loopback_problem(config: Config, model: LoopbackModel) -> str | None:
     """Why a model in another program can't be used now, asked of that program for at most a few seconds; else None."""
     try:
-        model_server(config, model.server).require(model.model)
+        model_server(config, model.program).require(model.name_in_program)
     except ModelUnusable as error:
         return error.message
     return None

@@ -219,7 +219,7 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     click.echo(
         "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
     )
-    if other is not None and other.server == "lmstudio":
+    if other is not None and other.program == "lmstudio":
         click.echo(
             "With LM Link, LM Studio may run a model on another machine and send pictures there; `lms link disable`"
             " turns it off.",

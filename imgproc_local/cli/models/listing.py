@@ -84,7 +84,7 @@ def loopback_models(config: Config) -> list[ModelRow]:
     if in_use is None:
         return rows
     problem = loopback_problem(config, in_use) or models.loopback_problem(in_use.name)
-    state = "does not work here" if problem else _state_in(in_use.server)
+    state = "does not work here" if problem else _state_in(in_use.program)
     row = next((row for row in rows if row.name == in_use.name), ModelRow(name=in_use.name, state=state))
     used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem, grades=models.grades(row.name))
     return [used, *(row for row in rows if row.name != in_use.name)]

@@ -16,7 +16,7 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS
 from imgproc_local.vision.loopback.client import CheckStop, ResponseTimeout
-from imgproc_local.vision.loopback.programs import Question
+from imgproc_local.vision.loopback.programs import Prompt
 from imgproc_local.vision.loopback.server import InvalidAnswer, ModelServer, ServerUnreachable
 from imgproc_local.vision.models.model import LoopbackModel
 
@@ -45,7 +45,7 @@ class LoadedLoopbackModel:
         self._picture = self._notes = ""
         self._deadline = 0.0
         self._failure: ModelUnusable | None = None
-        server.require(model.model, check_stop)
+        server.require(model.name_in_program, check_stop)
 
     def close(self) -> None:
         """Forget the picture. The program itself decides when it unloads the model."""
@@ -83,9 +83,11 @@ class LoadedLoopbackModel:
         """The answer; "" if the request failed, or if no request is sent because the program failed before."""
         if self._has_program_failed():
             return ""
-        question = Question(INSTRUCTIONS, self._picture, self._notes + suffix, seed)
+        prompt = Prompt(INSTRUCTIONS, self._picture, self._notes + suffix, seed)
         try:
-            return self._server.answer(self.model.model, question, self._deadline - time.monotonic(), check_stop)
+            return self._server.answer(
+                self.model.name_in_program, prompt, self._deadline - time.monotonic(), check_stop
+            )
         except ResponseTimeout:
             self._failure = ModelUnusable(
                 f"{self.model.name} did not describe a picture within {self._picture_timeout_s:.0f} seconds. Choose a"

@@ -37,8 +37,8 @@ ANSWER_SCHEMA: dict[str, Any] = {
 """The JSON of an answer as a JSON schema."""
 
 
-class Question(Struct, frozen=True):
-    """A prompt: the texts before and after the picture, and the picture as a PNG file in Base64."""
+class Prompt(Struct, frozen=True):
+    """The prompt of one request: the texts before and after the picture, and the picture as a PNG file in Base64."""
 
     before: str
     picture: str
@@ -83,7 +83,7 @@ class Program(Struct, frozen=True):
     list_path: str
     parse_list: Callable[[bytes], list[ListedModel]]
     chat_path: str
-    chat_request: Callable[[str, Question], dict[str, Any]]
+    chat_request: Callable[[str, Prompt], dict[str, Any]]
     parse_answer: Callable[[bytes], ModelOutput]
     details_path: str = ""
 
@@ -140,15 +140,15 @@ def is_cloud_model(name: str) -> bool:
     return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
 
 
-def _ollama_request(model: str, question: Question) -> dict[str, Any]:
+def _ollama_request(model: str, prompt: Prompt) -> dict[str, Any]:
     options: dict[str, Any] = {"temperature": 0, "num_predict": MAX_ANSWER_TOKENS, "num_ctx": CONTEXT_TOKENS}
-    if question.seed is not None:
-        options |= {"temperature": TEMPERATURE, "seed": question.seed}
+    if prompt.seed is not None:
+        options |= {"temperature": TEMPERATURE, "seed": prompt.seed}
     # Ollama puts the pictures of a message before its text
-    content = "\n".join(part for part in (question.before, question.after) if part)
+    content = "\n".join(part for part in (prompt.before, prompt.after) if part)
     return {
         "model": model,
-        "messages": [{"role": "user", "content": content, "images": [question.picture]}],
+        "messages": [{"role": "user", "content": content, "images": [prompt.picture]}],
         "format": ANSWER_SCHEMA,
         "think": False,
         "stream": False,
@@ -215,10 +215,10 @@ def _llama_server_list(body: bytes) -> list[ListedModel]:
     ]
 
 
-def _openai_request(model: str, question: Question) -> dict[str, Any]:
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{question.picture}"}}
-    before, after = ([{"type": "text", "text": text}] if text else [] for text in (question.before, question.after))
-    seed = {} if question.seed is None else {"seed": question.seed}
+def _openai_request(model: str, prompt: Prompt) -> dict[str, Any]:
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{prompt.picture}"}}
+    before, after = ([{"type": "text", "text": text}] if text else [] for text in (prompt.before, prompt.after))
+    seed = {} if prompt.seed is None else {"seed": prompt.seed}
     return {
         "model": model,
         "messages": [{"role": "user", "content": [*before, picture, *after]}],
@@ -227,7 +227,7 @@ def _openai_request(model: str, question: Question) -> dict[str, Any]:
             "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
         },
         "max_tokens": MAX_ANSWER_TOKENS,
-        "temperature": 0 if question.seed is None else TEMPERATURE,
+        "temperature": 0 if prompt.seed is None else TEMPERATURE,
         "stream": False,
         # which of these two turns thinking off depends on the program and on the chat template of the model
         "reasoning_effort": "none",

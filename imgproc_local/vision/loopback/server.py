@@ -29,7 +29,7 @@ from imgproc_local.vision.loopback.programs import (
     ListedModel,
     OllamaDetails,
     Program,
-    Question,
+    Prompt,
     is_cloud_model,
     is_same_model,
 )
@@ -44,7 +44,7 @@ MAX_ANSWER_BYTES = 256 * 1024
 MAX_DETAILS = 50
 """At most this many models of Ollama are asked whether they can see pictures."""
 LOADING_POLL_S = 1.0
-"""The interval at which a question is repeated while the program loads the model or is busy (status 503)."""
+"""The interval at which a request is repeated while the program loads the model or is busy (status 503)."""
 MAX_QUOTE_CHARS = 200
 
 
@@ -110,14 +110,14 @@ class ModelServer:
         if model.can_see is False:
             raise ModelUnusable(_cannot_see(title, name))
 
-    def answer(self, model: str, question: Question, timeout_s: float, check_stop: CheckStop) -> str:
+    def answer(self, model: str, prompt: Prompt, timeout_s: float, check_stop: CheckStop) -> str:
         """The JSON object that the model wrote, without its end if the model reached the limit of tokens.
 
         Raises: ResponseTimeout, after `timeout_s`; InvalidAnswer; any other ModelUnusable; what `check_stop` raises.
         """
         title = self.program.title
         deadline = time.monotonic() + timeout_s
-        document = self.program.chat_request(model, question)
+        document = self.program.chat_request(model, prompt)
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             reply = self._request(self.program.chat_path, document, left_s, MAX_ANSWER_BYTES, check_stop)

@@ -56,23 +56,23 @@ MAX_LOOPBACK_NAME_CHARS = 200
 
 
 class LoopbackModel(Struct, frozen=True):
-    """A model in a server that runs on this machine: `server` is such as "ollama", `model` the model's name there."""
+    """A model in another program on this machine. `program` is one of `LOOPBACK_PROGRAMS`."""
 
-    server: str
-    model: str
+    program: str
+    name_in_program: str
 
     @property
     def name(self) -> str:
         """The name that `models use` takes, such as "ollama:gemma3:4b"."""
-        return f"{self.server}:{self.model}"
+        return f"{self.program}:{self.name_in_program}"
 
 
 def loopback_model(name: str) -> LoopbackModel | None:
     """The model that a name such as "ollama:gemma3:4b" stands for; None if it is not such a name."""
-    server, colon, model = name.partition(":")
-    if not colon or server not in LOOPBACK_PROGRAMS or not model or len(model) > MAX_LOOPBACK_NAME_CHARS:
+    program, colon, name_in_program = name.partition(":")
+    if not colon or program not in LOOPBACK_PROGRAMS or not 0 < len(name_in_program) <= MAX_LOOPBACK_NAME_CHARS:
         return None
-    return LoopbackModel(server, model) if model.isprintable() and " " not in model else None
+    return LoopbackModel(program, name_in_program) if name_in_program.isprintable() and " " not in name else None
 
 
 AnyModel = VisionModel | LoopbackModel

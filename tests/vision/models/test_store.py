@@ -240,6 +240,6 @@ def test_no_problem_is_stored_on_a_drive_that_is_not_connected(tmp_path: Path) -
 def test_names_of_models_in_other_programs() -> None:
     model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
     assert model is not None
-    assert (model.server, model.model) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    assert (model.program, model.name_in_program) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
     for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
         assert loopback_model(name) is None
