@@ -59,6 +59,11 @@ class Hints(Struct, frozen=True):
     context: str = ""
     text_in_picture: TextInPicture | None = None
 
+    @property
+    def publishable_gps(self) -> tuple[float, float] | None:
+        """The GPS position if an alt text may mention it: (latitude, longitude) in degrees."""
+        return self.embedded.gps if self.may_use_gps else None
+
 
 class Describer(Protocol):
     """Describes pictures. All calls block and are made on one thread, that of the vision lane.

@@ -46,11 +46,9 @@ class FactsDescriber:
     def describe(
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: Callable[[], None]
     ) -> tuple[Translation, ...]:
-        embedded = hints.embedded
         check_stop()
-        position = embedded.gps if hints.may_use_gps else None
-        texts = collect_texts(embedded, hints.original_filename, position, languages)
-        month = _capture_month(embedded.created, self._today())
+        texts = collect_texts(hints.embedded, hints.original_filename, hints.publishable_gps, languages)
+        month = _capture_month(hints.embedded.created, self._today())
         translations = []
         for language in languages:
             check_stop()

@@ -114,9 +114,7 @@ class LlmDescriber:
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
         check_stop()
-        embedded = hints.embedded
-        position = embedded.gps if hints.may_use_gps else None
-        texts = collect_texts(embedded, hints.original_filename, position, languages)
+        texts = collect_texts(hints.embedded, hints.original_filename, hints.publishable_gps, languages)
         without_alt_text = [
             language
             for language in languages
