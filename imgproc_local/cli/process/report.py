@@ -116,6 +116,8 @@ def _path(path: Path | None) -> str | None:
 
 # ---- for people ----
 
+_FORMAT_NAMES = {"webp": "WebP", "avif": "AVIF"}
+
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
     """The lines of the table: one row per written picture with its alt texts below, and the totals.
@@ -157,7 +159,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     if larger:
         are, them = ("is", "it") if len(larger) == 1 else ("are", "them")
         yield (
-            f"{_picture_count(len(larger))} {are} larger as {converted_to.upper()} than optimized:"
+            f"{_picture_count(len(larger))} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
             f" use the optimized file for {them}."
         )
 

@@ -68,7 +68,7 @@ def test_a_conversion_larger_than_the_optimized_file_is_reported(program: Progra
     noise = np.random.default_rng(1).integers(0, 256, (120, 160, 3), np.uint8)
     Image.fromarray(noise).save(coarse, quality=20)
     result = program("process", coarse, "--out", tmp_path / "out")
-    assert "1 picture is larger as WEBP than optimized" in result.stdout
+    assert "1 picture is larger as WebP than optimized" in result.stdout
 
 
 def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, tmp_path: Path) -> None:
