@@ -191,7 +191,7 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
 def problems(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
 ) -> Iterator[str]:
-    """The lines for failed files with the reason of each, then those for skipped files."""
+    """The lines for failed files with the reason of each, those for skipped files, and how many there are of both."""
     for outcome in outcomes:
         if outcome.interrupted:
             continue
@@ -204,6 +204,9 @@ def problems(
         yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
     if len(skipped) > MAX_SKIPPED_LISTED:
         yield f"Skipped: {len(skipped) - MAX_SKIPPED_LISTED} more; --json lists them all."
+    failures = len(failed) + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
+    if failures + len(skipped) > 1:
+        yield f"{failures:,} failed, {len(skipped):,} skipped."
 
 
 def _picture_count(pictures: int) -> str:
