@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid
+from imgproc_local.system.until_stopped import run_until_stopped
 
 if TYPE_CHECKING:
     import httpx
@@ -155,25 +156,11 @@ class Tinify:
         if cooldown is not None and self._monotonic() < cooldown[0]:
             raise ExternalServiceFailed(f"{cooldown[1]} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
         try:
-            return asyncio.run(self._shrink_until_stopped(picture, mime, max_bytes, check_stop))
+            return run_until_stopped(self._shrink(picture, mime, max_bytes), check_stop, POLL_INTERVAL_S)
         except ExternalServiceFailed as failure:
             if not failure.this_picture_only:
                 self._cooldown = self._monotonic() + COOLDOWN_S, failure.message
             raise
-
-    async def _shrink_until_stopped(
-        self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]
-    ) -> bytes | None:
-        """Run the requests, and cancel them if `check_stop` raises."""
-        task = asyncio.create_task(self._shrink(picture, mime, max_bytes))
-        try:
-            while not (await asyncio.wait({task}, timeout=POLL_INTERVAL_S))[0]:
-                check_stop()
-            return task.result()
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
 
     async def _shrink(self, picture: bytes, mime: str, max_bytes: int) -> bytes | None:
         import httpx

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
+from imgproc_local.system.until_stopped import run_until_stopped
 from imgproc_local.vision.loopback.address import Address
 
 CONNECT_TIMEOUT_S = 2.0
@@ -55,20 +56,7 @@ def request(
     """
     check_stop()
     body = None if document is None else msgspec.json.encode(document)
-    return asyncio.run(_until_stopped(_exchange(address, path, body, timeout_s, max_bytes), check_stop))
-
-
-async def _until_stopped(exchange: Any, check_stop: CheckStop) -> Reply:
-    """Run the exchange, and cancel it if `check_stop` raises."""
-    task: asyncio.Task[Reply] = asyncio.create_task(exchange)
-    try:
-        while not (await asyncio.wait({task}, timeout=POLL_S))[0]:
-            check_stop()
-        return task.result()
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    return run_until_stopped(_exchange(address, path, body, timeout_s, max_bytes), check_stop, POLL_S)
 
 
 async def _exchange(address: Address, path: str, body: bytes | None, timeout_s: float, max_bytes: int) -> Reply:

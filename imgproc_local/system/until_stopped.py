@@ -1,0 +1,31 @@
+"""Waits for a coroutine on a thread without an event loop, and cancels it when the job is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: Callable[[], None], poll_s: float) -> Result:
+    """The result of `coroutine`. `check_stop` is called every `poll_s` seconds; if it raises, the coroutine is ended.
+
+    Raises: what the coroutine or `check_stop` raises.
+    """
+    return asyncio.run(_until_stopped(coroutine, check_stop, poll_s))
+
+
+async def _until_stopped(
+    coroutine: Coroutine[Any, Any, Result], check_stop: Callable[[], None], poll_s: float
+) -> Result:
+    task = asyncio.create_task(coroutine)
+    try:
+        while not (await asyncio.wait({task}, timeout=poll_s))[0]:
+            check_stop()
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
