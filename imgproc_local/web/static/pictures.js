@@ -4,7 +4,7 @@
 
 import { announce, byId, clearNotice, confirmed, el, notice, sleep } from "./dom.js";
 import { Card, isFinal, needsText } from "./card.js";
-import { api, follow, Refused, storedKey } from "./service.js";
+import { api, follow, Refused } from "./service.js";
 
 const UPLOADS = 2;
 const FOLLOWS = 3;
@@ -64,11 +64,10 @@ export function add(files, options) {
 }
 
 /**
- * Show the latest jobs that an earlier visit of the page created, and follow those that are not final. Jobs that need a text
+ * Show the latest jobs of the account, however they were sent, and follow those that are not final. Jobs that need a text
  * come first, however old they are.
  */
 export async function addEarlier() {
-  if (!storedKey()) return;
   const [needing, latest] = await Promise.all(["needs_text=true&", ""].map(async (filter) =>
     (await (await api(`/jobs?${filter}limit=${MAX_EARLIER}`)).json()).data));
   const shown = new Set([...pictures].map(({ job }) => job?.job_id));
