@@ -1,4 +1,4 @@
-"""Fixtures that start the service, for tests that send it requests."""
+"""Fixtures that start the service, or a double of a program with models, for tests that send it requests."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from imgproc_local.vision.loopback.programs import PROGRAMS
+from tests.support.model_servers import ModelServerDouble, model_server
 from tests.support.service import GatedDescriber, Running, running
 
 # shells start background jobs with SIGINT ignored, but some tests send SIGINT
@@ -32,3 +34,16 @@ def gated(tmp_path: Path, describer: GatedDescriber) -> Iterator[Running]:
     with running(tmp_path / "data", lambda: describer) as started:
         yield started
         describer.open.set()
+
+
+@pytest.fixture(params=PROGRAMS)
+def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
+    """A double of each program that offers models over loopback, in turn."""
+    with model_server(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def ollama() -> Iterator[ModelServerDouble]:
+    with model_server("ollama") as running:
+        yield running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from tests.cli.conftest import Program
 from tests.support import pictures
-from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, model_server, sends
+from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, sends
 
 
 @pytest.fixture(scope="module")
@@ -22,18 +21,6 @@ def closed_url() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{free.getsockname()[1]}"
-
-
-@pytest.fixture(params=PROGRAMS)
-def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
-    with model_server(request.param) as running:
-        yield running
-
-
-@pytest.fixture
-def ollama() -> Iterator[ModelServerDouble]:
-    with model_server("ollama") as running:
-        yield running
 
 
 def addresses(closed_url: str, double: ModelServerDouble) -> dict[str, str]:

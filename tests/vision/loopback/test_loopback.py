@@ -64,18 +64,6 @@ HINTS = Hints(ImageInfo(Format.JPEG, 800, 600), EmbeddedMetadata(), "old-barn.jp
 PROGRAM_NAMES = tuple(PROGRAMS)
 
 
-@pytest.fixture(params=PROGRAM_NAMES)
-def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
-    with model_server(request.param) as running:
-        yield running
-
-
-@pytest.fixture
-def ollama() -> Iterator[ModelServerDouble]:
-    with model_server("ollama") as running:
-        yield running
-
-
 def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Config:
     """Settings with which the model of the double is used."""
     used = {"model": f"{double.program}:{double.model}", PROGRAMS[double.program].setting: double.url, **settings}
