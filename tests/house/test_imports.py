@@ -20,10 +20,10 @@ FLOORS = {
     "engine": 3,
     "compose": 4,
     "api": 5,
-    "web": 5,
-    "server": 6,
-    "cli": 7,
-    "__main__": 8,
+    "web": 6,
+    "server": 7,
+    "cli": 8,
+    "__main__": 9,
 }
 """Where each room of the package lies. Every room must be listed."""
 
