@@ -48,16 +48,15 @@ SAFETY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+SCRIPTS = [
+    "app", "format", "messages", "observable", "pictures", "preact", "service", "view-access", "view-models",
+    "view-settings", "view-storage", "view-welcome",
+]  # fmt: skip
 STATIC = {
     "style.css": "text/css",
-    "app.js": "text/javascript",
-    "service.js": "text/javascript",
-    "pictures.js": "text/javascript",
-    "card.js": "text/javascript",
-    "keys.js": "text/javascript",
-    "sessions.js": "text/javascript",
-    "dom.js": "text/javascript",
+    "panels.css": "text/css",
     "icon.svg": "image/svg+xml",
+    **{f"{name}.js": "text/javascript" for name in SCRIPTS},
 }
 """The files in `static/` that are served by name, with their media types. Litestar adds the charset to text."""
 

@@ -1,15 +1,20 @@
 // Requests to the service. A call returns the response or throws the service's error message. While a problem is temporary
 // (a rate limit, a stopped server, a revoked key), it is shown and the request waits.
+//
+// The page has at most three connections open: one for the event stream, and `connections` for everything else, so that
+// thumbnails and uploads never delay each other by more than one request.
 
-import { clearNotice, notice, sleep } from "./dom.js";
+import { clearNotice, notice } from "./messages.js";
 
 // The API key of the page is in localStorage, not in sessionStorage, so that all tabs share one key. A better hidden place
 // would protect nothing: whoever has the session cookie can create keys, and no foreign script runs in this page.
 const API_KEY_STORAGE_KEY = "imgproc-local.key";
 const KEY_NAME = "Local page";
-const KEY_RATE_LIMIT = 600; // per minute: enough for a large folder, and a limit if an error here repeats requests
-const SILENCE_MS = 45_000; // a stream without data for this time is given up; the service sends a comment every 15 s
+const SILENCE_MS = 45_000; // a stream without data for this time is closed; the service sends a comment every 15 s
 const MAX_INTERRUPTIONS = 3;
+const MAX_CONNECTIONS = 2; // beside the event stream
+
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The service refused a request with `status`, or could not be reached (`status` 0). */
 export class Refused extends Error {
@@ -22,12 +27,63 @@ export class Refused extends Error {
 class Unreachable extends Error {}
 class SessionEnded extends Error {}
 
+// ---- connections ----
+
+/** Runs at most `limit` functions at a time. The others wait: urgent ones first, and among equals the latest first. */
+class Slots {
+  #free;
+  #urgent = [];
+  #others = [];
+
+  constructor(limit) {
+    this.#free = limit;
+  }
+
+  /** Resolves when a slot is free; the caller must call the function that it resolves with. Throws the error of `signal`. */
+  async take({ urgent = true, signal } = {}) {
+    signal?.throwIfAborted();
+    if (this.#free > 0) this.#free -= 1;
+    else {
+      const queue = urgent ? this.#urgent : this.#others;
+      await new Promise((resolve, reject) => {
+        queue.push(resolve);
+        signal?.addEventListener("abort", () => {
+          const place = queue.indexOf(resolve);
+          if (place < 0) return;
+          queue.splice(place, 1);
+          reject(signal.reason);
+        }, { once: true });
+      });
+    }
+    let taken = true;
+    return () => {
+      if (!taken) return;
+      taken = false;
+      const next = this.#urgent.shift() ?? this.#others.pop();
+      if (next) next();
+      else this.#free += 1;
+    };
+  }
+}
+
+/** The connections for requests, uploads and thumbnails. */
+export const connections = new Slots(MAX_CONNECTIONS);
+
+async function limitedFetch(path, options) {
+  const release = await connections.take({ signal: options.signal });
+  try {
+    return await fetch(path, options);
+  } finally {
+    release();
+  }
+}
+
 // ---- endpoints of the page, with the session cookie: /local ----
 
 async function localOnce(method, path, body) {
   let response;
   try {
-    response = await fetch(`/local${path}`, {
+    response = await limitedFetch(`/local${path}`, {
       method,
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
@@ -90,17 +146,14 @@ export function forgetKey() {
   localStorage.removeItem(API_KEY_STORAGE_KEY);
 }
 
-/** Dispatches "created" when the page has created a key for itself. */
-export const keyCreated = new EventTarget();
 let creation = null;
 
 async function currentKey() {
   const stored = storedKey();
   if (stored) return stored.key;
-  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: KEY_RATE_LIMIT, for_page: true })
+  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: 0, for_page: true })
     .then((created) => {
       localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id: created.id, key: created.key }));
-      keyCreated.dispatchEvent(new Event("created"));
       return created.key;
     })
     .finally(() => { creation = null; });
@@ -110,11 +163,11 @@ async function currentKey() {
 // ---- the API ----
 
 /**
- * The response to a request to /api/v1, repeated while the service is busy or can't be reached.
- * `onWait(text)` is called with the reason for waiting, and with null when the wait is over. Throws `Refused`, or the error
+ * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` is a response
+ * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when the wait is over. Throws `Refused`, or the error
  * of `signal`.
  */
-export async function api(path, { method = "GET", body, headers = {}, signal, onWait = () => {} } = {}) {
+export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
     signal?.throwIfAborted();
     let key;
@@ -122,7 +175,8 @@ export async function api(path, { method = "GET", body, headers = {}, signal, on
     try {
       key = await currentKey();
       const sent = { ...headers, Authorization: `Bearer ${key}` };
-      response = await fetch(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store", credentials: "omit" });
+      const request = stream ? fetch : limitedFetch;
+      response = await request(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store", credentials: "omit" });
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof Refused) throw error;
@@ -187,21 +241,34 @@ async function probe() {
   }
 }
 
+// ---- the event stream ----
+
 /**
- * Follow a job by its event stream, and call `onJob` with its data after every change. Resolves when the stream ends (the job
- * is final or the connection is lost) or after `maxMs`. Throws `Refused`.
+ * Follow the events of the account for ever. `onEvent(name, data)` is called for each one, with "lost" and null when the
+ * connection was lost: changes until the next "snapshot" are unknown then. Throws `Refused`.
  */
-export async function follow(jobId, maxMs, onJob, onWait, signal) {
+export async function followAccount(onEvent, signal) {
+  for (let delay_ms = 500; ; delay_ms = Math.min(2 * delay_ms, 8000)) {
+    await readEvents((name, data) => {
+      delay_ms = 250;
+      onEvent(name, data);
+    }, signal);
+    signal?.throwIfAborted();
+    onEvent("lost", null);
+    await sleep(delay_ms);
+  }
+}
+
+async function readEvents(onEvent, signal) {
   const stop = new AbortController();
-  const limit = setTimeout(() => stop.abort(), maxMs);
-  let silence;
   const restartSilenceTimer = () => {
     clearTimeout(silence);
     silence = setTimeout(() => stop.abort(), SILENCE_MS);
   };
-  const either = AbortSignal.any([stop.signal, signal]);
+  let silence;
+  const either = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
   try {
-    const response = await api(`/jobs/${jobId}/events`, { signal: either, onWait });
+    const response = await api("/events", { signal: either, stream: true });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
@@ -211,15 +278,14 @@ export async function follow(jobId, maxMs, onJob, onWait, signal) {
       const events = (text + value).split("\n\n");
       text = events.pop();
       for (const event of events) {
-        const data = event.split("\n").find((line) => line.startsWith("data: "));
-        if (data) onJob(JSON.parse(data.slice(6)).data);
+        const field = (name) => event.split("\n").find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+        if (field("data") !== undefined) onEvent(field("event"), JSON.parse(field("data")));
       }
     }
   } catch (error) {
-    if (error instanceof Refused) throw error;
-    // interrupted or out of time: the caller follows the job again
+    if (error instanceof Refused || error instanceof SyntaxError) throw error;
+    // interrupted or silent: the caller connects again
   } finally {
-    clearTimeout(limit);
     clearTimeout(silence);
     stop.abort();
   }

@@ -1,0 +1,41 @@
+// Values that components render. A change renders the components that use the value, and no other.
+
+import { useLayoutEffect, useReducer } from "./preact.js";
+
+export class Observable {
+  #listeners = new Set();
+
+  constructor(value) {
+    this.value = value;
+  }
+
+  /** Replace the value and call the listeners, unless it is the same. */
+  set(value) {
+    if (Object.is(value, this.value)) return;
+    this.value = value;
+    this.changed();
+  }
+
+  /** Call the listeners; for values that were changed in place. */
+  changed() {
+    for (const listener of this.#listeners) listener(this.value);
+  }
+
+  /** Call `listener` with the value after each change, until the function that this returns is called. */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+/** The value of `observable`; the component is rendered again after each change. */
+export function useObservable(observable) {
+  const [, render] = useReducer((count) => count + 1, 0);
+  const { value } = observable;
+  useLayoutEffect(() => {
+    // a change between rendering and this effect would be missed
+    if (!Object.is(value, observable.value)) render();
+    return observable.subscribe(render);
+  }, [observable]);
+  return value;
+}
