@@ -16,15 +16,17 @@ CREATE TABLE translation_versions (
     language_code  TEXT NOT NULL,
     version        INTEGER NOT NULL,
     seo_filename   TEXT NOT NULL,
+    slug_base      TEXT NOT NULL,
+    slug_number    INTEGER NOT NULL,
     seo_alt_text   TEXT NOT NULL,
     source         TEXT NOT NULL CHECK (source IN ('vision', 'embedded', 'facts', 'pixels', 'person')),
     PRIMARY KEY (job_id, language_code, version)
 ) STRICT, WITHOUT ROWID;
 
 -- Requests to write one text anew. A row is deleted when the text was written; `error` says why it could not be. They are
--- no stages: the status of the job does not change.
+-- no stages: the status of the job does not change. No id is used twice, because movements of the ledger name it.
 CREATE TABLE regenerations (
-    id             INTEGER PRIMARY KEY,
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id         TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     account_id     TEXT NOT NULL,
     language_code  TEXT NOT NULL,
