@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import TextState, Translation
 
 
 class StageName(StrEnum):
@@ -77,7 +77,11 @@ class StoredFile(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A job with its stages and results. Times are RFC 3339 in UTC."""
+    """A job with its stages and results. Times are RFC 3339 in UTC.
+
+    `revision` is the number of the last transaction whose changes this snapshot contains. `text_states` has an entry
+    for the language of each translation.
+    """
 
     id: str
     image_id: str
@@ -91,6 +95,8 @@ class Job(Struct, frozen=True):
     optimized: StoredFile | None = None
     converted: StoredFile | None = None
     translations: tuple[Translation, ...] = ()
+    text_states: Mapping[str, TextState] = {}
+    revision: int = 0
 
     @property
     def status(self) -> Status:
@@ -98,15 +104,8 @@ class Job(Struct, frozen=True):
 
 
 def is_newer(job: Job, seen: Job) -> bool:
-    """Whether `job` is a later snapshot than `seen` of the same job: a stage was started or has ended in between."""
-    now, before = _progress(job.stages), _progress(seen.stages)
-    return now != before and now[0] >= before[0] and now[1] >= before[1]
-
-
-def _progress(stages: Sequence[Stage]) -> tuple[int, int]:
-    """The number of stages that have ended, and the number of the last start. Neither ever decreases."""
-    ended = sum(stage.state in (StageState.DONE, StageState.FAILED) for stage in stages)
-    return ended, max((stage.started_seq or 0 for stage in stages), default=0)
+    """Whether `job` is a later snapshot than `seen` of the same job."""
+    return job.revision > seen.revision
 
 
 def derive_status(stages: Sequence[Stage]) -> Status:

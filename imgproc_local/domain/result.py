@@ -37,3 +37,16 @@ class Translation(Struct, frozen=True):
         Such a text is shown as a placeholder only. It is never written into a file.
         """
         return self.source is TextSource.PIXELS
+
+
+class TextState(Struct, frozen=True):
+    """What can be done with a text that is stored.
+
+    `can_undo` and `can_redo` say whether there is a version before and after the one in force. `regenerating` says that
+    a request to write the text anew waits or runs; `error` is why the last such request failed, None if it did not.
+    """
+
+    can_undo: bool = False
+    can_redo: bool = False
+    regenerating: bool = False
+    error: str | None = None

@@ -69,7 +69,13 @@ class Transaction:
 
     def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
         self._connection = connection
+        self._changes_before = connection.total_changes
         self.now = now
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a statement of this transaction has changed a row."""
+        return self._connection.total_changes > self._changes_before
 
     @property
     def at(self) -> str:
@@ -138,10 +144,9 @@ class Database:
             with _translated_errors():
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
-                    changes = self._writer.total_changes
                     tx = Transaction(self._writer, self._clock())
                     yield tx
-                    number = await tx.value("count_commit") if self._writer.total_changes > changes else None
+                    number = await tx.value("count_commit") if tx.has_changes else None
                     await _until_done(self._commit(number))
                 except BaseException:
                     await _until_done(self._rollback())

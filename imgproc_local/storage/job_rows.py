@@ -12,7 +12,7 @@ from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 from imgproc_local.domain.plan import Operation
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.database import Row, Transaction
 
 
@@ -35,8 +35,30 @@ class _StageRow(Struct):
         )
 
 
+class _TextRow(Struct):
+    """A translation and its state. Boolean columns are 0 or 1."""
+
+    language_code: str
+    seo_filename: str
+    seo_alt_text: str
+    source: TextSource
+    can_undo: int
+    can_redo: int
+    regeneration: str | None
+    error: str | None
+
+    @property
+    def text(self) -> Translation:
+        return Translation(self.language_code, self.seo_filename, self.seo_alt_text, self.source)
+
+    @property
+    def state(self) -> TextState:
+        is_waiting = self.regeneration in ("pending", "running")
+        return TextState(bool(self.can_undo), bool(self.can_redo), is_waiting, self.error)
+
+
 _decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
-_decode_translations = msgspec.json.Decoder(tuple[Translation, ...]).decode
+_decode_texts = msgspec.json.Decoder(tuple[_TextRow, ...]).decode
 _decode_info = msgspec.json.Decoder(ImageInfo).decode
 
 
@@ -50,12 +72,17 @@ async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) 
 
 async def read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
     """Those of the jobs that exist, newest first."""
-    parameters = {"ids": msgspec.json.encode(job_ids).decode(), "account_id": account_id}
+    parameters = {
+        "ids": msgspec.json.encode(job_ids).decode(),
+        "account_id": account_id,
+        "uncommitted": int(tx.has_changes),
+    }
     return [_to_job(row) for row in await tx.all("jobs_by_id", parameters)]
 
 
 def _to_job(row: Row) -> Job:
     stages: tuple[_StageRow, ...] = _decode_stages(row["stages"])
+    texts: tuple[_TextRow, ...] = _decode_texts(row["translations"])
     outputs: dict[str, Any] = {stage.name: stage.output for stage in stages}
     info = _decode_info(row["info"])
     return Job(
@@ -72,5 +99,7 @@ def _to_job(row: Row) -> Job:
         created_at=row["created_at"],
         optimized=outputs.get(StageName.OPTIMIZE),
         converted=outputs.get(StageName.CONVERT),
-        translations=_decode_translations(row["translations"]),
+        translations=tuple(text.text for text in texts),
+        text_states={text.language_code: text.state for text in texts},
+        revision=row["revision"],
     )

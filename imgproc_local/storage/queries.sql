@@ -97,18 +97,33 @@ VALUES (:job_id, :account_id, :client_id, :batch, :name, :lane, 'pending', :pric
 -- ---- jobs: reading them ----
 
 -- name: jobs_by_id
--- Each row with its stages and translations as JSON, so that a poll is one statement.
+-- Each row with its stages and translations as JSON, so that a poll is one statement. Inside a transaction that has
+-- changes, these belong to the next commit: `uncommitted` is 1 then.
 SELECT
     jobs.*,
+    (SELECT number FROM commits) + :uncommitted AS revision,
     (SELECT json_group_array(json_object(
         'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
         'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format,
         'output_removed_at', output_removed_at))
      FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)) AS stages,
     (SELECT json_group_array(json_object(
-        'language_code', language_code, 'seo_filename', seo_filename,
-        'seo_alt_text', seo_alt_text, 'source', source))
-     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position)) AS translations
+        'language_code', language_code, 'seo_filename', seo_filename, 'seo_alt_text', seo_alt_text, 'source', source,
+        'can_undo', EXISTS (
+            SELECT 1 FROM translation_versions AS earlier
+            WHERE earlier.job_id = texts.job_id AND earlier.language_code = texts.language_code
+                AND earlier.version < texts.version),
+        'can_redo', EXISTS (
+            SELECT 1 FROM translation_versions AS later
+            WHERE later.job_id = texts.job_id AND later.language_code = texts.language_code
+                AND later.version > texts.version),
+        'regeneration', (
+            SELECT state FROM regenerations
+            WHERE regenerations.job_id = texts.job_id AND regenerations.language_code = texts.language_code),
+        'error', (
+            SELECT error FROM regenerations
+            WHERE regenerations.job_id = texts.job_id AND regenerations.language_code = texts.language_code)))
+     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position) AS texts) AS translations
 FROM jobs
 WHERE jobs.id IN (SELECT value FROM json_each(:ids)) AND (:account_id IS NULL OR jobs.account_id = :account_id)
 ORDER BY jobs.id DESC;
