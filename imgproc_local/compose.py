@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -35,6 +35,7 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
+from imgproc_local.system.machine_memory import physical_memory_bytes
 from imgproc_local.vision.describer import Describer
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from imgproc_local.vision.llm.describer import LoadedModel
     from imgproc_local.vision.llm.status import ModelStatus
     from imgproc_local.vision.loopback.server import ModelServer
-    from imgproc_local.vision.models.model import AnyModel, LoopbackModel
+    from imgproc_local.vision.management.listing import ModelRow
+    from imgproc_local.vision.management.tasks import ModelTasks
+    from imgproc_local.vision.models.model import AnyModel, LoopbackModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
     from imgproc_local.vision.ocr.reader import TextReader
 
@@ -69,7 +72,10 @@ class Store(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """The parts of the service that the API and the command line use."""
+    """The parts of the service that the API, the page and the command line use.
+
+    `origins` are the sources of the settings by name, as in `config.Loaded`; empty if they are unknown.
+    """
 
     config: Config
     lock: FolderLock
@@ -77,6 +83,8 @@ class Services(Struct, frozen=True):
     jobs: Jobs
     blobs: Blobs
     engine: Engine
+    models: ModelTasks
+    origins: Mapping[str, str]
 
 
 def core_count() -> int:
@@ -90,9 +98,7 @@ def _memory_budget_bytes(config: Config) -> int:
     """The memory for the pixels of all stages together: the setting, else a quarter of the machine's memory."""
     if config.memory_budget_mb:
         return config.memory_budget_mb * 1024 * 1024
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
-    return UNKNOWN_MEMORY_BUDGET_BYTES
+    return physical_memory_bytes() // 4 or UNKNOWN_MEMORY_BUDGET_BYTES
 
 
 def _worker_environment() -> dict[str, str]:
@@ -164,6 +170,19 @@ def load_model(
     return Llama(model, check_stop)
 
 
+def model_tasks(config: Config) -> ModelTasks:
+    """Installs and tests models in the background. Without llama.cpp, models are installed without a test."""
+    from imgproc_local.vision.management.tasks import ModelTasks
+
+    def test(model: VisionModel, check_stop: Callable[[], None]) -> None:
+        from imgproc_local.vision.llm.selftest import llama_is_installed, require_self_test
+
+        if llama_is_installed():
+            require_self_test(model, check_stop=check_stop, retry=True)
+
+    return ModelTasks(model_store(config, may_be_new=True), test)
+
+
 def model_server(config: Config, program: str) -> ModelServer:
     """The program on this machine, "ollama", "lmstudio" or "llama-server", at its address in the settings.
 
@@ -200,6 +219,21 @@ def used_model_status(config: Config) -> ModelStatus:
     from imgproc_local.vision.llm.status import model_status
 
     return model_status(model_store(config), config.model, partial(loopback_problem, config))
+
+
+def models_in_programs(config: Config) -> list[ModelRow]:
+    """The models that other programs on this machine offer; in air-gapped mode none is asked."""
+    from imgproc_local.vision.management import listing
+
+    return [] if config.air_gapped else listing.models_in_programs(partial(model_server, config))
+
+
+def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None = None) -> list[ModelRow]:
+    """The models in other programs with their grades, the one in use first. `offered` is None to ask the programs."""
+    from imgproc_local.vision.management.listing import with_use_and_grades
+
+    rows = models_in_programs(config) if offered is None else offered
+    return with_use_and_grades(rows, model_store(config), config.model, partial(loopback_problem, config))
 
 
 def max_age(config: Config) -> MaxAge:
@@ -285,8 +319,11 @@ async def open_services(
     *,
     make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
+    origins: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
+
+    `origins` are the sources of the settings by name, which the local page shows.
 
     Raises:
         DataFolderBusy: another process owns the folder.
@@ -332,6 +369,7 @@ async def open_services(
                 Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
+            models = model_tasks(config)
             upkeep = asyncio.create_task(run_upkeep(Retention(store.database), blobs, max_age(config), clock))
             try:
                 yield Services(
@@ -341,9 +379,12 @@ async def open_services(
                     jobs=jobs,
                     blobs=blobs,
                     engine=engine,
+                    models=models,
+                    origins=origins or {},
                 )
             finally:
                 upkeep.cancel()
+                await asyncio.to_thread(models.close)
                 await engine.stop()
                 await asyncio.to_thread(workers.close)
                 await asyncio.gather(upkeep, return_exceptions=True)

@@ -44,10 +44,11 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
-    from imgproc_local.cli.models import ocr
-    from imgproc_local.cli.models.listing import installed_models, loopback_models, pullable_models, table_lines
+    from imgproc_local.cli.models.model_table import table_lines
     from imgproc_local.cli.output import echo_json
+    from imgproc_local.compose import used_and_offered_models
     from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.management.listing import installed_models, pullable_models, text_reader_rows
     from imgproc_local.vision.models.catalogue import read_catalogue
 
     config = load_config(ctx, data_dir)
@@ -57,8 +58,8 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
         installed = installed_models(_model_store(config), config.model)
     except ModelUnusable as error:
         installed, problem = [], error.message
-    rows = [*installed, *loopback_models(config), *pullable_models(catalogue, installed)]
-    rows += ocr.rows(_model_store(config))
+    rows = [*installed, *used_and_offered_models(config), *pullable_models(catalogue, installed)]
+    rows += text_reader_rows(_model_store(config))
     if as_json:
         echo_json(rows)
     else:

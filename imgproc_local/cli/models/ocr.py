@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.models.listing import ModelRow
 from imgproc_local.cli.output import size_text
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.management.listing import EXTRA_MISSING, is_frozen
 from imgproc_local.vision.ocr import download, model_files
 
 if TYPE_CHECKING:
@@ -21,34 +20,6 @@ NOT_INCLUDED = (
     "This program does not include the libraries that read text in pictures. The Python package imgproc-local has them,"
     " with its extra ocr."
 )
-EXTRA_MISSING = "The libraries that read text in pictures are not installed: install imgproc-local[ocr]."
-
-
-def is_frozen() -> bool:
-    """Whether this is a program made by PyInstaller, which can't read text."""
-    return bool(getattr(sys, "frozen", False))
-
-
-def rows(models: ModelStore) -> list[ModelRow]:
-    """The row of `models list`; none for a program that can't read text."""
-    if is_frozen():
-        return []
-    state, problem = "can be pulled", None
-    if model_files.installed_folder(models.folder):
-        has_runtime = model_files.runtime_is_installed()
-        state = "reads text in pictures" if has_runtime else "installed"
-        problem = None if has_runtime else EXTRA_MISSING
-    return [
-        ModelRow(
-            name=model_files.NAME,
-            state=state,
-            problem=problem,
-            size_bytes=model_files.SIZE_BYTES,
-            memory_mb=model_files.MEMORY_MB,
-            licence=model_files.LICENCE,
-            languages=f"text: {model_files.SCRIPTS}",
-        )
-    ]
 
 
 def pull(models: ModelStore, to: Path | None, progress: Progress) -> None:

@@ -34,7 +34,7 @@ from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
 from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
 from imgproc_local.cli.serve.sign_in import link_text
-from imgproc_local.config import Config, default_data_dir
+from imgproc_local.config import Config, Loaded, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
 from imgproc_local.system.audit import audit
@@ -88,10 +88,11 @@ def command(
     """
     config = None
     try:
-        config = load_settings_before_air_gap(
+        loaded = load_settings_before_air_gap(
             ctx, data_dir, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy
-        ).config
-        has_unstopped_threads = _serve_or_open_running(config, host, port, browser)
+        )
+        config = loaded.config
+        has_unstopped_threads = _serve_or_open_running(loaded, host, port, browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
         folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
@@ -103,14 +104,15 @@ def command(
     exit_command(ctx, 0, has_unstopped_threads)
 
 
-def _serve_or_open_running(config: Config, host: str | None, port: int | None, browser: bool | None) -> bool:
+def _serve_or_open_running(loaded: Loaded, host: str | None, port: int | None, browser: bool | None) -> bool:
     """Serve, or show the server that already runs on the data folder. Returns whether a stage did not stop."""
+    config = loaded.config
     # the air gap is inherited by child processes: a browser could not connect even to this server
     open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
     running = running_server(config.data_dir)
     if running is None:
         try:
-            return _listen_and_serve(config, open_browser)
+            return _listen_and_serve(loaded, open_browser)
         except (PortInUse, DataFolderBusy) as refusal:
             running = _server_started_meanwhile(config, refusal)
             if running is None:
@@ -179,13 +181,14 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _listen_and_serve(config: Config, open_browser: bool) -> bool:
+def _listen_and_serve(loaded: Loaded, open_browser: bool) -> bool:
     """Serve until a signal stops it. Returns whether a stage did not stop."""
+    config = loaded.config
     require_protection(config)
     listener = _listen(config)
     try:
         enable_air_gap_if_set(config)
-        return asyncio.run(_serve(config, listener, open_browser))
+        return asyncio.run(_serve(loaded, listener, open_browser))
     finally:
         listener.close()
 
@@ -233,11 +236,12 @@ def _advice(config: Config, error: OSError) -> str:
     return "Choose an address of this machine with --host, such as 127.0.0.1."
 
 
-async def _serve(config: Config, listener: socket.socket, open_browser: bool) -> bool:
+async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) -> bool:
     """Serve on `listener` until a signal stops it. Returns whether a stage did not stop."""
     from imgproc_local.compose import open_services
 
-    async with open_services(config, "serve") as services:
+    config = loaded.config
+    async with open_services(config, "serve", origins=loaded.origins) as services:
         from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.server.server import Server, server_config
         from imgproc_local.web import page
