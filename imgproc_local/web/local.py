@@ -8,22 +8,20 @@ import asyncio
 import unicodedata
 from typing import Any
 
-import msgspec
 from litestar import Request, Response, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import InvalidRequest, NotFound, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.errors import InvalidRequest, NotFound
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
+from imgproc_local.web.body import read_json
 from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
 
-MAX_BODY_BYTES = 16 * 1024
-BODY_TIMEOUT_S = 10
 MAX_NAME_CHARS = 100
 MAX_RATE_LIMIT = 1_000_000
 
@@ -124,7 +122,8 @@ async def list_keys(request: Request[Any, Any, Any]) -> KeysBody:
 @post("/local/keys", guards=[require_session, require_same_origin])
 async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     services: Services = request.app.state.services
-    requested = _new_key(await _read_body(request))
+    expected = "a JSON object with name (text) and optionally rate_limit (integer)"
+    requested = _checked(await read_json(request, NewKey, expected))
     key, secret = await services.store.keys.create(requested.name, rate_limit=requested.rate_limit)
     audit("key.create", key=key.id, account=key.account_id, session=_current_session(request).id)
     if requested.for_page:
@@ -185,26 +184,8 @@ def _key(key: ApiKey, secret: str | None = None) -> Key:
     return Key(key.id, key.name, key.account, key.rate_limit, key.created_at, key.revoked_at, secret)
 
 
-async def _read_body(request: Request[Any, Any, Any]) -> bytes:
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise UploadTooLarge(f"Expected a body of at most {MAX_BODY_BYTES} bytes, received more.")
-    except TimeoutError:
-        raise UploadTimedOut(f"The body was not received within {BODY_TIMEOUT_S} seconds.") from None
-    return bytes(body)
-
-
-def _new_key(body: bytes) -> NewKey:
-    """The name and the limit in `body`. Raises: InvalidRequest."""
-    try:
-        requested = msgspec.json.decode(body, type=NewKey)
-    except msgspec.MsgspecError as error:
-        expected = "Expected a JSON object with name (text) and optionally rate_limit (integer)"
-        raise InvalidRequest({"body": [f"{expected}: {error}."]}) from error
+def _checked(requested: NewKey) -> NewKey:
+    """`requested` with its name in normal form. Raises: InvalidRequest."""
     errors: dict[str, list[str]] = {}
     name = unicodedata.normalize("NFC", requested.name.strip())
     if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():

@@ -1,0 +1,41 @@
+"""Reads the JSON bodies of requests of the local page, within limits of size and time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request
+
+from imgproc_local.domain.errors import InvalidRequest, UploadTimedOut, UploadTooLarge
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES = 16 * 1024
+BODY_TIMEOUT_S = 10
+
+
+async def read_json(request: Request[Any, Any, Any], body_type: type[T], expected: str) -> T:
+    """The body as `body_type`. `expected` describes it for the message, such as "a JSON object with name (text)".
+
+    Raises: InvalidRequest, UploadTooLarge, UploadTimedOut.
+    """
+    body = await _read(request)
+    try:
+        return msgspec.json.decode(body, type=body_type)
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest({"body": [f"Expected {expected}: {error}."]}) from error
+
+
+async def _read(request: Request[Any, Any, Any]) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise UploadTooLarge(f"Expected a body of at most {MAX_BODY_BYTES} bytes, received more.")
+    except TimeoutError:
+        raise UploadTimedOut(f"The body was not received within {BODY_TIMEOUT_S} seconds.") from None
+    return bytes(body)

@@ -1,0 +1,318 @@
+"""Models on the local page: the list, installing with progress, cancelling and resuming, importing, using, removing."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from imgproc_local import compose
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.management.listing import ModelRow
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
+from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.web import model_list
+from imgproc_local.web import models as endpoints
+from tests.support.gguf_files import projector, text_model, write_pair
+from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.installed import install
+from tests.support.service import Running, running
+
+FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
+TIMEOUT_S = 20
+
+
+def entry(**changes: Any) -> Entry:
+    text, mmproj = (CatalogueFile(name, len(content), sha256_of(content)) for name, content in FILES.items())
+    fields = {"repository": REPOSITORY, "revision": COMMIT, "text": text, "mmproj": mmproj, "licence": "MIT"}
+    return Entry(**{**fields, "memory_mb": 1, "languages": "English", **changes})
+
+
+def sha256_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    with hub_with(FILES) as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("desk"), catalogue={"known": entry()}) as service:
+        yield service
+
+
+@pytest.fixture
+def page(desk: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+    """The page on a service without installed models, whose hub is `hub` and whose tests pass every model."""
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
+    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
+    monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
+    monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr("imgproc_local.vision.models.hub.RETRY_PAUSE_S", 0)
+    desk.services.models._failures.clear()
+    hub.cut_after.clear()
+    hub.requests.clear()
+    store = store_of(desk)
+    for name in store.names():
+        store.remove(name)
+    for path in store.partial_folder.glob("*"):
+        path.unlink()
+    (store.folder / "in-use.json").unlink(missing_ok=True)
+    with httpx.Client(
+        base_url=desk.root, headers={**desk.page_cookie(), "Origin": desk.root}, timeout=TIMEOUT_S
+    ) as client:
+        yield client
+
+
+def store_of(service: Running) -> ModelStore:
+    config: Config = service.services.config
+    return ModelStore(config.models_folder)
+
+
+def read(page: httpx.Client) -> dict[str, Any]:
+    answer = page.get("/local/models")
+    assert answer.status_code == 200, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+def model(page: httpx.Client, name: str = "known") -> dict[str, Any]:
+    return next(one for one in read(page)["models"] if one["name"] == name)
+
+
+def until(page: httpx.Client, met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Poll as the page does until `met`, and return the answer."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        data = read(page)
+        if met(data):
+            return data
+        time.sleep(0.02)
+    raise AssertionError(f"not met: {data['task']}, {data['failures']}")
+
+
+def ended(page: httpx.Client) -> dict[str, Any]:
+    return until(page, lambda data: data["task"] is None)
+
+
+def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_list, "usable_memory_bytes", lambda: 8 * 10**9)
+    data = read(page)
+    by_name = {one["name"]: one for one in data["models"]}
+    assert by_name["known"] == {
+        "name": "known",
+        "kind": "vision",
+        "state": "available",
+        "in_use": False,
+        "problem": None,
+        "program": None,
+        "size_bytes": sum(map(len, FILES.values())),
+        "memory_bytes": 1_000_000,
+        "fits_memory": True,
+        "recommended": False,
+        "downloaded_bytes": 0,
+        "licence": "MIT",
+        "languages": "English",
+        "grades": {},
+    }
+    assert [one["name"] for one in data["models"] if one["recommended"]] == ["gemma-4-e2b"]
+    assert by_name["gemma-4-e4b"]["fits_memory"] is False
+    assert by_name["ocr"]["kind"] == "text-reader"
+    assert data["memory_bytes"] == 8 * 10**9
+    assert data["free_bytes"] > 0
+    assert (data["task"], data["air_gapped"], data["fixed_by_setting"]) == (None, False, "")
+
+
+def test_a_model_is_installed_used_and_removed(page: httpx.Client, desk: Running) -> None:
+    assert page.post("/local/models/known/install").status_code == 202
+    assert ended(page)["failures"] == {}
+    assert model(page)["in_use"], "the first model is used at once"
+    assert store_of(desk).selected() == "known"
+    again = page.post("/local/models/known/install")
+    assert (again.status_code, "installed already" in again.json()["message"]) == (409, True)
+    refused = page.delete("/local/models/known")
+    assert (refused.status_code, "is in use" in refused.json()["message"]) == (409, True)
+    assert store_of(desk).names() == ["known"]
+    assert page.post("/local/models/none/use").status_code == 202
+    assert not model(page)["in_use"]
+    assert page.delete("/local/models/known").status_code == 204
+    assert store_of(desk).names() == []
+
+
+def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imgproc_local.vision.models.hub.CHUNK_BYTES", 16)
+    half = 16 * 40
+    hub.cut_after[:] = [half, *[0] * 20]
+    page.post("/local/models/known/install")
+    assert "Run the same command again to resume" in ended(page)["failures"]["known"]
+    broken = model(page)
+    assert (broken["state"], broken["downloaded_bytes"]) == ("failed", half)
+    assert "can't be reached" in broken["problem"]
+    hub.cut_after.clear()
+    page.post("/local/models/known/install")
+    assert ended(page)["failures"] == {}
+    assert model(page)["in_use"]
+    assert f"bytes={half}-" in hub.ranges()
+
+
+def test_a_cancelled_installation_is_paused_and_resumed(
+    page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait_for_stop(*_: Any, check_stop: Callable[[], None], **__: Any) -> None:
+        while True:
+            check_stop()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(selftest, "require_self_test", wait_for_stop)
+    page.post("/local/models/known/install")
+    size = sum(map(len, FILES.values()))
+    data = until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
+    assert data["task"]["name"] == "known"
+    assert (data["task"]["done_bytes"], data["task"]["total_bytes"]) == (size, size)
+    assert model(page)["state"] == "installing"
+    second = page.post("/local/models/gemma-4-e4b/install")
+    assert (second.status_code, "One model at a time" in second.json()["message"]) == (409, True)
+    assert page.post("/local/models/other/cancel").status_code == 404
+    assert page.post("/local/models/known/cancel").status_code == 202
+    assert ended(page)["failures"] == {}
+    paused = model(page)
+    assert (paused["state"], paused["downloaded_bytes"]) == ("paused", size)
+    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
+    hub.requests.clear()
+    page.post("/local/models/known/install")
+    ended(page)
+    assert model(page)["in_use"]
+    assert not any(hub.ranges()), "no byte is downloaded again"
+
+
+def test_a_model_that_fails_its_test_is_not_installed(
+    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ModelUnusable("The model 'known' does not work here: it is blind.")
+
+    monkeypatch.setattr(selftest, "require_self_test", fail)
+    page.post("/local/models/known/install")
+    assert "it is blind" in ended(page)["failures"]["known"]
+    assert store_of(desk).names() == []
+    assert model(page)["state"] == "failed"
+
+
+def test_a_model_is_imported_from_a_path(page: httpx.Client, desk: Running, tmp_path: Path) -> None:
+    text, mmproj = write_pair(tmp_path / "pair")
+    answer = page.post("/local/models/import", json={"paths": [str(text), f' "{mmproj}" '], "name": "mine"})
+    assert answer.status_code == 202, answer.text
+    assert ended(page)["failures"] == {}
+    assert model(page, "mine")["in_use"]
+    page.post("/local/models/import", json={"paths": [str(text)], "name": "half"})
+    assert "one text model and the vision encoder" in ended(page)["failures"]["half"]
+    assert store_of(desk).names() == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        ({"paths": []}, "body", "length >= 1"),
+        ({"paths": ["/a"] * 5}, "body", "length <= 4"),
+        ({"paths": ["model.gguf"]}, "paths", "Expected a complete path"),
+        ({"paths": ["/no/such/file.gguf"]}, "paths", "There is no file or folder"),
+        ({"paths": ["/"], "name": "A B"}, "name", "lower-case letters"),
+        ({"paths": ["/"], "name": "none"}, "name", "reserved"),
+    ],
+)
+def test_an_import_of_nothing_is_refused(page: httpx.Client, body: Any, field: str, message: str) -> None:
+    answer = page.post("/local/models/import", json=body)
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [field]
+    assert message in answer.json()["message"]
+    assert read(page)["task"] is None
+
+
+def test_a_model_is_tested_before_it_is_used(
+    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(desk)
+    install(store, "first")
+    install(store, "second", seed=1)
+    tested = []
+    monkeypatch.setattr(selftest, "require_self_test", lambda model, **_: tested.append(model.name))
+    assert page.post("/local/models/second/use").status_code == 202
+    ended(page)
+    assert (tested, store.selected()) == (["second"], "second")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ModelUnusable("it is blind.")
+
+    monkeypatch.setattr(selftest, "require_self_test", fail)
+    page.post("/local/models/first/use")
+    assert ended(page)["failures"] == {"first": "it is blind."}
+    assert store.selected() == "second"
+    assert model(page, "first")["state"] == "unusable"
+
+
+@pytest.mark.parametrize("name", ["absent", "..", "A%20B"])
+def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, name: str) -> None:
+    assert page.post(f"/local/models/{name}/use").status_code in (404, 409)
+    assert page.delete(f"/local/models/{name}").status_code in (404, 405, 409)
+    assert page.post(f"/local/models/{name}/install").status_code in (404, 405)
+
+
+def test_a_model_in_another_program_is_listed_and_used(
+    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = ModelRow(name="ollama:hf.co/someone/model:q4", state="in Ollama", size_bytes=5)
+    monkeypatch.setattr(endpoints, "models_in_programs", lambda _: [row])
+    monkeypatch.setattr(compose, "loopback_problem", lambda *_: None)
+    endpoints_state = desk.app.state
+    endpoints_state["offered_models"] = 0.0, ()
+    shown = model(page, row.name)
+    assert (shown["state"], shown["program"], shown["in_use"]) == ("in-program", "Ollama", False)
+    twice = quote(quote(row.name, safe=""), safe="")
+    assert page.post(f"/local/models/{twice}/use").status_code == 202
+    assert store_of(desk).selected() == row.name
+    assert model(page, row.name)["in_use"]
+    endpoints_state["offered_models"] = 0.0, ()
+
+
+def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
+    with running(tmp_path, air_gapped=True, model="none") as service:
+        headers = {**service.page_cookie(), "Origin": service.root}
+        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
+            data = read(page)
+            assert (data["air_gapped"], data["fixed_by_setting"]) == (True, "none")
+            refused = page.post("/local/models/gemma-4-e2b/install")
+            assert refused.status_code == 409
+            assert refused.json()["message"].startswith("air_gapped is true: nothing is downloaded.")
+            assert "The setting model is 'none'" in page.post("/local/models/none/use").json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("POST", "/import"),
+        ("POST", "/known/install"),
+        ("POST", "/known/cancel"),
+        ("POST", "/known/use"),
+        ("DELETE", "/known"),
+    ],
+)
+def test_a_session_and_the_own_origin_are_required(desk: Running, method: str, path: str) -> None:
+    url = f"{desk.root}/local/models{path}"
+    assert httpx.request(method, url, headers={"Origin": desk.root}).status_code == 401
+    if method != "GET":
+        for origin in ({}, {"Origin": "http://localhost:1"}):
+            assert httpx.request(method, url, headers={**desk.page_cookie(), **origin}).status_code == 403
