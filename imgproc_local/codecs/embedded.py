@@ -1,14 +1,16 @@
-"""The words and facts that a picture's file carries besides its pixels."""
+"""What a picture's file carries besides its pixels: words and facts, and data that is removed from results."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.read import embedded
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, KeepLocation
+from imgproc_local.domain.privacy import Removed
 
 
 @translate_errors("The picture's metadata can't be read")
@@ -20,3 +22,14 @@ def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
     return embedded(blocks, keep_location)
+
+
+@translate_errors("The picture's metadata can't be read")
+def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> tuple[Removed, ...]:
+    """The kinds of private data in the file that `optimize_file` and `convert_file` remove, sorted.
+
+    Raises: BrokenImage where the file itself, not only a block of it, is damaged.
+    """
+    with opened(path) as data:
+        blocks = FORMATS[info.format].container.read_blocks(data)
+    return tuple(sorted(strip.publishable(blocks, keep_location).removed))

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from imgproc_local.domain.privacy import Removed
+
 
 class Format(StrEnum):
     """The file formats that the service reads. Values are the names in the HTTP interface."""
@@ -79,7 +81,7 @@ class EmbeddedMetadata(Struct, frozen=True):
 
     Field names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
     `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`; None if it is missing or not a calendar date.
-    `gps` is (latitude, longitude) in degrees.
+    `gps` is (latitude, longitude) in degrees. `removed` are the kinds of private data that were removed from the texts.
     """
 
     alt_text: tuple[EmbeddedText, ...] = ()
@@ -99,6 +101,7 @@ class EmbeddedMetadata(Struct, frozen=True):
     created: str | None = None
     camera: str | None = None
     gps: tuple[float, float] | None = None
+    removed: tuple[Removed, ...] = ()
 
 
 def compression_percentage(original_bytes: int, optimized_bytes: int) -> int:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextState, Translation
 
 
@@ -55,13 +56,15 @@ class Stage(Struct, frozen=True):
 
     `started_seq` is None before the first start. At each start it gets the next number of a counter that all jobs
     share, so of several stages the one with the highest number was started last. A stage that was running when the
-    process was killed is pending again and retains its number.
+    process was killed is pending again and retains its number. `removed` are the kinds of private data that the upload
+    holds and the result does not; empty before the stage is done.
     """
 
     name: StageName
     state: StageState
     started_seq: int | None = None
     error: str | None = None
+    removed: tuple[Removed, ...] = ()
 
 
 class StoredFile(Struct, frozen=True):
@@ -101,6 +104,11 @@ class Job(Struct, frozen=True):
     @property
     def status(self) -> Status:
         return derive_status(self.stages)
+
+    @property
+    def removed(self) -> tuple[Removed, ...]:
+        """The kinds of private data that at least one result does not carry, sorted."""
+        return tuple(sorted({kind for stage in self.stages for kind in stage.removed}))
 
 
 def is_newer(job: Job, seen: Job) -> bool:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, CheckStop, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture
@@ -82,7 +83,7 @@ class Analyzer:
         return self._make_describer()
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
-        """One text per language of `work`."""
+        """One text per language of `work`, and the kinds of private data that were removed from its sources."""
         received = self._workers.run(read, work, work.info, check_stop)
         hints = Hints(
             info=work.info,
@@ -97,7 +98,8 @@ class Analyzer:
         texts = self._describer.describe(received.pixels, work.languages, hints, check_stop)
         if not work.options.pixel_texts:
             texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
-        return Output(texts=texts)
+        removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
+        return Output(texts=texts, removed=tuple(sorted(removed)))
 
     def _text_in_picture(self, work: WorkItem, received: DescriberInput, check_stop: CheckStop) -> TextInPicture | None:
         """The text in the picture; None if it was not searched."""

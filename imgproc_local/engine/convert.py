@@ -10,6 +10,7 @@ from imgproc_local.engine.workers import Workers
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture in `work.convert_to`, at the target score."""
     from imgproc_local.codecs.convert import convert_file
+    from imgproc_local.codecs.embedded import private_kinds
 
     options = work.options
     data = convert_file(
@@ -21,7 +22,8 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
         options.keep_location,
         options.effort,
     )
-    return Output(data=data, format=work.convert_to)
+    removed = private_kinds(work.original, work.info, options.keep_location)
+    return Output(data=data, format=work.convert_to, removed=removed)
 
 
 def stage(workers: Workers) -> Stage:

@@ -1,7 +1,8 @@
 """Optimize: a smaller file of the same format and appearance, or the original where there is none.
 
 Where an outside compression service is configured it is asked first, for the pictures that may be sent out. Its result
-is accepted only as the same picture; otherwise the local codecs do the work, unless the settings forbid that.
+is accepted only as the same picture; otherwise the local codecs do the work, unless the settings forbid that. A picture
+with private data that the service can't make smaller is always cleaned locally.
 Worker processes read and write the pictures; the request to the service is made in the process of the engine.
 """
 
@@ -46,9 +47,12 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
 def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
     """The file to send to the service; an output without a file if the picture may not be sent. Runs in a worker."""
     from imgproc_local.codecs import external
+    from imgproc_local.codecs.embedded import private_kinds
 
     check_stop()
-    return Output(data=external.file_to_send(work.original, work.info), format=work.info.format)
+    data = external.file_to_send(work.original, work.info)
+    removed = private_kinds(work.original, work.info, work.options.keep_location)
+    return Output(data=data, format=work.info.format, removed=removed)
 
 
 def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
@@ -92,7 +96,7 @@ def _run_with_service(
         output = Output(keeps_original=True)
     finally:
         Path(to_send.path).unlink(missing_ok=True)
-    if output.keeps_original and fallback:
+    if output.keeps_original and (fallback or to_send.removed):
         return _run_locally(workers, work, check_stop)
     return output
 
@@ -110,6 +114,9 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
 
 def _smaller(work: WorkItem, data: bytes | None) -> Output:
     """`data` as the result where it is smaller than the original."""
+    from imgproc_local.codecs.embedded import private_kinds
+
     if data is None or len(data) >= work.size_bytes:
         return Output(keeps_original=True)
-    return Output(data=data, format=work.info.format)
+    removed = private_kinds(work.original, work.info, work.options.keep_location)
+    return Output(data=data, format=work.info.format, removed=removed)

@@ -230,7 +230,9 @@ class Runner:
             changed = await self._record_file(claimed, outcome)
         else:
             file = job.original if outcome.keeps_original else None
-            changed = await self._retried(claimed, lambda: self._jobs.record_done(job, stage, file, outcome.texts))
+            changed = await self._retried(
+                claimed, lambda: self._jobs.record_done(job, stage, file, outcome.texts, outcome.removed)
+            )
         if changed is not None:
             self._updates.publish(changed)
 
@@ -243,7 +245,8 @@ class Runner:
                 blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))
                 file = StoredFile(blob.sha256, blob.size_bytes, output.format or claimed.info.format)
                 changed = await self._retried(
-                    claimed, lambda: self._jobs.record_done(claimed.job, claimed.stage, file, output.texts)
+                    claimed,
+                    lambda: self._jobs.record_done(claimed.job, claimed.stage, file, output.texts, output.removed),
                 )
                 if changed is None:
                     raise NotFound("The job was deleted while this stage ran.")

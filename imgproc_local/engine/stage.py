@@ -18,6 +18,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
 
@@ -69,6 +70,7 @@ class Output(Struct, frozen=True):
 
     A function in a worker process returns the file as `data`; whoever called the worker receives it as a temporary file
     at `path`. `keeps_original` says that the uploaded file itself is the result, because nothing smaller was found.
+    `removed` are the kinds of private data that the uploaded file holds and the result does not, sorted.
     """
 
     texts: tuple[Translation, ...] = ()
@@ -76,6 +78,7 @@ class Output(Struct, frozen=True):
     path: str | None = None
     format: Format | None = None
     keeps_original: bool = False
+    removed: tuple[Removed, ...] = ()
 
 
 def _nothing(check_stop: CheckStop) -> None:

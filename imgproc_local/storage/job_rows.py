@@ -12,6 +12,7 @@ from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 from imgproc_local.domain.plan import Operation
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.database import Row, Transaction
 
@@ -25,6 +26,7 @@ class _StageRow(Struct):
     output_size: int | None
     output_format: Format | None
     output_removed_at: str | None
+    removed: tuple[Removed, ...] | None
 
     @property
     def output(self) -> StoredFile | None:
@@ -95,7 +97,9 @@ def _to_job(row: Row) -> Job:
         original=StoredFile(
             row["original_sha256"], row["original_size"], info.format, removed=row["original_removed_at"] is not None
         ),
-        stages=tuple(Stage(stage.name, stage.state, stage.started_seq, stage.error) for stage in stages),
+        stages=tuple(
+            Stage(stage.name, stage.state, stage.started_seq, stage.error, stage.removed or ()) for stage in stages
+        ),
         created_at=row["created_at"],
         optimized=outputs.get(StageName.OPTIMIZE),
         converted=outputs.get(StageName.CONVERT),

@@ -15,6 +15,7 @@ from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Plan
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
@@ -237,10 +238,16 @@ class Jobs:
             )
 
     async def record_done(
-        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+        self,
+        job: Job,
+        stage: StageName,
+        file: StoredFile | None,
+        texts: Sequence[Translation],
+        removed: Sequence[Removed] = (),
     ) -> Job | None:
         """Store the result of a stage: a file that the blobs already hold, texts, or both.
 
+        `removed` are the kinds of private data that the upload holds and the result does not.
         None where the job has been deleted; the result is not stored then.
         """
         async with self._database.transaction() as tx:
@@ -253,6 +260,7 @@ class Jobs:
                     "sha256": file.sha256 if file else None,
                     "size": file.size_bytes if file else None,
                     "format": file.format.value if file else None,
+                    "removed": msgspec.json.encode(removed).decode(),
                 },
             )
             if finished is None:

@@ -105,7 +105,7 @@ SELECT
     (SELECT json_group_array(json_object(
         'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
         'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format,
-        'output_removed_at', output_removed_at))
+        'output_removed_at', output_removed_at, 'removed', json(removed)))
      FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)) AS stages,
     (SELECT json_group_array(json_object(
         'language_code', language_code, 'seo_filename', seo_filename, 'seo_alt_text', seo_alt_text, 'source', source,
@@ -242,7 +242,8 @@ WHERE jobs.id = :job_id;
 
 -- name: finish_stage
 UPDATE stages
-SET state = 'done', finished_at = :at, output_sha256 = :sha256, output_size = :size, output_format = :format
+SET state = 'done', finished_at = :at, output_sha256 = :sha256, output_size = :size, output_format = :format,
+    removed = :removed
 WHERE job_id = :job_id AND name = :name AND state = 'running'
 RETURNING id;
 

@@ -15,6 +15,7 @@ from PIL import Image
 from imgproc_local.domain.errors import StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation, Plan, Prices
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
@@ -240,12 +241,17 @@ class RefusesThreeResults(Jobs):
     refusals = 3
 
     async def record_done(
-        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+        self,
+        job: Job,
+        stage: StageName,
+        file: StoredFile | None,
+        texts: Sequence[Translation],
+        removed: Sequence[Removed] = (),
     ) -> Job | None:
         if self.refusals:
             self.refusals -= 1
             raise StorageFailed("The disk is full.")
-        return await super().record_done(job, stage, file, texts)
+        return await super().record_done(job, stage, file, texts, removed)
 
 
 async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path: Path) -> None:
@@ -272,11 +278,16 @@ async def test_a_stage_without_room_for_its_result_runs_again(tmp_path: Path) ->
 
 class BreaksOnOddNames(Jobs):
     async def record_done(
-        self, job: Job, stage: StageName, file: StoredFile | None, texts: Sequence[Translation]
+        self,
+        job: Job,
+        stage: StageName,
+        file: StoredFile | None,
+        texts: Sequence[Translation],
+        removed: Sequence[Removed] = (),
     ) -> Job | None:
         if job.original_filename == "odd.png":
             raise ValueError("surrogates not allowed")
-        return await super().record_done(job, stage, file, texts)
+        return await super().record_done(job, stage, file, texts, removed)
 
 
 async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_continues(tmp_path: Path) -> None:

@@ -115,6 +115,17 @@ def test_a_picture_that_the_service_can_not_make_smaller_is_no_failure(
         assert (optimized(service, job) == source) is not fallback
 
 
+def test_private_data_is_removed_from_a_picture_that_the_service_can_not_make_smaller(
+    tmp_path: Path, remote_service: TinifyServer
+) -> None:
+    remote_service.shrink = lambda data: data
+    with running(tmp_path, **settings(remote_service, compression_fallback=False)) as service:
+        job = service.process("optimize", scenes.jpeg_with_metadata(quality=30))
+        data = optimized(service, job)
+    for secret in scenes.SECRETS.values():
+        assert secret not in data
+
+
 def test_a_slow_service_leaves_half_of_the_time_limit_to_the_local_codecs(
     tmp_path: Path, remote_service: TinifyServer
 ) -> None:

@@ -14,6 +14,7 @@ from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.database import open_database
@@ -251,9 +252,10 @@ async def test_results_are_readable_as_soon_as_their_stage_is_done(store: Store)
     assert (job.optimized, job.converted, job.status.final) == (optimized, None, False)
     analyzed = await store.jobs.claim("vision")
     assert analyzed is not None
-    now = await store.jobs.record_done(analyzed.job, analyzed.stage, None, texts("a-name", "en", "de"))
+    now = await store.jobs.record_done(analyzed.job, analyzed.stage, None, texts("a-name", "en", "de"), (Removed.GPS,))
     assert now is not None
     assert [text.language_code for text in now.translations] == ["en", "de"]
+    assert now.removed == (Removed.GPS,)
     converted = StoredFile("c" * 64, 400, Format.WEBP)
     final = await store.finish(file=converted)
     assert (final.status, final.converted) == (Status.COMPLETED, converted)

@@ -14,6 +14,7 @@ from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 
 MAX_SKIPPED_LISTED = 20
@@ -31,7 +32,8 @@ class ImageEntry(Struct, frozen=True):
     """The API's fields of an image, with the paths of the original and of the written files.
 
     If the picture was refused and has no job, the fields of the API are null, except `status` and `original_filename`.
-    `status` is `skipped` for a file in a folder that is not a picture.
+    `status` is `skipped` for a file in a folder that is not a picture. `removed` are the kinds of private data that the
+    original holds and a result does not; never the data.
     """
 
     file: str
@@ -44,6 +46,7 @@ class ImageEntry(Struct, frozen=True):
     converted_size: int | None
     compression_percentage: int | None
     translations: list[TranslationBody]
+    removed: list[Removed] | None
     optimized_file: str | None
     converted_file: str | None
     errors: list[ErrorEntry]
@@ -82,6 +85,7 @@ def _entry(outcome: Outcome, status_set: StatusSet) -> ImageEntry:
         converted_size=image.converted_size,
         compression_percentage=image.compression_percentage,
         translations=[translation_body(translation) for translation in outcome.translations],
+        removed=list(outcome.job.removed),
         optimized_file=_path(outcome.optimized_file),
         converted_file=_path(outcome.converted_file),
         errors=errors,
@@ -104,6 +108,7 @@ def _without_job(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageE
         converted_size=None,
         compression_percentage=None,
         translations=[],
+        removed=None,
         optimized_file=None,
         converted_file=None,
         errors=errors,

@@ -57,6 +57,7 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
         created=_date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
         camera=_camera(exif.text(stored.get(exif.MAKE)), exif.text(stored.get(exif.MODEL))),
         gps=exif.degrees(exif.read_ifd(blocks.exif or b"", exif.GPS_IFD)),
+        removed=tuple(sorted(published.removed_from_texts)),
     )
 
 

@@ -96,6 +96,7 @@ class Published(Struct, frozen=True):
     """The metadata of a file that may be published, cleaned, and the kinds of what was removed.
 
     `exif` holds the fields of IFD0 by tag, `xmp` the properties by name, `stored_xmp` the packet before it was cleaned.
+    `removed_from_texts` are those of the `removed` kinds that were parts of texts which are otherwise published.
     """
 
     exif: dict[int, bytes]
@@ -104,6 +105,7 @@ class Published(Struct, frozen=True):
     icc: bytes | None
     texts: tuple[TextBlock, ...]
     removed: frozenset[Removed]
+    removed_from_texts: frozenset[Removed]
     stored_xmp: Packet
 
 
@@ -150,6 +152,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
         kept_profile(blocks.icc),
         texts,
         frozenset(clean.removed) | kinds_in(blocks, packet, keep_location),
+        frozenset(clean.removed),
         packet,
     )
 

@@ -30,7 +30,7 @@ from tests.support import pictures
 
 FIELDS = [
     "file", "id", "status", "original_filename", "original_size", "optimized_size", "converted_format",
-    "converted_size", "compression_percentage", "translations", "optimized_file", "converted_file", "errors",
+    "converted_size", "compression_percentage", "translations", "removed", "optimized_file", "converted_file", "errors",
 ]  # fmt: skip
 
 
@@ -94,8 +94,7 @@ def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, 
 
 
 def test_json_is_one_document_with_the_fields_of_the_api(program: Program, folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    images = program.json("process", folder, "--languages", "en,de", "--out", out, "--format", "avif")
+    images = program.json("process", folder, "--languages", "en,de", "--out", tmp_path / "out", "--format", "avif")
     assert all(list(image) == FIELDS for image in images)
     done = {Path(image["file"]).name: image for image in images if image["status"] == "completed"}
     assert set(done) == {"red bicycle.JPG", "old harbour.png", "spinning wheel.gif", "green hill.webp"}

@@ -1,4 +1,6 @@
-"""The texts that `process` prints: which come first, how they are aligned, and that the context is stored nowhere."""
+"""What `process` prints of the texts: which come first, how they are aligned, what was removed; and that the context is
+stored nowhere.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,8 @@ def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, t
     assert [Path(image["file"]).name for image in images] == order
     for image in images:
         unknown = image["original_filename"].startswith("IMG")
+        assert ({"gps", "serial_number", "thumbnail"} <= set(image["removed"])) is not unknown
+        assert image["removed"] == sorted(image["removed"])
         assert [text["language_code"] for text in image["translations"]] == ["ja", "en"]
         assert [text["needs_text"] for text in image["translations"]] == [unknown, unknown]
         assert [text["source"] == "pixels" for text in image["translations"]] == [unknown, unknown]
