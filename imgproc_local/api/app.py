@@ -9,7 +9,7 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from imgproc_local.api import credits, errors, health, images, jobs, languages, metrics, openapi
+from imgproc_local.api import credits, errors, events, health, images, jobs, languages, metrics, openapi, projects
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.metrics import RequestCounts
@@ -31,12 +31,15 @@ def make_app(
             images.optimize,
             images.convert,
             images.process,
+            images.original,
             images.optimized,
             images.converted,
             jobs.list_jobs,
             jobs.get_job,
             jobs.job_events,
             jobs.delete_job,
+            events.account_events,
+            projects.list_projects,
             credits.balance,
             credits.afford,
             openapi.document,

@@ -74,6 +74,8 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     services: Services = connection.app.state.services
     key = await services.store.keys.authenticate(_sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
+    if key.for_page:
+        limit = 0
     limiter: RateLimiter = connection.app.state.rate_limiter
     result = limiter.acquire(key.id, limit)
     connection.scope["user"] = key

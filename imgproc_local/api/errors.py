@@ -29,6 +29,7 @@ from imgproc_local.domain.errors import (
     ServiceError,
     ServiceStopping,
     StorageFailed,
+    TooManyStreams,
     Unauthenticated,
     UploadTimedOut,
     UploadTooLarge,
@@ -68,6 +69,7 @@ TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any]
     FileNotReady: (404, lambda error: NotReadyBody(error.message), _no_headers),
     IdempotencyConflict: (409, _plain, _no_headers),
     QueueFull: (503, _plain, _retry_after),
+    TooManyStreams: (503, _plain, _retry_after),
     ServiceStopping: (503, _plain, lambda _: {"Connection": "close"}),
     StorageFailed: (503, _plain, lambda _: {"Retry-After": str(STORAGE_RETRY_AFTER_S)}),
 }

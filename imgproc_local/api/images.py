@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from litestar import Request, Response, post
@@ -24,6 +24,9 @@ from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation
 
 log = logging.getLogger(__name__)
+
+Variant = Literal["original", "optimized", "converted"]
+Disposition = Literal["attachment", "inline"]
 
 
 @post("/images/analyze", status_code=202, guards=[require_key])
@@ -76,28 +79,45 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     )
 
 
+@get("/images/{image_id:str}/original", guards=[require_key])
+async def original(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
+    return await file_of_image(request, image_id, authenticated_key(request).account_id, "original")
+
+
 @get("/images/{image_id:str}/optimized", guards=[require_key])
 async def optimized(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
-    job = await _job_of_image(request, image_id)
-    if job.optimized is None:
-        raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
-    name = PurePosixPath(job.original_filename)
-    return await _download(request, job.optimized, name.stem, f"-optimized{name.suffix}")
+    return await file_of_image(request, image_id, authenticated_key(request).account_id, "optimized")
 
 
 @get("/images/{image_id:str}/converted", guards=[require_key])
 async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
-    job = await _job_of_image(request, image_id)
-    if job.converted is None:
-        raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
-    return await _download(
-        request, job.converted, PurePosixPath(job.original_filename).stem, f".{job.converted.format.value}"
-    )
+    return await file_of_image(request, image_id, authenticated_key(request).account_id, "converted")
 
 
-async def _job_of_image(request: Request[Any, Any, Any], image_id: str) -> Job:
+async def file_of_image(
+    request: Request[Any, Any, Any],
+    image_id: str,
+    account_id: str,
+    variant: Variant,
+    disposition: Disposition = "attachment",
+) -> File | Response[None]:
+    """The file of an image of the account. Raises: NotFound; FileNotReady, if its stage is not done."""
     services: Services = request.app.state.services
-    return await services.jobs.by_image(image_id.lower(), authenticated_key(request).account_id)
+    job = await services.jobs.by_image(image_id.lower(), account_id)
+    name = PurePosixPath(job.original_filename)
+    match variant:
+        case "original":
+            return await _file(request, job.original, content_disposition(name.stem, name.suffix, disposition))
+        case "optimized":
+            if job.optimized is None:
+                raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
+            header = content_disposition(name.stem, f"-optimized{name.suffix}", disposition)
+            return await _file(request, job.optimized, header)
+        case "converted":
+            if job.converted is None:
+                raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
+            header = content_disposition(name.stem, f".{job.converted.format.value}", disposition)
+            return await _file(request, job.converted, header)
 
 
 def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
@@ -109,8 +129,8 @@ def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
     )
 
 
-async def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str, ending: str) -> File | Response[None]:
-    """The file as an attachment. Its SHA-256 is its entity tag, because the content never changes."""
+async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: str) -> File | Response[None]:
+    """The response with the file. Its SHA-256 is its entity tag, because the content never changes."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     services: Services = request.app.state.services
@@ -127,12 +147,12 @@ async def _download(request: Request[Any, Any, Any], file: StoredFile, stem: str
         path=services.blobs.path(file.sha256),
         media_type=FORMATS[Format(file.format)].mime,
         etag=ETag(value=file.sha256),
-        headers={"Content-Disposition": content_disposition(stem, ending), "Cache-Control": "private, no-cache"},
+        headers={"Content-Disposition": disposition, "Cache-Control": "private, no-cache"},
     )
 
 
-def content_disposition(stem: str, ending: str) -> str:
-    """An attachment header; a name that is not ASCII gets an ASCII fallback. Source: RFC 6266."""
+def content_disposition(stem: str, ending: str, disposition: Disposition = "attachment") -> str:
+    """The header with the file's name; a name that is not ASCII gets an ASCII fallback. Source: RFC 6266."""
     name, plain = download_name(stem, ending), ascii_download_name(stem, ending)
-    header = f'attachment; filename="{plain}"'  # no character in it needs to be escaped
+    header = f'{disposition}; filename="{plain}"'  # no character in it needs to be escaped
     return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"

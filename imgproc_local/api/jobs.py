@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, get_args
 
 import msgspec
 from litestar import Request, Response, delete
@@ -13,12 +13,14 @@ from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
-from imgproc_local.api.wire import JobBody, JobsBody, job_body, jobs_body, status_words, statuses_of
+from imgproc_local.api.wire import Include, JobBody, JobsBody, job_body, jobs_body, status_words, statuses_of
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.storage.job_filters import JobFilters
 
 DEFAULT_PAGE = 20
-MAX_PAGE = 100
+MAX_PAGE = 500
 KEEP_ALIVE_S = 15.0
 """Seconds without a change after which a comment is sent, so that proxies keep the connection open."""
 
@@ -28,11 +30,15 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     services: Services = request.app.state.services
     account_id = authenticated_key(request).account_id
     wait_s = read_wait_s(request.headers)
+    errors = dict[str, list[str]]()
+    include = _read_include(request.query_params, errors)
+    if errors:
+        raise InvalidRequest(errors)
     if wait_s is None:
         job = await services.jobs.get(job_id.lower(), account_id)
     else:
         job = await services.engine.wait(job_id.lower(), wait_s, account_id)
-    return Response(job_body(job, services.config.status_set), headers=preference_applied(wait_s))
+    return Response(job_body(job, services.config.status_set, include), headers=preference_applied(wait_s))
 
 
 @get("/jobs/{job_id:str}/events", guards=[require_key])
@@ -58,9 +64,11 @@ async def _events(services: Services, job_id: str, account_id: str) -> AsyncIter
 
 
 @get("/jobs", guards=[require_key])
-async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
+async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     services: Services = request.app.state.services
+    account_id = authenticated_key(request).account_id
     query, errors = request.query_params, dict[str, list[str]]()
+    include = _read_include(query, errors)
     limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE, minimum=1, maximum=MAX_PAGE)
     status_set = services.config.status_set
     statuses = None
@@ -68,9 +76,14 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
         statuses = statuses_of(word, status_set)
         if not statuses:
             errors["status"] = [f"status must be one of {', '.join(status_words(status_set))}; received {word[:40]!r}."]
-    needs_text = query.get("needs_text")
-    if needs_text not in (None, "true"):
-        errors["needs_text"] = [f"needs_text must be true where it is sent; received {str(needs_text)[:40]!r}."]
+    for name in ("needs_text", "larger_than_optimized"):
+        if (value := query.get(name)) not in (None, "true"):
+            errors[name] = [f"{name} must be true where it is sent; received {str(value)[:40]!r}."]
+    language_missing = query.get("language_missing")
+    if language_missing is not None and language_missing.lower() not in LANGUAGES:
+        errors["language_missing"] = [
+            f"language_missing must be an ISO 639-1 code that GET /languages lists; received {language_missing[:40]!r}."
+        ]
     for name in ("cursor", "project_id"):
         value = query.get(name)
         if value is not None and not ULID.fullmatch(value):
@@ -78,16 +91,37 @@ async def list_jobs(request: Request[Any, Any, Any]) -> JobsBody:
     if errors:
         raise InvalidRequest(errors)
     jobs = await services.jobs.page(
-        authenticated_key(request).account_id,
+        account_id,
         limit + 1,
-        statuses,
-        query["project_id"].lower() if "project_id" in query else None,
+        JobFilters(
+            statuses=tuple(statuses) if statuses else None,
+            project_id=query["project_id"].lower() if "project_id" in query else None,
+            needs_text="needs_text" in query,
+            language_missing=language_missing.lower() if language_missing else None,
+            larger_than_optimized="larger_than_optimized" in query,
+        ),
         query["cursor"].lower() if "cursor" in query else None,
-        needs_text=needs_text is not None,
     )
     more = len(jobs) > limit
     jobs = jobs[:limit]
-    return jobs_body(jobs, jobs[-1].id if more else None, status_set)
+    return Response(
+        jobs_body(jobs, jobs[-1].id if more else None, status_set, include),
+        headers={"X-Total-Count": str(await services.jobs.count(account_id))},
+    )
+
+
+def _read_include(query: Mapping[str, Any], errors: dict[str, list[str]]) -> tuple[Include, ...]:
+    """The parts that the parameter `include` asks for, separated by commas; an unknown one is added to `errors`."""
+    if "include" not in query:
+        return ()
+    names = [name.strip() for name in str(query["include"]).split(",")]
+    known: tuple[Include, ...] = get_args(Include)
+    if not set(names) <= set(known):
+        errors["include"] = [
+            f"include must be a list of {' and '.join(known)}, separated by commas; received"
+            f" {str(query['include'])[:40]!r}."
+        ]
+    return tuple(name for name in known if name in names)
 
 
 @delete("/jobs/{job_id:str}", status_code=204, guards=[require_key])

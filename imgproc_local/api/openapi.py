@@ -1,7 +1,8 @@
 """The OpenAPI 3.1 document, from the same Structs that the handlers respond with.
 
 Written as a table, not derived from the signatures of the handlers: uploads are streams, which no Struct describes, and
-errors are part of the interface too. A test compares the table with the routes.
+errors are part of the interface too. A test compares the table with the routes. It is one long file because it is one
+table.
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ BODIES: list[type[Struct]] = [
     wire.JobBody,
     wire.JobsBody,
     wire.StatusEvent,
+    wire.ProjectsBody,
+    wire.AccountEvent,
+    wire.Snapshot,
+    wire.DeletedJob,
+    wire.Totals,
     wire.BalanceBody,
     wire.AffordBody,
     wire.HealthBody,
@@ -157,6 +163,7 @@ def _path_id(name: str, description: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
+TOTAL_COUNT = {"X-Total-Count": {"schema": {"type": "integer"}, "description": "number of all jobs of the account"}}
 STATUS = {"type": "string", "enum": wire.status_words("A")}
 ULID = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}
 PREFER = _header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
@@ -170,6 +177,11 @@ IDEMPOTENCY_KEY = _header(
 PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
 JOB_ID = _path_id("id", "the job_id of a dispatch, in either case")
 IMAGE_ID = _path_id("id", "the id of a job's image, in either case")
+INCLUDE = _query(
+    "include",
+    "parts of a job that its body has only where they are asked for, separated by commas: removed, details",
+    {"type": "string", "pattern": "^ *(removed|details) *(, *(removed|details) *)*$"},
+)
 INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
 
 
@@ -255,19 +267,31 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         "/images/optimize": {"post": _upload(Operation.OPTIMIZE, "A smaller file that looks the same", schemas)},
         "/images/convert": {"post": _upload(Operation.CONVERT, "The image in WebP or AVIF", schemas)},
         "/images/process": {"post": _upload(Operation.PROCESS, "Analyze, optimize and convert in one call", schemas)},
+        "/images/{id}/original": {"get": _download("The upload as it was received (local addition)", "original")},
         "/images/{id}/optimized": {"get": _download("The optimized file", "optimized")},
         "/images/{id}/converted": {"get": _download("The converted file (local addition)", "converted")},
         "/jobs": {
             "get": _operation(
                 "list_jobs",
                 "The account's jobs, newest first (local addition)",
-                {"200": _json(wire.JobsBody, "one page"), "422": invalid},
+                {"200": _json(wire.JobsBody, "one page", TOTAL_COUNT), "422": invalid},
                 [
                     _query("status", "only jobs of this status", STATUS),
                     _query("project_id", "only jobs of this project", ULID),
                     _query("needs_text", "only jobs with an alt text that a person has to write", {"enum": [True]}),
+                    _query(
+                        "language_missing",
+                        "only jobs without a text in this language, or whose text in it a person has to write",
+                        {"type": "string", "enum": sorted(LANGUAGES)},
+                    ),
+                    _query(
+                        "larger_than_optimized",
+                        "only jobs whose converted file is not smaller than the optimized one",
+                        {"enum": [True]},
+                    ),
+                    INCLUDE,
                     _query("cursor", "next_cursor of the page before", ULID),
-                    _query("limit", "jobs per page", {**INTEGER_1_100, "default": 20}),
+                    _query("limit", "jobs per page", {"type": "integer", "minimum": 1, "maximum": 500, "default": 20}),
                 ],
             )
         },
@@ -281,14 +305,15 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                         "links": {
                             **{
                                 name: _link(name, "$response.body#/data/image/id")
-                                for name in ("optimized", "converted")
+                                for name in ("original", "optimized", "converted")
                             },
                             "delete_job": _link("delete_job", "$response.body#/data/job_id"),
                         },
                     },
                     "404": no_job,
+                    "422": invalid,
                 },
-                [JOB_ID, PREFER],
+                [JOB_ID, PREFER, INCLUDE],
             ),
             "delete": _operation(
                 "delete_job",
@@ -310,6 +335,26 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                     "404": no_job,
                 },
                 [JOB_ID],
+            )
+        },
+        "/projects": {
+            "get": _operation(
+                "list_projects",
+                "The account's projects by name (local addition)",
+                {"200": _json(wire.ProjectsBody, "every project")},
+            )
+        },
+        "/events": {
+            "get": _operation(
+                "account_events",
+                "Server-Sent Events of all jobs of the account (local addition)",
+                {
+                    "200": {
+                        "description": "a stream of events (Server-Sent Events in the HTML standard): a snapshot and"
+                        " totals at once, then the changes of any job; the schema is that of one event",
+                        "content": {"text/event-stream": {"schema": {"$ref": REF.format(name="AccountEvent")}}},
+                    },
+                },
             )
         },
         "/credits/balance": {

@@ -1,4 +1,5 @@
-"""Every JSON body of the interface, and how it is made from the domain. No other module knows the names of the fields.
+"""Every JSON body of the interface, and how it is made from the domain. No other module knows the names of the fields;
+therefore this is one long file.
 
 A job's status is sent as a word of status set A or B, as the setting `status_set` says. The words of set A are the
 values of `Status`; `SET_B` has the word of set B for each. See "Status" in the README of this folder.
@@ -6,15 +7,16 @@ values of `Status`; `SET_B` has the word of set B for each. See "Status" in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.job import Job, StageState, Status
+from imgproc_local.domain.job import Job, JobDetails, JobTotals, Project, StageState, Status
 from imgproc_local.domain.languages import Language
 from imgproc_local.domain.plan import Affordability
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 
 StatusSet = Literal["A", "B"]
@@ -27,6 +29,9 @@ SET_B = {
     Status.COMPLETED: "done",
     Status.FAILED: "failed",
 }
+
+Include = Literal["removed", "details"]
+"""The parts of a job that a body has only where the request asks for them."""
 
 Ulid = Annotated[
     str, Meta(description="ULID in lower case", pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])
@@ -41,6 +46,9 @@ StatusWord = Annotated[
 ]
 LanguageCode = Annotated[str, Meta(description="ISO 639-1 code", min_length=2, max_length=2, examples=["en"])]
 Bytes = Annotated[int, Meta(description="size in bytes", ge=0)]
+
+
+RemovedWord = Annotated[str, Meta(extra_json_schema={"enum": sorted(Removed)})]
 
 
 class LanguageBody(Struct, frozen=True):
@@ -86,6 +94,33 @@ class TranslationBody(Struct, frozen=True):
     ]
 
 
+class ProjectNameBody(Struct, frozen=True):
+    id: Annotated[str, Meta(description="ULID in lower case")]
+    name: Annotated[str, Meta(description="name of the project")]
+
+
+class TextStateBody(Struct, frozen=True):
+    can_undo: Annotated[bool, Meta(description="whether there is an earlier version of the text")]
+    can_redo: Annotated[bool, Meta(description="whether there is a later version of the text")]
+    regenerating: Annotated[bool, Meta(description="whether the text is being written anew")]
+    error: Annotated[str | None, Meta(description="why the text could not be written anew the last time")]
+
+
+class DetailsBody(Struct, frozen=True):
+    created_at: Annotated[str, Meta(description="when the upload was accepted, RFC 3339 in UTC")]
+    project: Annotated[ProjectNameBody, Meta(description="the project of the job")]
+    operation: Annotated[
+        Literal["analyze", "optimize", "convert", "process"], Meta(description="what the request asked for")
+    ]
+    languages: Annotated[list[str], Meta(description="the requested languages, in order")]
+    width_px: Annotated[int, Meta(description="width of the upload as displayed, its orientation applied", ge=0)]
+    height_px: Annotated[int, Meta(description="height of the upload as displayed, its orientation applied", ge=0)]
+    format: Annotated[str, Meta(description="format of the upload")]
+    max_width_px: Annotated[int | None, Meta(description="requested maximum width of the results; null is none")]
+    max_height_px: Annotated[int | None, Meta(description="requested maximum height of the results; null is none")]
+    texts: Annotated[dict[str, TextStateBody], Meta(description="the state of each translation, by its language")]
+
+
 class ImageBody(Struct, frozen=True):
     id: Annotated[str, Meta(pattern="^[0-9a-z]{26}$", description="the identifier for GET /images/{id}/optimized")]
     status: StatusWord
@@ -103,6 +138,11 @@ class ImageBody(Struct, frozen=True):
         list[TranslationBody],
         Meta(description="one per requested language, in the order requested; empty until analyze is done"),
     ]
+    removed: Annotated[
+        list[RemovedWord] | UnsetType,
+        Meta(description="with include=removed: the kinds of private data that the results do not carry, sorted"),
+    ] = UNSET
+    details: Annotated[DetailsBody | UnsetType, Meta(description="with include=details")] = UNSET
 
 
 class StageErrorBody(Struct, frozen=True):
@@ -143,6 +183,67 @@ class JobsBody(Struct, frozen=True):
     data: list[JobData]
     next_cursor: Annotated[
         str | None, Meta(description="send it as ?cursor= for the next, older page; null on the last")
+    ]
+
+
+class ProjectBody(Struct, frozen=True):
+    id: Annotated[str, Meta(description="ULID in lower case")]
+    name: Annotated[str, Meta(description="name of the project")]
+    pictures: Annotated[int, Meta(description="number of jobs", ge=0)]
+
+
+class ProjectsBody(Struct, frozen=True):
+    data: list[ProjectBody]
+
+
+class Snapshot(Struct, frozen=True):
+    """The data of the event `snapshot`."""
+
+    open: Annotated[int, Meta(description="jobs that are not final", ge=0)]
+    total: Annotated[int, Meta(description="all jobs of the account", ge=0)]
+
+
+class DeletedJob(Struct, frozen=True):
+    """The data of the event `deleted`."""
+
+    job_id: Ulid
+
+
+class Totals(Struct, frozen=True):
+    """The data of the event `totals`."""
+
+    waiting: Annotated[int, Meta(description="jobs of which no stage has started", ge=0)]
+    running: Annotated[int, Meta(description="jobs that have started and are not final", ge=0)]
+    finished: Annotated[int, Meta(description="completed jobs", ge=0)]
+    failed: Annotated[int, Meta(description="failed jobs", ge=0)]
+    original_bytes: Annotated[int, Meta(description="bytes of the uploads that have a result", ge=0)]
+    saved_bytes: Annotated[int, Meta(description="how many bytes smaller their smallest results are", ge=0)]
+
+
+class AccountEvent(Struct, frozen=True):
+    """One event of the stream of `GET /events`."""
+
+    event: Annotated[
+        Literal["snapshot", "job", "deleted", "totals", "reset"], Meta(description="the type of the event")
+    ]
+    data: Annotated[
+        str,
+        Meta(
+            description="JSON on one line: Snapshot, JobBody (as with include=removed,details), DeletedJob, Totals, or"
+            " an empty object for reset",
+            extra_json_schema={
+                "contentMediaType": "application/json",
+                "contentSchema": {
+                    "anyOf": [
+                        *(
+                            {"$ref": f"#/components/schemas/{name}"}
+                            for name in ("Snapshot", "JobBody", "DeletedJob", "Totals")
+                        ),
+                        {"type": "object", "maxProperties": 0},
+                    ]
+                },
+            },
+        ),
     ]
 
 
@@ -245,7 +346,26 @@ def translation_body(translation: Translation) -> TranslationBody:
     )
 
 
-def job_data(job: Job, status_set: StatusSet) -> JobData:
+def _details(job: Job, details: JobDetails) -> DetailsBody:
+    width_px, height_px = details.info.display_size_px
+    return DetailsBody(
+        created_at=job.created_at,
+        project=ProjectNameBody(job.project_id, details.project_name),
+        operation=job.operation,  # type: ignore[arg-type] # one of domain.plan.Operation
+        languages=list(details.languages),
+        width_px=width_px,
+        height_px=height_px,
+        format=details.info.format.value,
+        max_width_px=details.max_width_px,
+        max_height_px=details.max_height_px,
+        texts={
+            code: TextStateBody(text.can_undo, text.can_redo, text.regenerating, text.error)
+            for code, text in job.text_states.items()
+        },
+    )
+
+
+def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ()) -> JobData:
     word = status_word(job.status, status_set)
     optimized, converted = job.optimized, job.converted
     converted_format: Literal["webp", "avif"] | None = None
@@ -271,14 +391,32 @@ def job_data(job: Job, status_set: StatusSet) -> JobData:
                 compression_percentage(job.original.size_bytes, optimized.size_bytes) if optimized else None
             ),
             translations=[translation_body(translation) for translation in job.translations],
+            removed=[kind.value for kind in job.removed] if "removed" in include else UNSET,
+            details=_details(job, job.details) if "details" in include and job.details else UNSET,
         ),
         errors=errors or UNSET,
     )
 
 
-def job_body(job: Job, status_set: StatusSet) -> JobBody:
-    return JobBody(job_data(job, status_set))
+def job_body(job: Job, status_set: StatusSet, include: Collection[Include] = ()) -> JobBody:
+    return JobBody(job_data(job, status_set, include))
 
 
-def jobs_body(jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet) -> JobsBody:
-    return JobsBody([job_data(job, status_set) for job in jobs], next_cursor)
+def jobs_body(
+    jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet, include: Collection[Include] = ()
+) -> JobsBody:
+    return JobsBody([job_data(job, status_set, include) for job in jobs], next_cursor)
+
+
+def projects_body(projects: Sequence[Project]) -> ProjectsBody:
+    return ProjectsBody([ProjectBody(project.id, project.name, project.pictures) for project in projects])
+
+
+def snapshot(totals: JobTotals) -> Snapshot:
+    return Snapshot(totals.unfinished, totals.total)
+
+
+def totals_data(totals: JobTotals) -> Totals:
+    return Totals(
+        totals.waiting, totals.running, totals.finished, totals.failed, totals.original_bytes, totals.saved_bytes
+    )

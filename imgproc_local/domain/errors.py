@@ -15,6 +15,7 @@
     ├── FileNotReady            the stage that makes the file is not done
     ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
     ├── QueueFull               the queue has no room for another job
+    ├── TooManyStreams          the account has too many open event streams
     ├── ServiceStopping         the service is stopping and accepts no upload
     ├── StorageFailed           the data folder can't be read or written
     ├── DataFolderBusy          another process owns the data folder
@@ -130,6 +131,14 @@ class QueueFull(ServiceError):
     def __init__(self, limit: int, retry_after_s: int) -> None:
         super().__init__(f"The queue is full ({limit} unfinished jobs). Nothing was stored; try again later.")
         self.retry_after_s = retry_after_s
+
+
+class TooManyStreams(ServiceError):
+    code = "too_many_streams"
+    retry_after_s = 30
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"This account has {limit} open event streams, which is the maximum. Close one of them first.")
 
 
 class ServiceStopping(ServiceError):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextState, Translation
 
@@ -79,11 +79,54 @@ class StoredFile(Struct, frozen=True):
     removed: bool = False
 
 
+class JobDetails(Struct, frozen=True):
+    """What the request asked for, and the properties of the upload.
+
+    `info` is that of the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
+    """
+
+    project_name: str
+    languages: tuple[str, ...]
+    info: ImageInfo
+    max_width_px: int | None = None
+    max_height_px: int | None = None
+
+
+class JobTotals(Struct, frozen=True):
+    """The jobs of an account by state, and the bytes of those that have a result.
+
+    Of each of these, `saved_bytes` counts how much smaller than the upload its smallest result is.
+    """
+
+    waiting: int
+    running: int
+    finished: int
+    failed: int
+    original_bytes: int
+    saved_bytes: int
+
+    @property
+    def unfinished(self) -> int:
+        return self.waiting + self.running
+
+    @property
+    def total(self) -> int:
+        return self.unfinished + self.finished + self.failed
+
+
+class Project(Struct, frozen=True):
+    """A project of an account; `pictures` is the number of its jobs."""
+
+    id: str
+    name: str
+    pictures: int
+
+
 class Job(Struct, frozen=True):
     """A job with its stages and results. Times are RFC 3339 in UTC.
 
     `revision` is the number of the last transaction whose changes this snapshot contains. `text_states` has an entry
-    for the language of each translation.
+    for the language of each translation. A job that was read has its `details`.
     """
 
     id: str
@@ -100,6 +143,7 @@ class Job(Struct, frozen=True):
     translations: tuple[Translation, ...] = ()
     text_states: Mapping[str, TextState] = {}
     revision: int = 0
+    details: JobDetails | None = None
 
     @property
     def status(self) -> Status:

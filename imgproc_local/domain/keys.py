@@ -9,6 +9,7 @@ class ApiKey(Struct, frozen=True):
     """A key as stored. `account` is the account's name, `name` the key's.
 
     `rate_limit` is in requests per minute; None means the setting of the service, 0 means no limit. Times are RFC 3339.
+    `for_page` says that the local page made the key for itself: its requests are not limited.
     """
 
     id: str
@@ -18,3 +19,4 @@ class ApiKey(Struct, frozen=True):
     rate_limit: int | None
     created_at: str
     revoked_at: str | None = None
+    for_page: bool = False

@@ -10,19 +10,23 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from imgproc_local.domain.errors import BadImage, InvalidRequest
+from imgproc_local.domain.errors import BadImage, InvalidRequest, TooManyStreams
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, Plan, Prices
 from imgproc_local.engine.durations import StageDurations
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
 from imgproc_local.engine.stage import Options, Stage
-from imgproc_local.engine.updates import Updates
+from imgproc_local.engine.updates import AccountSubscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 
 log = logging.getLogger(__name__)
+
+MAX_ACCOUNT_SUBSCRIPTIONS = 16
+"""Each open page has one. Every subscription reads the totals of the account once a second while jobs change."""
 
 
 class Engine:
@@ -102,6 +106,7 @@ class Engine:
                 )
             )
         if is_new:
+            self._updates.publish(job)
             self._wake_lanes()
         return job, is_new
 
@@ -163,11 +168,24 @@ class Engine:
         assert last is not None
         return last
 
+    def require_account_subscription(self, account_id: str) -> None:
+        """Raises: TooManyStreams, if the account has `MAX_ACCOUNT_SUBSCRIPTIONS` already."""
+        if self._updates.subscribers(account_id) >= MAX_ACCOUNT_SUBSCRIPTIONS:
+            raise TooManyStreams(MAX_ACCOUNT_SUBSCRIPTIONS)
+
+    def account_changes(self, account_id: str) -> AbstractContextManager[AccountSubscription]:
+        """A subscription to all jobs of the account. Enter it before reading them, so that no change is missed."""
+        return self._updates.subscribed_to_account(account_id)
+
+    def reset_account_changes(self) -> None:
+        """Let all who follow an account read its jobs again, because rows were removed."""
+        self._updates.reset()
+
     async def delete(self, job_id: str, account_id: str) -> None:
         """Delete a job and its files; waiting stages never start, running ones are cancelled. Raises: NotFound."""
         files = await self._jobs.delete(job_id, account_id)
         self._runner.cancel(job_id)
-        self._updates.end(job_id)
+        self._updates.end(job_id, account_id)
         await self._blobs.remove(files)
 
     def end_waits(self) -> None:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+from msgspec import Struct
 
 from imgproc_local.domain.job import Job
 
+T = TypeVar("T")
+
 MAX_UNREAD = 64
-"""Changes that a subscription holds before the oldest is dropped.
+"""Changes that the subscription to one job holds before the oldest is dropped.
 
 A job with three stages changes six times, at three starts and three ends, and a few times more after a restart.
+"""
+MAX_UNREAD_JOBS = 10_000
+"""Jobs that the subscription to an account remembers as changed or deleted, about 100 bytes each. Above that, the
+subscriber has to read the list again.
 """
 
 
@@ -33,11 +42,84 @@ class Subscription:
         self._changes.put_nowait(change)
 
 
-class Updates:
-    """The subscriptions of every job."""
+class Changes(Struct, frozen=True):
+    """The jobs of an account that were changed and deleted, each once, in the order of their first change.
+
+    `is_complete` is False if changes are missing: the subscriber has to read the list of jobs again.
+    """
+
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    is_complete: bool = True
+
+
+class AccountSubscription:
+    """The identifiers of the jobs of one account that have changed since they were last taken."""
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, set[Subscription]] = {}
+        self._changed: dict[str, None] = {}
+        self._deleted: dict[str, None] = {}
+        self._is_complete = True
+        self._closed = False
+        self._wake = asyncio.Event()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until there is a change, until the service stops, or until `timeout_s` have passed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    def take(self, limit: int) -> Changes:
+        """The changes since the last call, of at most `limit` changed jobs; the others remain for the next call."""
+        changed = tuple(job_id for job_id, _ in zip(self._changed, range(limit), strict=False))
+        for job_id in changed:
+            del self._changed[job_id]
+        taken = Changes(changed, tuple(self._deleted), self._is_complete)
+        self._deleted.clear()
+        self._is_complete = True
+        if not self._changed and not self._closed:
+            self._wake.clear()
+        return taken
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the service is stopping."""
+        return self._closed
+
+    def push(self, job_id: str) -> None:
+        self._changed[job_id] = None
+        self._bound()
+
+    def push_deleted(self, job_id: str) -> None:
+        self._changed.pop(job_id, None)
+        self._deleted[job_id] = None
+        self._bound()
+
+    def reset(self) -> None:
+        """Forget all changes: the subscriber has to read the list again."""
+        self._changed.clear()
+        self._deleted.clear()
+        self._is_complete = False
+        self._wake.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+
+    def _bound(self) -> None:
+        if len(self._changed) + len(self._deleted) > MAX_UNREAD_JOBS:
+            self.reset()
+        self._wake.set()
+
+
+class Updates:
+    """The subscriptions to single jobs, and those to all jobs of an account."""
+
+    def __init__(self) -> None:
+        self._of_jobs: dict[str, set[Subscription]] = {}
+        self._of_accounts: dict[str, set[AccountSubscription]] = {}
         self._closed = False
 
     @contextmanager
@@ -46,28 +128,61 @@ class Updates:
         subscription = Subscription()
         if self._closed:
             subscription.push(None)
-        self._subscriptions.setdefault(job_id, set()).add(subscription)
-        try:
+        with _member(self._of_jobs, job_id, subscription):
             yield subscription
-        finally:
-            subscriptions = self._subscriptions[job_id]
-            subscriptions.discard(subscription)
-            if not subscriptions:
-                del self._subscriptions[job_id]
+
+    @contextmanager
+    def subscribed_to_account(self, account_id: str) -> Iterator[AccountSubscription]:
+        """As `subscribed`, to all jobs of the account, those that are submitted later included."""
+        subscription = AccountSubscription()
+        if self._closed:
+            subscription.close()
+        with _member(self._of_accounts, account_id, subscription):
+            yield subscription
+
+    def subscribers(self, account_id: str) -> int:
+        """The number of subscriptions to the account."""
+        return len(self._of_accounts.get(account_id, ()))
 
     def publish(self, job: Job) -> None:
-        """Send the job, as it was committed, to its subscribers."""
-        for subscription in self._subscriptions.get(job.id, ()):
+        """Send the job, as it was committed, to its subscribers and those of its account. Also after every edit."""
+        for subscription in self._of_jobs.get(job.id, ()):
             subscription.push(job)
+        for account_subscription in self._of_accounts.get(job.account_id, ()):
+            account_subscription.push(job.id)
 
-    def end(self, job_id: str) -> None:
-        """End the subscriptions of a deleted job."""
-        for subscription in self._subscriptions.get(job_id, ()):
+    def end(self, job_id: str, account_id: str) -> None:
+        """End the subscriptions of a deleted job, and report the deletion to its account."""
+        for subscription in self._of_jobs.get(job_id, ()):
             subscription.push(None)
+        for account_subscription in self._of_accounts.get(account_id, ()):
+            account_subscription.push_deleted(job_id)
+
+    def reset(self) -> None:
+        """Let the subscribers of accounts read their lists again: rows were changed that no one published."""
+        for account_subscriptions in self._of_accounts.values():
+            for subscription in account_subscriptions:
+                subscription.reset()
 
     def close(self) -> None:
         """End every subscription, now and from now on: the service is stopping."""
         self._closed = True
-        for subscriptions in self._subscriptions.values():
+        for subscriptions in self._of_jobs.values():
             for subscription in subscriptions:
                 subscription.push(None)
+        for account_subscriptions in self._of_accounts.values():
+            for account_subscription in account_subscriptions:
+                account_subscription.close()
+
+
+@contextmanager
+def _member(sets: dict[str, set[T]], key: str, member: T) -> Iterator[None]:
+    """`member` is in the set of `key` inside the block. A set without members is removed."""
+    sets.setdefault(key, set()).add(member)
+    try:
+        yield
+    finally:
+        members = sets[key]
+        members.discard(member)
+        if not members:
+            del sets[key]

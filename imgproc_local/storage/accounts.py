@@ -80,6 +80,11 @@ class Keys:
             raise Unauthenticated
         return _key(row)
 
+    async def is_in_force(self, key_id: str) -> bool:
+        """Whether the key has not been revoked."""
+        async with self._database.reading() as read:
+            return bool(await read.value("key_in_force", {"id": key_id}))
+
     async def all(self) -> list[ApiKey]:
         """Every key, revoked ones too, oldest first."""
         async with self._database.reading() as read:
@@ -106,6 +111,7 @@ def _key(row: Row) -> ApiKey:
         rate_limit=row["rate_limit"],
         created_at=row["created_at"],
         revoked_at=row["revoked_at"],
+        for_page=bool(row["for_page"]),
     )
 
 

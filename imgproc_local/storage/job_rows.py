@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.job import Job, JobDetails, Stage, StageName, StageState, StoredFile
 from imgproc_local.domain.plan import Operation
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, TextState, Translation
@@ -61,6 +61,7 @@ class _TextRow(Struct):
 
 _decode_stages = msgspec.json.Decoder(tuple[_StageRow, ...]).decode
 _decode_texts = msgspec.json.Decoder(tuple[_TextRow, ...]).decode
+_decode_languages = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_info = msgspec.json.Decoder(ImageInfo).decode
 
 
@@ -106,4 +107,11 @@ def _to_job(row: Row) -> Job:
         translations=tuple(text.text for text in texts),
         text_states={text.language_code: text.state for text in texts},
         revision=row["revision"],
+        details=JobDetails(
+            project_name=row["project_name"],
+            languages=_decode_languages(row["languages"]),
+            info=info,
+            max_width_px=row["max_width_px"],
+            max_height_px=row["max_height_px"],
+        ),
     )

@@ -13,13 +13,14 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.job import Job, JobTotals, Project, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
+from imgproc_local.storage.job_filters import NO_FILTERS, JobFilters, list_parameters, list_queries
 from imgproc_local.storage.job_rows import read_job, read_jobs
 
 ABOVE_ALL_IDS = "~"
@@ -190,31 +191,50 @@ class Jobs:
             return await read_job(read, job_id, account_id)
 
     async def page(
-        self,
-        account_id: str,
-        limit: int,
-        statuses: Sequence[Status] | None = None,
-        project_id: str | None = None,
-        before_id: str | None = None,
-        *,
-        needs_text: bool = False,
+        self, account_id: str, limit: int, filters: JobFilters = NO_FILTERS, before_id: str | None = None
     ) -> list[Job]:
-        """At most `limit` jobs, newest first, older than `before_id` where it is given.
-
-        With `needs_text`, only jobs with an alt text that a person has to write.
-        """
+        """At most `limit` jobs that match `filters`, newest first, older than `before_id` where it is given."""
         parameters = {
+            **list_parameters(filters),
             "account_id": account_id,
-            "project_id": project_id,
             "before_id": before_id or ABOVE_ALL_IDS,
-            "statuses": msgspec.json.encode(list(statuses or ())).decode(),
             "limit": limit,
         }
         async with self._database.listing() as read:
             ids: list[str] = []
-            for query in ["list_jobs_needing_text"] if needs_text else _list_queries(statuses, project_id):
+            for query in list_queries(filters):
                 ids += [row["id"] for row in await read.all(query, parameters)]
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
+
+    async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
+        """Those of the jobs that exist in the account, newest first."""
+        async with self._database.listing() as read:
+            return await read_jobs(read, job_ids, account_id)
+
+    async def count(self, account_id: str) -> int:
+        """The number of all jobs of the account."""
+        async with self._database.listing() as read:
+            return int(await read.value("count_jobs", {"account_id": account_id}))
+
+    async def totals(self, account_id: str) -> JobTotals:
+        """The jobs of the account by state, and the bytes of their results."""
+        async with self._database.listing() as read:
+            row = await read.one("job_totals", {"account_id": account_id})
+        assert row is not None
+        return JobTotals(
+            waiting=row["open"] - row["running"],
+            running=row["running"],
+            finished=row["jobs"] - row["open"] - row["failed"],
+            failed=row["failed"],
+            original_bytes=row["original_bytes"],
+            saved_bytes=row["saved_bytes"],
+        )
+
+    async def projects(self, account_id: str) -> list[Project]:
+        """The projects of the account, by name."""
+        async with self._database.listing() as read:
+            rows = await read.all("list_projects", {"account_id": account_id})
+        return [Project(row["id"], row["name"], row["pictures"]) for row in rows]
 
     # ---- running ----
 
@@ -343,15 +363,6 @@ class Jobs:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})
-
-
-def _list_queries(statuses: Sequence[Status] | None, project_id: str | None) -> list[str]:
-    """The statements that together list the jobs of these statuses."""
-    suffix = "" if project_id is None else "_of_project"
-    if statuses is None:
-        return [f"list_jobs{suffix}"]
-    queries = {Status.COMPLETED: f"list_completed_jobs{suffix}", Status.FAILED: "list_failed_jobs"}
-    return list(dict.fromkeys(queries.get(status, "list_open_jobs") for status in statuses))
 
 
 async def _insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:

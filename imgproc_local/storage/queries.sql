@@ -19,12 +19,17 @@ INSERT INTO keys (id, account_id, name, hash, rate_limit, created_at)
 VALUES (:id, :account_id, :name, :hash, :rate_limit, :at);
 
 -- name: key_by_hash
-SELECT keys.*, accounts.name AS account
+SELECT keys.*, accounts.name AS account,
+    EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id) AS for_page
 FROM keys JOIN accounts ON accounts.id = keys.account_id
 WHERE hash = :hash AND revoked_at IS NULL;
 
+-- name: key_in_force
+SELECT 1 FROM keys WHERE id = :id AND revoked_at IS NULL;
+
 -- name: list_keys
-SELECT keys.*, accounts.name AS account
+SELECT keys.*, accounts.name AS account,
+    EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id) AS for_page
 FROM keys JOIN accounts ON accounts.id = keys.account_id
 ORDER BY keys.id;
 
@@ -50,6 +55,10 @@ SELECT id, name FROM projects WHERE id = :id AND account_id = :account_id;
 
 -- name: project_by_name
 SELECT id, name FROM projects WHERE account_id = :account_id AND name = :name;
+
+-- name: list_projects
+SELECT id, name, (SELECT count(*) FROM jobs WHERE project_id = projects.id) AS pictures
+FROM projects WHERE account_id = :account_id ORDER BY name;
 
 -- name: insert_project
 INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id, :name, :at);
@@ -123,7 +132,8 @@ SELECT
         'error', (
             SELECT error FROM regenerations
             WHERE regenerations.job_id = texts.job_id AND regenerations.language_code = texts.language_code)))
-     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position) AS texts) AS translations
+     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position) AS texts) AS translations,
+    (SELECT name FROM projects WHERE projects.id = jobs.project_id) AS project_name
 FROM jobs
 WHERE jobs.id IN (SELECT value FROM json_each(:ids)) AND (:account_id IS NULL OR jobs.account_id = :account_id)
 ORDER BY jobs.id DESC;
@@ -186,16 +196,58 @@ ORDER BY id DESC LIMIT :limit;
 SELECT DISTINCT job_id AS id FROM translations
 WHERE account_id = :account_id AND source = 'pixels' AND job_id < :before_id
     AND (:project_id IS NULL OR project_id = :project_id)
+ORDER BY job_id DESC LIMIT :limit;
+
+-- name: list_jobs_by_filters
+-- Filters that no index begins with, and any combination of filters. It reads the jobs of the account one after the other
+-- until `limit` of them match.
+SELECT id FROM jobs
+WHERE account_id = :account_id AND id < :before_id
+    AND (:project_id IS NULL OR +project_id = :project_id)
+    AND (NOT :needs_text OR EXISTS (
+        SELECT 1 FROM translations WHERE translations.job_id = jobs.id AND source = 'pixels'))
+    AND (:language_missing IS NULL OR NOT EXISTS (
+        SELECT 1 FROM translations
+        WHERE translations.job_id = jobs.id AND language_code = :language_missing AND source <> 'pixels'))
+    AND (NOT :larger_than_optimized OR (
+        SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'convert') >= (
+        SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'optimize'))
     AND (:statuses = '[]' OR (
         SELECT CASE
             WHEN sum(state IN ('pending', 'running')) THEN coalesce((
                 SELECT CASE name WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
-                FROM stages WHERE stages.job_id = translations.job_id AND started_seq IS NOT NULL
+                FROM stages WHERE stages.job_id = jobs.id AND started_seq IS NOT NULL
                 ORDER BY started_seq DESC LIMIT 1), 'pending')
             WHEN sum(state = 'failed') THEN 'failed'
             ELSE 'completed' END
-        FROM stages WHERE stages.job_id = translations.job_id) IN (SELECT value FROM json_each(:statuses)))
-ORDER BY job_id DESC LIMIT :limit;
+        FROM stages WHERE stages.job_id = jobs.id) IN (SELECT value FROM json_each(:statuses)))
+ORDER BY id DESC LIMIT :limit;
+
+-- name: count_jobs
+SELECT count(*) FROM jobs WHERE account_id = :account_id;
+
+-- name: job_totals
+-- The jobs of an account by state, and the bytes of its results. Of each job with a result, `saved_bytes` counts how much
+-- smaller than the upload its smallest result is. Every part reads only an index.
+SELECT
+    (SELECT count(*) FROM jobs WHERE account_id = :account_id) AS jobs,
+    open_jobs.open, open_jobs.running,
+    (SELECT count(DISTINCT job_id) FROM stages AS failed
+     WHERE account_id = :account_id AND state = 'failed' AND NOT EXISTS (
+        SELECT 1 FROM stages
+        WHERE account_id = :account_id AND job_id = failed.job_id AND state IN ('pending', 'running'))) AS failed,
+    sizes.original_bytes, sizes.saved_bytes
+FROM (
+    SELECT count(*) AS open, coalesce(sum(has_started), 0) AS running
+    FROM (SELECT EXISTS (
+            SELECT 1 FROM stages WHERE stages.job_id = waiting.job_id AND started_seq IS NOT NULL) AS has_started
+          FROM stages AS waiting WHERE account_id = :account_id AND state IN ('pending', 'running')
+          GROUP BY waiting.job_id)) AS open_jobs,
+    (SELECT coalesce(sum(original_size), 0) AS original_bytes,
+        coalesce(sum(max(0, original_size - smallest)), 0) AS saved_bytes
+     FROM (SELECT job_id, min(output_size) AS smallest FROM stages
+           WHERE account_id = :account_id AND output_size IS NOT NULL GROUP BY job_id) AS results
+        JOIN jobs ON jobs.account_id = :account_id AND jobs.id = results.job_id) AS sizes;
 
 -- ---- stages: working on them ----
 

@@ -80,6 +80,19 @@ async def require_session(connection: Connection, _: BaseRouteHandler) -> None:
     connection.scope["user"] = session
 
 
+def refuse_other_sites(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a request that a page of another origin made, as an `<img>` of it would with the session's cookie: cookies
+    ignore the port. Browsers that do not send `Sec-Fetch-Site` rely on `Cross-Origin-Resource-Policy`.
+
+    Source: W3C, Fetch Metadata Request Headers.
+    """
+    site = connection.headers.get("sec-fetch-site", "none")
+    if site not in ("same-origin", "none"):
+        raise PermissionDeniedException(
+            f"Only the local page may do this: expected Sec-Fetch-Site same-origin, received {site[:20]!r}."
+        )
+
+
 def require_same_origin(connection: Connection, _: BaseRouteHandler) -> None:
     """Refuse a request of another origin. Browsers always send `Origin` with a change, so it must not be missing."""
     origin = connection.headers.get("origin", "")

@@ -22,8 +22,8 @@ from litestar.response import Redirect
 from imgproc_local.compose import Services
 from imgproc_local.storage.sessions import SESSION_VALID_S
 from imgproc_local.system.audit import audit
-from imgproc_local.web import local, models
-from imgproc_local.web.guard import get, require_own_host, session_cookie, session_of
+from imgproc_local.web import images, local, models
+from imgproc_local.web.guard import get, refuse_other_sites, require_own_host, session_cookie, session_of
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -109,7 +109,9 @@ HANDLERS = [
                 path="/",
                 route_handlers=[*local.HANDLERS, *models.HANDLERS],
                 response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
+                guards=[refuse_other_sites],
             ),
+            Router(path="/", route_handlers=images.HANDLERS, guards=[refuse_other_sites]),
         ],
         guards=[require_own_host],
         response_headers=[ResponseHeader(name=name, value=value) for name, value in SAFETY_HEADERS.items()],

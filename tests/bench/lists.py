@@ -16,6 +16,7 @@ from pathlib import Path
 from imgproc_local.domain.job import Status
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.database import Database, open_database
+from imgproc_local.storage.job_filters import JobFilters
 from imgproc_local.storage.jobs import Jobs
 
 POLLS = 300
@@ -30,7 +31,8 @@ def fill(path: Path, account_id: str, jobs: int) -> None:
     for number in range(jobs):
         job_id = f"{number:026d}"
         connection.execute(
-            "INSERT INTO jobs VALUES (?, ?, ?, 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL)",
+            "INSERT INTO jobs VALUES"
+            " (?, ?, ?, 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL, NULL, NULL)",
             (job_id, f"i{job_id}", account_id, INFO, AT),
         )
         state = "failed" if number < jobs // 100 else "done"
@@ -55,13 +57,13 @@ async def timed_polls(jobs: Jobs, job_id: str) -> list[float]:
 
 async def measure(database: Database, jobs: Jobs, account_id: str, count: int) -> None:
     for status in (None, *Status):
-        statuses = None if status is None else [status]
+        filters = JobFilters(statuses=None if status is None else (status,))
         began = time.perf_counter()
-        page = await jobs.page(account_id, 101, statuses)
+        page = await jobs.page(account_id, 101, filters)
         print(f"list {status or 'all':<11} {len(page):>4} jobs  {(time.perf_counter() - began) * 1000:8.1f} ms")
     deep = f"{count // 2:026d}"
     began = time.perf_counter()
-    await jobs.page(account_id, 101, None, None, deep)
+    await jobs.page(account_id, 101, before_id=deep)
     print(f"list, page in the middle    {(time.perf_counter() - began) * 1000:8.1f} ms")
 
     newest = f"{count - 1:026d}"
@@ -70,7 +72,7 @@ async def measure(database: Database, jobs: Jobs, account_id: str, count: int) -
 
     async def list_on() -> None:
         while not stop.is_set():
-            await jobs.page(account_id, 101, [Status.FAILED, Status.COMPLETED, Status.PENDING])
+            await jobs.page(account_id, 101, JobFilters((Status.FAILED, Status.COMPLETED, Status.PENDING)))
 
     lists = [asyncio.create_task(list_on()) for _ in range(8)]
     beside = await timed_polls(jobs, newest)

@@ -9,6 +9,7 @@ import pytest
 
 from imgproc_local.domain.job import Stage, StageName, StageState, Status, derive_status
 from imgproc_local.storage.database import open_database
+from imgproc_local.storage.job_filters import JobFilters
 from imgproc_local.storage.jobs import Jobs
 
 ANALYZE, OPTIMIZE, CONVERT = StageName
@@ -52,7 +53,7 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                 job_id = f"{number:026d}"
                 await tx._connection.execute_fetchall(
                     "INSERT INTO jobs VALUES"
-                    " (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL)",
+                    " (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL, NULL, NULL)",
                     (job_id, f"i{job_id}", '{"format": "jpeg", "width_px": 8, "height_px": 8}', at),
                 )
                 stages = []
@@ -66,16 +67,17 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                     )
                 expected[job_id] = derive_status(stages)
                 await tx._connection.execute_fetchall(
-                    "INSERT INTO translations VALUES (?, 'a', 'p', 'en', 0, ?, 'n', 1, 'Text.', 'pixels')",
+                    "INSERT INTO translations VALUES (?, 'a', 'p', 'en', 0, ?, 'n', 1, 'Text.', 'pixels', 1)",
                     (job_id, f"n-{number}"),
                 )
         jobs = Jobs(database, 1)
         for status in Status:
             for project_id, needs_text in itertools.product((None, "p"), (False, True)):
-                page = await jobs.page("a", 1000, [status], project_id, needs_text=needs_text)
+                filters = JobFilters((status,), project_id, needs_text=needs_text)
+                page = await jobs.page("a", 1000, filters)
                 found = {job.id for job in page}
                 assert found == {job_id for job_id, derived in expected.items() if derived is status}
-        assert len(await jobs.page("a", 1000, list(Status))) == len(expected)
-        assert await jobs.page("a", 1000, list(Status), "another project") == []
+        assert len(await jobs.page("a", 1000, JobFilters(tuple(Status)))) == len(expected)
+        assert await jobs.page("a", 1000, JobFilters(tuple(Status), "another project")) == []
     finally:
         await database.close()

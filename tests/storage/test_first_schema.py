@@ -9,6 +9,7 @@ from pathlib import Path
 
 from imgproc_local.domain.job import Status
 from imgproc_local.storage.database import open_database
+from imgproc_local.storage.job_filters import JobFilters
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import known_migrations
 from imgproc_local.storage.verification import verify
@@ -72,7 +73,7 @@ async def test_jobs_of_the_first_version_are_listed_claimed_and_correct(tmp_path
     try:
         jobs = Jobs(database, 10)
         for job_id, (_, status) in JOBS.items():
-            assert [job.id for job in await jobs.page("a", 10, [status])] == [job_id]
+            assert [job.id for job in await jobs.page("a", 10, JobFilters((status,)))] == [job_id]
         texts = (await jobs.get("j1", "a")).translations
         assert [(text.language_code, text.source.value) for text in texts] == TEXTS
         assert not any(text.needs_text for text in texts)

@@ -370,27 +370,6 @@ async def test_another_account_sees_no_job(store: Store) -> None:
     assert await store.jobs.page(store.other_account_id, 10) == []
 
 
-async def test_pages_are_newest_first_and_complete(store: Store) -> None:
-    jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
-    first = await store.jobs.page(store.account_id, 2)
-    rest = await store.jobs.page(store.account_id, 10, before_id=first[-1].id)
-    assert [job.id for job in [*first, *rest]] == [job.id for job in reversed(jobs)]
-
-
-async def test_pages_can_be_limited_to_statuses_and_a_project(store: Store) -> None:
-    named = await store.submit(plan=Plan(Operation.OPTIMIZE, project_name="Another"))
-    await store.finish()
-    pending = await store.submit()
-
-    async def listed(**limits: Any) -> list[str]:
-        return [job.id for job in await store.jobs.page(store.account_id, 10, **limits)]
-
-    assert await listed(statuses=[Status.COMPLETED]) == [named.id]
-    assert await listed(statuses=[Status.PENDING]) == [pending.id]
-    assert await listed(statuses=[Status.FAILED]) == []
-    assert await listed(project_id=named.project_id) == [named.id]
-
-
 async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> None:
     job = await store.submit(Operation.PROCESS)
     await store.finish(file=StoredFile("b" * 64, 500, Format.JPEG))

@@ -7,12 +7,21 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from imgproc_local.domain.job import Status
+from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
+from imgproc_local.storage.job_filters import JobFilters
+from tests.storage.test_jobs import QUEUE_LIMIT, Store
 
 LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]
+PARAMETERS = (
+    *("account_id", "project_id", "before_id", "statuses", "limit"),
+    *("needs_text", "language_missing", "larger_than_optimized"),
+)
 INDEXES = {"open": "stages_open", "failed": "stages_failed", "needing_text": "translations_needing_text"}
 
 
@@ -23,11 +32,19 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await database.close()
 
 
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = Store()
+    await store.open(tmp_path / "jobs.db")
+    yield store
+    await store.database.close()
+
+
 @pytest.mark.parametrize("name", LISTS)
 async def test_a_list_reads_through_an_index_and_sorts_nothing(database: Database, name: str, tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "d.db")
     try:
-        parameters = dict.fromkeys(("account_id", "project_id", "before_id", "statuses", "limit"), "")
+        parameters = dict.fromkeys(PARAMETERS, "")
         steps = connection.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", parameters).fetchall()
     finally:
         connection.close()
@@ -67,3 +84,24 @@ async def test_readers_are_bounded_and_returned_when_a_task_is_cancelled(databas
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_pages_are_newest_first_and_complete(store: Store) -> None:
+    jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
+    first = await store.jobs.page(store.account_id, 2)
+    rest = await store.jobs.page(store.account_id, 10, before_id=first[-1].id)
+    assert [job.id for job in [*first, *rest]] == [job.id for job in reversed(jobs)]
+
+
+async def test_pages_can_be_limited_to_statuses_and_a_project(store: Store) -> None:
+    named = await store.submit(plan=Plan(Operation.OPTIMIZE, project_name="Another"))
+    await store.finish()
+    pending = await store.submit()
+
+    async def listed(**filters: Any) -> list[str]:
+        return [job.id for job in await store.jobs.page(store.account_id, 10, JobFilters(**filters))]
+
+    assert await listed(statuses=(Status.COMPLETED,)) == [named.id]
+    assert await listed(statuses=(Status.PENDING,)) == [pending.id]
+    assert await listed(statuses=(Status.FAILED,)) == []
+    assert await listed(project_id=named.project_id) == [named.id]

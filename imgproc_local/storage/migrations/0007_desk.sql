@@ -4,6 +4,11 @@
 ALTER TABLE jobs ADD COLUMN max_width_px INTEGER;
 ALTER TABLE jobs ADD COLUMN max_height_px INTEGER;
 
+-- The sizes are in the indexes, so that the totals of an account are read from them.
+DROP INDEX jobs_by_account;
+CREATE INDEX jobs_by_account ON jobs (account_id, id, original_size);
+CREATE INDEX stages_with_output ON stages (account_id, job_id, output_size) WHERE output_size IS NOT NULL;
+
 -- JSON array of domain.privacy.Removed: the kinds of private data that the result does not carry. NULL before the stage
 -- is done, and for stages of earlier versions of the program.
 ALTER TABLE stages ADD COLUMN removed TEXT;

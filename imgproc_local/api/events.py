@@ -1,0 +1,94 @@
+"""The event stream of an account: every change of any of its jobs, on one connection.
+
+A stream holds only the identifiers of changed jobs and reads the jobs when the client takes them. So a job that changes
+several times meanwhile is sent once, in its present state, and a slow client costs little memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.enums import HttpMethod
+from litestar.response import Stream
+
+from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.requests import get
+from imgproc_local.api.wire import DeletedJob, Include, job_body, snapshot, totals_data
+from imgproc_local.compose import Services
+from imgproc_local.domain.keys import ApiKey
+from imgproc_local.engine.updates import Changes
+
+KEEP_ALIVE_S = 15.0
+"""Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
+TOTALS_EVERY_S = 1.0
+CHECK_KEY_EVERY_S = 2.0
+"""How soon a stream ends after its key was revoked, for example by a sign-out of the page."""
+JOBS_PER_READ = 100
+PAUSE_S = 0.1
+"""The pause after jobs were sent. Changes of a job during the pause are sent as one."""
+INCLUDE: tuple[Include, ...] = ("removed", "details")
+
+
+@get("/events", guards=[require_key])
+async def account_events(request: Request[Any, Any, Any]) -> Stream:
+    services: Services = request.app.state.services
+    key = authenticated_key(request)
+    services.engine.require_account_subscription(key.account_id)
+    return Stream(
+        # Litestar would iterate the events of a HEAD request, whose response has no body
+        iter(()) if request.method == HttpMethod.HEAD else _events(services, key),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(services: Services, key: ApiKey) -> AsyncIterator[bytes]:
+    """The events of the account of `key`, until the service stops or the key is revoked."""
+    with services.engine.account_changes(key.account_id) as changes:
+        totals = await services.jobs.totals(key.account_id)
+        yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
+        sent_s = checked_s = counted_s = time.monotonic()
+        is_count_due = False
+        while True:
+            next_count_s = counted_s + TOTALS_EVERY_S if is_count_due else sent_s + KEEP_ALIVE_S
+            await changes.wait(max(0.0, min(next_count_s, checked_s + CHECK_KEY_EVERY_S) - time.monotonic()))
+            if changes.is_closed:
+                return
+            if time.monotonic() >= checked_s + CHECK_KEY_EVERY_S:
+                if not await services.store.keys.is_in_force(key.id):
+                    return
+                checked_s = time.monotonic()
+            taken = changes.take(JOBS_PER_READ)
+            sent = await _changes(services, key.account_id, taken)
+            is_count_due = is_count_due or bool(sent)
+            if is_count_due and time.monotonic() >= counted_s + TOTALS_EVERY_S:
+                before, totals = totals, await services.jobs.totals(key.account_id)
+                counted_s, is_count_due = time.monotonic(), False
+                sent += _event("totals", totals_data(totals)) if totals != before else b""
+            if not sent and time.monotonic() >= sent_s + KEEP_ALIVE_S:
+                sent = b": no changes\n\n"
+            if sent:
+                yield sent
+                sent_s = time.monotonic()
+            if taken.changed:
+                await asyncio.sleep(PAUSE_S)
+
+
+async def _changes(services: Services, account_id: str, changes: Changes) -> bytes:
+    """The events of these changes, in the order of the uploads."""
+    events = [] if changes.is_complete else [_event("reset", {})]
+    events += [_event("deleted", DeletedJob(job_id)) for job_id in changes.deleted]
+    if changes.changed:
+        status_set = services.config.status_set
+        for job in reversed(await services.jobs.several(changes.changed, account_id)):
+            events.append(_event("job", job_body(job, status_set, INCLUDE)))
+    return b"".join(events)
+
+
+def _event(name: str, data: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -1,0 +1,18 @@
+"""The projects of an account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request
+
+from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.requests import get
+from imgproc_local.api.wire import ProjectsBody, projects_body
+from imgproc_local.compose import Services
+
+
+@get("/projects", guards=[require_key])
+async def list_projects(request: Request[Any, Any, Any]) -> ProjectsBody:
+    services: Services = request.app.state.services
+    return projects_body(await services.jobs.projects(authenticated_key(request).account_id))

@@ -1,0 +1,185 @@
+"""What the local page reads of an account: lists with details, projects, and one stream of all changes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import pictures
+from tests.support.events import END, account_events
+from tests.support.service import GatedDescriber, Running, running
+
+UPLOAD = pictures.jpeg()
+DETAILS = {
+    *("created_at", "project", "operation", "languages", "width_px", "height_px", "format"),
+    *("max_width_px", "max_height_px", "texts"),
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(service: Running) -> dict[str, dict[str, Any]]:
+    """Final jobs of several kinds, by what is special about them."""
+    return {
+        "german": service.process("process", UPLOAD, project_name="Zoo", languages="de,en"),
+        "english": service.process("analyze", pictures.jpeg(seed=2), project_name="Alps"),
+        "optimized": service.process("optimize", pictures.jpeg(seed=3)),
+    }
+
+
+def listed(service: Running, **query: Any) -> list[str]:
+    answer = service.client.get("/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    return [job["job_id"] for job in answer.json()["data"]]
+
+
+def test_a_body_has_more_parts_only_where_they_are_asked_for(service: Running, jobs: dict[str, Any]) -> None:
+    job_id = jobs["german"]["job_id"]
+    assert service.job(job_id) == jobs["german"]
+    assert not {"removed", "details"} & jobs["german"]["image"].keys()
+    answer = service.client.get(f"/jobs/{job_id}", params={"include": "removed,details"}).json()["data"]
+    assert answer["image"]["removed"] == sorted(answer["image"]["removed"])
+    details = answer["image"]["details"]
+    assert details.keys() == DETAILS
+    assert (details["operation"], details["languages"], details["format"]) == ("process", ["de", "en"], "jpeg")
+    assert details["project"]["name"] == "Zoo"
+    assert details["texts"]["de"] == {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
+    page = service.client.get("/jobs", params={"include": "details", "limit": 500}).json()["data"]
+    assert all(job["image"]["details"].keys() == DETAILS and "removed" not in job["image"] for job in page)
+
+
+@pytest.mark.parametrize("include", ["", "details,", "everything", "details,removed,x"])
+def test_an_unknown_part_is_refused(service: Running, jobs: dict[str, Any], include: str) -> None:
+    for path in ("/jobs", f"/jobs/{jobs['german']['job_id']}"):
+        answer = service.client.get(path, params={"include": include})
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["include"])
+
+
+def test_lists_are_filtered_by_texts_and_sizes(service: Running, jobs: dict[str, Any]) -> None:
+    german, english, optimized = (jobs[name]["job_id"] for name in ("german", "english", "optimized"))
+    project_id = service.client.get(f"/jobs/{german}?include=details").json()["data"]["image"]["details"]["project"][
+        "id"
+    ]
+    needing = {job["job_id"] for job in jobs.values() if any(t["needs_text"] for t in job["image"]["translations"])}
+    assert {german, english} == needing, "the pictures have no words"
+    assert listed(service, language_missing="de") == [optimized, english, german]
+    assert listed(service, language_missing="DE", needs_text="true") == [english, german]
+    assert listed(service, language_missing="de", project_id=project_id) == [german]
+    assert listed(service, needs_text="true", status="failed") == []
+    assert listed(service, needs_text="true", status="completed", limit=1) == [english]
+    image = jobs["german"]["image"]
+    is_larger = image["converted_size"] >= image["optimized_size"]
+    assert listed(service, larger_than_optimized="true") == ([german] if is_larger else [])
+    total = service.client.get("/jobs", params={"limit": 1, "status": "failed"}).headers["x-total-count"]
+    assert int(total) == len(listed(service, limit=500))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("language_missing", "xx"), ("larger_than_optimized", "yes"), ("limit", "501")]
+)
+def test_a_filter_with_another_value_is_refused(service: Running, name: str, value: str) -> None:
+    answer = service.client.get("/jobs", params={name: value})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [name])
+
+
+def test_projects_are_listed_with_the_number_of_their_pictures(service: Running, jobs: dict[str, Any]) -> None:
+    projects = service.client.get("/projects").json()["data"]
+    assert [(project["name"], project["pictures"]) for project in projects] == [
+        ("API Uploads", 1),
+        ("Alps", 1),
+        ("Zoo", 1),
+    ]
+    with service.client_for(service.make_key("another")) as other:
+        assert other.get("/projects").json() == {"data": []}
+
+
+def test_an_original_is_downloaded_as_it_was_received(service: Running, jobs: dict[str, Any]) -> None:
+    answer = service.client.get(f"/images/{jobs['german']['image']['id']}/original")
+    assert answer.content == UPLOAD
+    assert answer.headers["content-disposition"] == 'attachment; filename="picture.jpg"'
+    assert answer.headers["content-type"] == "image/jpeg"
+    with service.client_for(service.make_key("another")) as other:
+        assert other.get(f"/images/{jobs['german']['image']['id']}/original").status_code == 404
+
+
+# ---- the stream ----
+
+
+def test_the_stream_begins_with_a_snapshot_and_reports_every_change(gated: Running, describer: GatedDescriber) -> None:
+    first = gated.process("optimize", pictures.jpeg())
+    describer.open.clear()
+    with account_events(gated) as stream:
+        assert stream.next() == ("snapshot", {"open": 0, "total": 1})
+        name, totals = stream.next()
+        assert (name, totals["finished"], totals["waiting"]) == ("totals", 1, 0)
+        saved = first["image"]["original_size"] - first["image"]["optimized_size"]
+        assert (totals["original_bytes"], totals["saved_bytes"]) == (first["image"]["original_size"], saved)
+        job_id = gated.dispatch("analyze", pictures.jpeg(seed=2))["job_id"]
+        assert stream.until("job")["data"]["job_id"] == job_id
+        describer.open.set()
+        while (job := stream.until("job")["data"])["status"] != "completed":
+            pass
+        same = gated.client.get(f"/jobs/{job_id}?include=removed,details").json()["data"]
+        assert job == same
+        while stream.until("totals")["finished"] != 2:
+            pass
+        gated.client.delete(f"/jobs/{job_id}").raise_for_status()
+        assert stream.until("deleted") == {"job_id": job_id}
+
+
+def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
+    with account_events(gated) as stream:
+        stream.until("totals")
+        job_id = gated.dispatch("optimize", pictures.jpeg())["job_id"]
+        gated.final(job_id)
+        began_s = time.monotonic()
+        while stream.until("job")["data"]["status"] != "completed":
+            pass
+        assert time.monotonic() - began_s < 1
+
+
+def test_other_accounts_are_not_part_of_the_stream(gated: Running) -> None:
+    with account_events(gated, gated.make_key("another")) as stream:
+        assert stream.next() == ("snapshot", {"open": 0, "total": 0})
+        gated.process("optimize", pictures.jpeg())
+        with gated.client_for(gated.make_key("another")) as other:
+            own = other.post("/images/optimize", files={"image": ("p.jpg", pictures.jpeg(seed=2))}).json()["data"]
+        assert stream.until("job")["data"]["job_id"] == own["job_id"]
+
+
+def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path) -> None:
+    with running(tmp_path) as service, account_events(service) as stream:
+        stream.until("totals")
+        service.run(_end_waits(service))
+        assert stream.next(1) == END
+
+
+async def _end_waits(service: Running) -> None:
+    service.services.engine.end_waits()
+
+
+def test_the_stream_ends_when_its_key_is_revoked(service: Running) -> None:
+    key, secret = service.run(service.services.store.keys.create("revoked soon"))
+    with account_events(service, secret) as stream:
+        stream.until("totals")
+        service.run(service.services.store.keys.revoke(key.id))
+        assert stream.next(5) == END
+
+
+def test_a_head_request_has_no_body_and_opens_no_stream(service: Running) -> None:
+    for _ in range(20):
+        answer = service.client.head("/events")
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+
+
+def test_the_streams_of_an_account_are_limited(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imgproc_local.engine.engine.MAX_ACCOUNT_SUBSCRIPTIONS", 1)
+    with account_events(service) as stream:
+        stream.until("totals")
+        answer = httpx.get(f"{service.url}/events", headers={"X-API-Key": service.key})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
+        assert "event streams" in answer.json()["message"]

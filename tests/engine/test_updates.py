@@ -1,0 +1,74 @@
+"""Subscriptions to the jobs of an account: bounded, each changed job once, ended when the service stops."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job, StoredFile
+from imgproc_local.engine import updates
+from imgproc_local.engine.updates import Updates
+
+JOB = Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), (), "")
+
+
+def job(number: int, account_id: str = "a") -> Job:
+    return replace(JOB, id=f"j{number}", account_id=account_id)
+
+
+def test_a_job_that_changes_often_is_taken_once() -> None:
+    every = Updates()
+    with every.subscribed_to_account("a") as changes:
+        for _ in range(5):
+            every.publish(job(1))
+        every.publish(job(2))
+        every.publish(job(3, "b"))
+        assert changes.take(10).changed == ("j1", "j2")
+        assert changes.take(10).changed == ()
+
+
+def test_what_is_not_taken_at_once_remains() -> None:
+    every = Updates()
+    with every.subscribed_to_account("a") as changes:
+        for number in range(5):
+            every.publish(job(number))
+        assert [len(changes.take(2).changed) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_a_deleted_job_is_not_reported_as_changed() -> None:
+    every = Updates()
+    with every.subscribed_to_account("a") as changes:
+        every.publish(job(1))
+        every.end("j1", "a")
+        taken = changes.take(10)
+        assert (taken.changed, taken.deleted) == ((), ("j1",))
+
+
+def test_a_subscriber_that_takes_nothing_has_to_read_the_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updates, "MAX_UNREAD_JOBS", 3)
+    every = Updates()
+    with every.subscribed_to_account("a") as changes:
+        for number in range(4):
+            every.publish(job(number))
+        every.publish(job(7))
+        taken = changes.take(10)
+        assert (taken.is_complete, taken.changed) == (False, ("j7",))
+        assert changes.take(10).is_complete
+
+
+async def test_a_wait_ends_at_a_change_and_when_the_service_stops() -> None:
+    every = Updates()
+    with every.subscribed_to_account("a") as changes:
+        async with asyncio.timeout(5):
+            asyncio.get_running_loop().call_later(0.01, every.publish, job(1))
+            await changes.wait(60)
+            changes.take(10)
+            asyncio.get_running_loop().call_later(0.01, every.close)
+            await changes.wait(60)
+        assert changes.is_closed
+    with every.subscribed_to_account("a") as late:
+        assert late.is_closed
+    assert every.subscribers("a") == 0
