@@ -6,8 +6,10 @@ import hashlib
 import io
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from PIL import Image, ImageDraw
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import Operation
 from tests.faults.server_process import SOURCE, clean_environment, make_key, serving
-from tests.support.frozen import one_file, one_folder
+from tests.support.frozen import build_module, one_file, one_folder
 from tests.support.tiny import MMPROJ, TEXT
 
 TIMEOUT_S = 120
@@ -28,6 +30,11 @@ MAX_FOLDER_BYTES, MAX_ONE_FILE_BYTES = 82_000_000, 42_000_000
 MODEL = "the model tiny"
 EMULATED_TIMEOUT_S = 300
 
+objects = build_module("objects")
+
+needs_linux_x86 = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="the limits are for Linux on x86-64"
+)
 needs_emulator = pytest.mark.skipif(not shutil.which("qemu-x86_64"), reason="qemu-user is not installed")
 
 
@@ -90,6 +97,23 @@ def test_no_file_is_stored_twice() -> None:
         if path.is_file() and not path.is_symlink() and path.stat().st_size > 4096:
             contents.setdefault(hashlib.sha256(path.read_bytes()).hexdigest(), []).append(path.name)
     assert not [names for names in contents.values() if len(names) > 1]
+
+
+@needs_linux_x86
+def test_no_object_needs_a_newer_glibc() -> None:
+    needs = {path.name: objects.needs_glibc(path) for path in objects.objects(one_folder())}
+    assert len(needs) > 40
+    assert not {name: version for name, version in needs.items() if version[:2] > objects.MAX_GLIBC}
+
+
+@needs_linux_x86
+@pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump")
+def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
+    compiled = [path for path in objects.objects(one_folder()) if objects.COMPILED_WITH_PROGRAM.fullmatch(path.name)]
+    assert {path.name.partition(".")[0] for path in compiled} == {
+        *("_ssimulacra2", "_splice", "_webp_chroma", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
+    }
+    assert not {path.name: dict(newer) for path in compiled if (newer := objects.newer_than_haswell(path))}
 
 
 def test_it_contains_no_model_and_no_numpy() -> None:
