@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from imgproc_local import __version__
 from imgproc_local.api import wire
@@ -20,7 +20,7 @@ from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.requests import MAX_IDEMPOTENCY_KEY, MAX_PROJECT_NAME, get
 from imgproc_local.compose import Services
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_CONTEXT_CHARS, MAX_LANGUAGES, Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_CONTEXT_CHARS, MAX_LANGUAGES, MAX_SIDE_PX, Operation
 
 REF = "#/components/schemas/{name}"
 
@@ -50,6 +50,18 @@ _CONTEXT = Annotated[
     ),
 ]
 _FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
+_MAX_WIDTH = Annotated[
+    int,
+    Meta(
+        description="maximum width in pixels, as displayed: results are scaled down to fit inside max_width_px and"
+        " max_height_px, and never up; absent is no limit (local addition)",
+        ge=1,
+        le=MAX_SIDE_PX,
+    ),
+]
+_MAX_HEIGHT = Annotated[
+    int, Meta(description="maximum height in pixels; see max_width_px (local addition)", ge=1, le=MAX_SIDE_PX)
+]
 _IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
 
 
@@ -63,12 +75,16 @@ class AnalyzeFields(Struct):
 class OptimizeFields(Struct):
     project_id: _PROJECT_ID = ""
     project_name: _PROJECT_NAME = "API Uploads"
+    max_width_px: _MAX_WIDTH | UnsetType = UNSET
+    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
 
 
 class ConvertFields(Struct):
     format: _FORMAT = "webp"
     project_id: _PROJECT_ID = ""
     project_name: _PROJECT_NAME = "API Uploads"
+    max_width_px: _MAX_WIDTH | UnsetType = UNSET
+    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
 
 
 class ProcessFields(Struct):
@@ -77,6 +93,8 @@ class ProcessFields(Struct):
     project_id: _PROJECT_ID = ""
     project_name: _PROJECT_NAME = "API Uploads"
     context: _CONTEXT = ""
+    max_width_px: _MAX_WIDTH | UnsetType = UNSET
+    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
 
 
 FIELDS: dict[Operation, type[Struct]] = {

@@ -32,6 +32,7 @@ from imgproc_local.domain.plan import (
     DEFAULT_PROJECT_NAME,
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
+    MAX_SIDE_PX,
     Operation,
     Plan,
 )
@@ -245,6 +246,10 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
             errors["context"] = [f"context may have at most {MAX_CONTEXT_CHARS} characters; received {len(context)}."]
     if operation in (Operation.CONVERT, Operation.PROCESS):
         target = read_format(_last(fields, "format"), errors)
+    max_width_px = max_height_px = None
+    if operation is not Operation.ANALYZE:
+        max_width_px = _maximum(fields, "max_width_px", errors)
+        max_height_px = _maximum(fields, "max_height_px", errors)
     project_id = _last(fields, "project_id") or None
     if project_id is not None and not ULID.fullmatch(project_id):
         errors["project_id"] = [f"project_id must be a ULID of 26 characters; received {_shown(project_id)}."]
@@ -262,6 +267,8 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         project_id=project_id.lower() if project_id else None,
         project_name=project_name or DEFAULT_PROJECT_NAME,
         context=context,
+        max_width_px=max_width_px,
+        max_height_px=max_height_px,
     )
     if form.filename is None:
         errors["image"] = ["image is required: a file part of the form; received none."]
@@ -276,6 +283,14 @@ def read_format(text: str, errors: dict[str, list[str]]) -> Format:
     if wanted:
         errors["format"] = [f"format must be webp or avif; received {_shown(text)}."]
     return Format.WEBP
+
+
+def _maximum(fields: Fields, name: str, errors: dict[str, list[str]]) -> int | None:
+    """A maximum width or height; None if the form has no such field or it is empty."""
+    text = _last(fields, name)
+    if not text:
+        return None
+    return read_integer({name: text}, name, errors, minimum=1, maximum=MAX_SIDE_PX)
 
 
 def _last(fields: Fields, name: str) -> str:

@@ -20,8 +20,9 @@ from imgproc_local.codecs.picture.decode import CheckStop, open_upright
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.domain.errors import BrokenImage
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 
 if not features.check("avif"):  # a Pillow built without AVIF: the plugin package adds it
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
@@ -42,6 +43,9 @@ frames within its first `MAX_SAMPLED_RANGE_PIXELS`.
 
 WEBP_MAX_DELAY_MS, WEBP_MAX_PLAYS = 2**24 - 1, 2**16 - 1
 """The largest values that WebP stores: a delay has 24 bits (4.6 hours), the number of plays 16."""
+
+PNG_MAX_DELAY_MS = 2**16 - 1
+"""The largest delay that Pillow writes into an APNG: the numerator of a fraction of a second, which has 16 bits."""
 
 _TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -151,10 +155,40 @@ def _stacked(frames: _Frames, numbers: list[int]) -> pyvips.Image:
     pictures = []
     for number in numbers:
         frames.seek(number)
-        rows, bands = frames.tobytes(), len(frames.getbands())
-        picture = pyvips.Image.new_from_memory(rows, frames.width, frames.height, bands, "uchar")
-        pictures.append(picture.copy(interpretation="srgb"))
+        pictures.append(_to_vips(frames))
     return pyvips.Image.arrayjoin(pictures, across=1).copy_memory()
+
+
+def _to_vips(frame: Image.Image) -> pyvips.Image:
+    picture = pyvips.Image.new_from_memory(frame.tobytes(), frame.width, frame.height, len(frame.getbands()), "uchar")
+    return picture.copy(interpretation="srgb")
+
+
+def scaled_frames(path: Path, info: ImageInfo, size: ScaledSize, check_stop: CheckStop) -> pyvips.Image:
+    """All frames, upright and scaled to `size`, one below the other in memory, with their delays and plays.
+
+    RGB or, if a frame is transparent somewhere, RGBA of 8 bits.
+    """
+    info = with_actual_alpha(path, info, check_stop)
+    rows, bands = bytearray(), 4 if info.has_alpha else 3
+    with opened(path) as data, _composed(path, data, info) as frame_at:
+        frames = _Frames(frame_at, info, check_stop)
+        for number in range(info.frames):
+            frames.seek(number)
+            rows += scaled(_to_vips(frames), size).write_to_memory()
+    width, height = size.width_px, size.height_px
+    stacked = pyvips.Image.new_from_memory(rows, width, height * info.frames, bands, "uchar").copy(
+        interpretation="srgb"
+    )
+    stacked.set_type(pyvips.GValue.gint_type, "page-height", height)
+    stacked.set_type(pyvips.GValue.array_int_type, "delay", delays_ms(path, info))
+    stacked.set_type(pyvips.GValue.gint_type, "loop", plays(path, info))
+    return stacked
+
+
+def encode_png(path: Path, info: ImageInfo, check_stop: CheckStop) -> bytes:
+    """The animation as APNG with its delays and number of plays, without metadata. Equal frames are merged."""
+    return _encode(path, info, check_stop, "PNG", PNG_MAX_DELAY_MS, compress_level=1)
 
 
 def encode_webp(path: Path, info: ImageInfo, quality: int | None, check_stop: CheckStop) -> bytes:
@@ -258,7 +292,7 @@ def _gif_frames(path: Path, info: ImageInfo) -> Callable[[int], Image.Image]:
         if strip is None or frame < next_frame:
             strip = open_upright(path, info, all_frames=True).colourspace("srgb")
         next_frame = frame + 1
-        height = strip.get("page-height")
+        height = strip.get_page_height()
         pixels = strip.crop(0, frame * height, strip.width, height).write_to_memory()
         return Image.frombytes("RGBA" if strip.bands == 4 else "RGB", (strip.width, height), bytes(pixels))
 

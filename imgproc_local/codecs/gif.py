@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.picture.decode import CheckStop, evaluate, open_upright
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, ScaledSize
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5
@@ -37,6 +38,7 @@ is nearly always enough.
 """
 
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
+_SCALED_OPTIONS = {"effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
 
 def candidates(source: Source) -> Iterator[bytes]:
@@ -56,6 +58,16 @@ def candidates(source: Source) -> Iterator[bytes]:
         best = smaller
         yield best
         smaller = _smaller(partial(_load_frames, best), len(best), blocks, check_stop)
+
+
+def scaled(source: Source, size: ScaledSize) -> bytes:
+    """The frames scaled to `size`, with new palettes, the same delays and the same loop count.
+
+    A GIF's pixels are transparent or not, so the soft edges of scaled alpha become hard.
+    """
+    frames = animation.scaled_frames(source.path, source.info, size, source.check_stop)
+    encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_SCALED_OPTIONS)
+    return container.with_blocks(encoded, source.blocks_for(Format.GIF))
 
 
 def _smaller(

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from imgproc_local.codecs import avif, gif, webp
+from imgproc_local.codecs import animation, avif, gif, webp
+from imgproc_local.codecs.container import avif as avif_container
+from imgproc_local.codecs.container import png as png_container
+from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import Source, open_source
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.codecs.working_copy import working_copy
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.quality import Effort
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
@@ -48,3 +53,54 @@ def optimize_file(
     ):
         best = min(CANDIDATES[info.format](source), key=len)
         return best if len(best) < len(source.data) else None
+
+
+def scale_file(
+    path: Path,
+    info: ImageInfo,
+    size: ScaledSize,
+    check_stop: Callable[[], None],
+    target: float = TARGET_SCORE,
+    keep_location: KeepLocation = KeepLocation.CITY,
+    effort: Effort = "balanced",
+) -> bytes:
+    """The picture scaled to `size`, as the smallest file of its format that meets the target.
+
+    The score is measured against the scaled picture. Lossless WebP remains lossless; a gain map is dropped.
+    Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
+    """
+    name = FORMATS[info.format].name
+    with (
+        translate_errors(f"The {name} can't be scaled"),
+        open_source(path, info, check_stop, target, keep_location, effort) as source,
+    ):
+        if info.format is Format.GIF:
+            return gif.scaled(source, size)
+        if info.format is Format.AVIF and (info.frames > 1 or avif_container.has_own_colours(source.data)):
+            raise StageFailed(
+                "An AVIF that is animated, or whose colours are HDR or a wide gamut without a profile, can't be scaled."
+                " Send it without a maximum size."
+            )
+        encode = _encoder_of_scaled(source)
+        with working_copy(source, size) as copy:
+            return encode(copy)
+
+
+def _encoder_of_scaled(source: Source) -> Callable[[Source], bytes]:
+    """The function that encodes a working copy in the format of `source`."""
+    match source.info.format:
+        case Format.JPEG:
+            return jpeg.converted
+        case Format.PNG:
+            return png.converted if source.info.frames == 1 else _animated_png
+        case Format.WEBP:
+            return webp.lossless if webp_container.is_lossless(source.data) else webp.converted
+        case _:
+            return avif.converted
+
+
+def _animated_png(source: Source) -> bytes:
+    """The animation of a working copy as an APNG of 8 bits per sample, with the same frames, delays and plays."""
+    encoded = animation.encode_png(source.path, source.info, source.check_stop)
+    packed = png.deflated_again(encoded, source.info, source.check_stop)
+    return png_container.with_blocks(packed, source.blocks_for(Format.PNG))

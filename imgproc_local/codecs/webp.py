@@ -131,6 +131,18 @@ def converted(source: Source) -> bytes:
     return container.with_blocks(encoded, structs.replace(published, icc=profile))
 
 
+def lossless(source: Source) -> bytes:
+    """The picture or animation of a working copy as lossless WebP."""
+    image = open_upright(source.path, source.info, all_frames=source.info.frames > 1)
+    image, profile = for_display(image, source.blocks.icc, eight_bit=True)
+    timed = _with_timing(image, source.path, source.info)
+    encoded = save(timed, source.check_stop, **_animation_options(source.info, None))
+    if source.info.frames > 1:
+        delays_ms = animation.delays_ms(source.path, source.info)
+        encoded = container.with_merged_frames_restored(encoded, delays_ms, has_alpha=source.info.has_alpha)
+    return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.WEBP), icc=profile))
+
+
 def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
     """An animation's frames with delays and number of plays as in browsers; a still picture unchanged."""
     if info.frames == 1:

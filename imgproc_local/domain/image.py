@@ -19,6 +19,17 @@ class Format(StrEnum):
     AVIF = "avif"
 
 
+class ScaledSize(Struct, frozen=True):
+    """The size of a picture, as displayed, that is scaled down by `factor`; each side has at least 1 pixel.
+
+    Both sides are scaled by the same factor and then rounded, so that circles remain circles.
+    """
+
+    width_px: int
+    height_px: int
+    factor: float
+
+
 class ImageInfo(Struct, frozen=True):
     """The properties of a picture that its header states, known before decoding.
 
@@ -46,6 +57,14 @@ class ImageInfo(Struct, frozen=True):
         if self.orientation >= 5:
             return self.height_px, self.width_px
         return self.width_px, self.height_px
+
+    def scaled_within(self, max_width_px: int | None, max_height_px: int | None) -> ScaledSize | None:
+        """The size after scaling down to fit inside both limits; None if the picture fits already."""
+        width_px, height_px = self.display_size_px
+        factor = min((max_width_px or width_px) / width_px, (max_height_px or height_px) / height_px)
+        if factor >= 1:
+            return None
+        return ScaledSize(max(1, int(width_px * factor + 0.5)), max(1, int(height_px * factor + 0.5)), factor)
 
 
 class Pixels(Struct, frozen=True):

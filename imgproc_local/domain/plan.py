@@ -37,6 +37,9 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10
 MAX_CONTEXT_CHARS = 500
+MAX_SIDE_PX = 65_535
+"""The largest value of `max_width_px` and `max_height_px`: no format that is written can have longer sides."""
+
 DEFAULT_LANGUAGES = ("en",)
 DEFAULT_PROJECT_NAME = "API Uploads"
 
@@ -47,6 +50,8 @@ class Plan(Struct, frozen=True):
     `project_id` is the identifier of an existing project. If it is None, the project named `project_name` is used, or
     created if the account has none of that name. `context` is what the client says of the page that the picture is for,
     at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
+
+    Results are scaled down to fit inside `max_width_px` and `max_height_px`; None is no limit.
     """
 
     operation: Operation
@@ -55,6 +60,8 @@ class Plan(Struct, frozen=True):
     project_id: str | None = None
     project_name: str = DEFAULT_PROJECT_NAME
     context: str = ""
+    max_width_px: int | None = None
+    max_height_px: int | None = None
 
 
 class Prices(Struct, frozen=True):

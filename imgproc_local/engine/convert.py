@@ -21,6 +21,7 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
         options.target_score,
         options.keep_location,
         options.effort,
+        work.result_size,
     )
     removed = private_kinds(work.original, work.info, options.keep_location)
     return Output(data=data, format=work.convert_to, removed=removed)

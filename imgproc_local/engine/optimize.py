@@ -1,8 +1,11 @@
 """Optimize: a smaller file of the same format and appearance, or the original where there is none.
 
-Where an outside compression service is configured it is asked first, for the pictures that may be sent out. Its result
-is accepted only as the same picture; otherwise the local codecs do the work, unless the settings forbid that. A picture
-with private data that the service can't make smaller is always cleaned locally.
+A picture that is scaled down is always encoded again: the result has the size that was asked for, even in the rare case
+that it takes more bytes than the original.
+
+Where an outside compression service is configured it is asked first, for the pictures that may be sent out; pictures to
+be scaled are not. Its result is accepted only as the same picture; otherwise the local codecs do the work, unless the
+settings forbid that. A picture with private data that the service can't make smaller is always cleaned locally.
 Worker processes read and write the pictures; the request to the service is made in the process of the engine.
 """
 
@@ -35,9 +38,22 @@ class ServiceResult(Struct, frozen=True):
 
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
-    from imgproc_local.codecs.optimize import optimize_file
+    from imgproc_local.codecs.embedded import private_kinds
+    from imgproc_local.codecs.optimize import optimize_file, scale_file
 
     options = work.options
+    if work.result_size is not None:
+        scaled = scale_file(
+            work.original,
+            work.info,
+            work.result_size,
+            check_stop,
+            options.target_score,
+            options.keep_location,
+            options.effort,
+        )
+        removed = private_kinds(work.original, work.info, options.keep_location)
+        return Output(data=scaled, format=work.info.format, removed=removed)
     data = optimize_file(
         work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
     )
@@ -84,6 +100,8 @@ def _run_with_service(
 
     Raises: ExternalServiceFailed, without `fallback`.
     """
+    if work.result_size is not None:
+        return _run_locally(workers, work, check_stop)
     to_send = workers.run(file_to_send, work, work.info, check_stop)
     if to_send.path is None:
         return _run_locally(workers, work, check_stop)

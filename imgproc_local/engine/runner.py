@@ -193,6 +193,8 @@ class Runner:
             project_name=claimed.project_name,
             options=self._options,
             context=claimed.context,
+            max_width_px=claimed.max_width_px,
+            max_height_px=claimed.max_height_px,
         )
         return stage.run(work, token.check)
 

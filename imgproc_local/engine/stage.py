@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.quality import Effort
@@ -47,7 +47,8 @@ class Options(Struct, frozen=True):
 class WorkItem(Struct, frozen=True):
     """One stage of one job. `path` is the uploaded file of `size_bytes`, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text.
+    The path is given as bytes, because the name of a folder need not be text. A file that the stage makes is scaled
+    down to fit inside `max_width_px` and `max_height_px`.
     """
 
     path: bytes
@@ -59,6 +60,13 @@ class WorkItem(Struct, frozen=True):
     project_name: str
     options: Options
     context: str = ""
+    max_width_px: int | None = None
+    max_height_px: int | None = None
+
+    @property
+    def result_size(self) -> ScaledSize | None:
+        """The size of results; None if the picture is not to be scaled."""
+        return self.info.scaled_within(self.max_width_px, self.max_height_px)
 
     @property
     def original(self) -> Path:

@@ -56,8 +56,14 @@ class Submission(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two requests with the same body. It holds no words of the context, because it is stored."""
+        """Equal for two requests with the same body. It holds no words of the context, because it is stored.
+
+        Limits of the size that were not sent are left out, as in fingerprints of earlier versions.
+        """
         plan = msgspec.to_builtins(self.plan)
+        for name in ("max_width_px", "max_height_px"):
+            if plan[name] is None:
+                del plan[name]
         context = plan.pop("context")
         body = [plan, self.original_filename, self.sha256]
         if context and self.idempotency_key is not None:
@@ -76,6 +82,8 @@ class ClaimedStage(Struct, frozen=True):
     info: ImageInfo
     project_name: str
     context: str
+    max_width_px: int | None
+    max_height_px: int | None
 
 
 class Jobs:
@@ -120,6 +128,8 @@ class Jobs:
                     "at": tx.at,
                     "idempotency_key": submission.idempotency_key,
                     "fingerprint": submission.fingerprint,
+                    "max_width_px": submission.plan.max_width_px,
+                    "max_height_px": submission.plan.max_height_px,
                 },
             )
             if submission.plan.context:
@@ -255,6 +265,8 @@ class Jobs:
                 info=msgspec.json.decode(work["info"], type=ImageInfo),
                 project_name=work["project_name"],
                 context=work["context"],
+                max_width_px=work["max_width_px"],
+                max_height_px=work["max_height_px"],
             )
 
     async def record_done(

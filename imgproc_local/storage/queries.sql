@@ -90,10 +90,10 @@ ORDER BY id DESC LIMIT 1;
 -- name: insert_job
 INSERT INTO jobs (
     id, image_id, account_id, project_id, operation, languages, convert_to, original_filename,
-    original_sha256, original_size, info, created_at, idempotency_key, fingerprint
+    original_sha256, original_size, info, created_at, idempotency_key, fingerprint, max_width_px, max_height_px
 ) VALUES (
     :id, :image_id, :account_id, :project_id, :operation, :languages, :convert_to, :original_filename,
-    :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint
+    :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint, :max_width_px, :max_height_px
 );
 
 -- name: insert_context

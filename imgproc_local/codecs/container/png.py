@@ -45,6 +45,10 @@ _RAW_PROFILES = {
 }
 """The blocks that a raw profile of this name may hold."""
 
+_COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
+_SRGB_GAMMA = 45455
+"""The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
+
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
@@ -135,6 +139,29 @@ def colour_type(data: Data) -> int:
 
 def has_chunk(data: Data, *kinds: bytes) -> bool:
     return any(chunk.kind in kinds for chunk in chunks(data))
+
+
+def has_own_colours(data: Data) -> bool:
+    """Whether the colours are defined by chunks other than a profile, and are not sRGB."""
+    payloads = {chunk.kind: data[chunk.payload : chunk.end] for chunk in chunks(data) if chunk.kind != b"IDAT"}
+    if b"cICP" in payloads or b"mDCV" in payloads or b"cLLI" in payloads:
+        return True
+    if b"sRGB" in payloads or b"iCCP" in payloads:
+        return False
+    gamma = int.from_bytes(payloads.get(b"gAMA", b""), "big")
+    return bool(gamma) and abs(gamma - _SRGB_GAMMA) > 500
+
+
+def with_colours_of(data: bytes, original: Data) -> bytes:
+    """The PNG with the chunks that define the colours of `original`, but for its profile."""
+    found = {chunk.kind: data_of(original, chunk) for chunk in chunks(original) if chunk.kind in _COLOUR_CHUNKS}
+    header_end = 33
+    return data[:header_end] + b"".join(found.values()) + data[header_end:]
+
+
+def data_of(data: Data, chunk: Chunk) -> bytes:
+    """A chunk with its length, kind and checksum."""
+    return data[chunk.payload - 8 : chunk.end + 4]
 
 
 def read_blocks(data: Data) -> Blocks:

@@ -9,6 +9,7 @@ The clean copy of a file has the same picture data, and of its metadata only wha
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg.encoders import encoders, was_encoded_here
+from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, encoders, was_encoded_here
 from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
 from imgproc_local.codecs.metadata import strip
@@ -128,17 +129,33 @@ def _cleaned_gain_map(gain_map: bytes) -> bytes:
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
 
 
-def _encoded(source: Source, clean: bytes, max_bytes: int, fail_on: str) -> bytes | None:
-    """The picture encoded again, None if that takes more than `max_bytes`."""
+def converted(source: Source) -> bytes:
+    """The picture of a working copy as JPEG; where no quality meets the target, at the highest one in 4:4:4."""
+    encoded = decode_complete(source.path, source.info, lambda fail_on: _encoded(source, None, sys.maxsize, fail_on))
+    if encoded is not None:
+        return encoded
+    image, profile = _opened(source, "error")
+    finest = encoders(image, large=True)[-1]
+    no_draft = b""  # mozjpeg needs none
+    encoded = finest.final(image, HIGHEST_QUALITY, no_draft, source.check_stop)
+    return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.JPEG), icc=profile))
+
+
+def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) -> bytes | None:
+    """The picture encoded again, None if that takes more than `max_bytes` or no quality meets the target.
+
+    `clean` is the JPEG that the picture is decoded from, None if it is a working copy.
+    """
     info, target, check_stop = source.info, source.target, source.check_stop
     image, profile = _opened(source, fail_on)
     image = evaluate(image, check_stop, "copy_memory")
     if info.pixels < MIN_LARGE_PIXELS:
-        converted, profile = to_srgb_if_visually_lossless(image, profile)
+        in_srgb, profile = to_srgb_if_visually_lossless(image, profile)
         # chroma can be copied from the original only if its pixels were not converted
-        can_copy_chroma = converted is image and container.components(clean) == 3
-        original = Original(clean, info.orientation) if can_copy_chroma else None
-        encoded = smallest(converted, profile, original, target, max_bytes, check_stop, source.effort)
+        original = None
+        if clean is not None and in_srgb is image and container.components(clean) == 3:
+            original = Original(clean, info.orientation)
+        encoded = smallest(in_srgb, profile, original, target, max_bytes, check_stop, source.effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(source, fail_on)

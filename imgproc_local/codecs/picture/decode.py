@@ -228,11 +228,11 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
     return image, kept
 
 
-def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, **options: Any) -> Any:
-    """The result of `image.<operation>(**options)`, which evaluates the pipeline. Stops soon after `check_stop` raises.
+def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, *arguments: Any, **options: Any) -> Any:
+    """The result of `image.<operation>(*arguments, **options)`, which evaluates the pipeline.
 
-    libvips calls back between rows, libwebp also while it encodes. libheif's encoder and mozjpeg's scan optimisation
-    cannot be interrupted. Raises: what `check_stop` raised.
+    Stops soon after `check_stop` raises: libvips calls back between rows, libwebp also while it encodes. libheif's
+    encoder and mozjpeg's scan optimisation cannot be interrupted. Raises: what `check_stop` raised.
     """
     stopped: list[Exception] = []
 
@@ -250,7 +250,7 @@ def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, **optio
     image.set_progress(True)
     image.signal_connect("eval", on_eval)
     try:
-        result = getattr(image, operation)(**options)
+        result = getattr(image, operation)(*arguments, **options)
     except pyvips.Error:
         if stopped:
             raise stopped[0] from None

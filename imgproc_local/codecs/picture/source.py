@@ -17,15 +17,17 @@ from imgproc_local.domain.quality import Effort
 
 
 class Source(Struct, frozen=True):
-    """An opened picture file.
+    """An opened picture file: an original or, where results are scaled, a working copy with the original's metadata.
 
-    `data` is valid inside the `with` block of `open_source`. `blocks` is the metadata as stored, `published` what of it
-    may be in a result. `target` is the SSIMULACRA 2.1 score that results must reach.
+    `data` is valid inside the `with` block of `open_source`. `blocks` is the metadata as stored in a file of
+    `original_format`, `published` what of it may be in a result. `target` is the SSIMULACRA 2.1 score that results must
+    reach.
     """
 
     path: Path
     info: ImageInfo
     data: Data
+    original_format: Format
     blocks: Blocks
     published: strip.Published
     keep_location: KeepLocation
@@ -35,7 +37,7 @@ class Source(Struct, frozen=True):
 
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
         """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""
-        return strip.blocks_for(self.published, self.info.format, target, orientation=orientation)
+        return strip.blocks_for(self.published, self.original_format, target, orientation=orientation)
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
@@ -68,4 +70,4 @@ def open_source(
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
         published = strip.publishable(blocks, keep_location)
-        yield Source(path, info, data, blocks, published, keep_location, target, effort, check_stop)
+        yield Source(path, info, data, info.format, blocks, published, keep_location, target, effort, check_stop)

@@ -33,9 +33,6 @@ MAX_LOSSY_SIZE_SHARE = 0.8
 MAX_PIXELS_IN_MEMORY = 40_000_000
 """Larger pictures are compressed row by row in one pass, with all their colours."""
 
-_SRGB_GAMMA = 45455
-"""The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
-
 
 def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy, and smaller encodings. The frames of an APNG are preserved."""
@@ -43,15 +40,15 @@ def candidates(source: Source) -> Iterator[bytes]:
     clean = source.clean_copy()
     yield clean
     indexed = container.colour_type(data) == deflate.PALETTE
-    if info.frames > 1 or _has_colour_chunks(data) or (info.bits_per_sample < 8 and not indexed):
+    if info.frames > 1 or container.has_own_colours(data) or (info.bits_per_sample < 8 and not indexed):
         _check_complete(path, info, check_stop)
-        yield _deflated_again(clean, info, check_stop)
+        yield deflated_again(clean, info, check_stop)
     elif indexed:
         _check_complete(path, info, check_stop)
         packed = deflate.indexed_layout(deflate.read_indexed(data), check_stop).packed()
         blocks = source.blocks_for(Format.PNG, orientation=info.orientation)
         yield container.with_blocks(_with_density(packed, data, 1), blocks)
-        yield _deflated_again(clean, info, check_stop)
+        yield deflated_again(clean, info, check_stop)
     else:
         target = None if deflate.is_marked(data) else source.target
         packed, profile = _encoded(path, info, source.published.icc, target, source.effort, check_stop)
@@ -59,17 +56,13 @@ def candidates(source: Source) -> Iterator[bytes]:
         yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
 
 
-def _has_colour_chunks(data: Data) -> bool:
-    """Whether the colours are defined by chunks other than a profile, and are not sRGB."""
-    payloads = {
-        chunk.kind: data[chunk.payload : chunk.end] for chunk in container.chunks(data) if chunk.kind != b"IDAT"
-    }
-    if b"cICP" in payloads or b"mDCV" in payloads or b"cLLI" in payloads:
-        return True
-    if b"sRGB" in payloads or b"iCCP" in payloads:
-        return False
-    gamma = int.from_bytes(payloads.get(b"gAMA", b""), "big")
-    return bool(gamma) and abs(gamma - _SRGB_GAMMA) > 500
+def converted(source: Source) -> bytes:
+    """The picture of a PNG, which is a working copy, as a PNG with the original's metadata."""
+    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    if container.has_own_colours(data):
+        return container.with_blocks(deflated_again(bytes(data), info, check_stop), source.blocks_for(Format.PNG))
+    packed, profile = _encoded(path, info, source.published.icc, source.target, source.effort, check_stop)
+    return container.with_blocks(packed, structs.replace(source.blocks_for(Format.PNG), icc=profile))
 
 
 def _encoded(
@@ -140,7 +133,7 @@ def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
     return packed
 
 
-def _deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes:
+def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes:
     """The PNG with the same filtered samples deflated thoroughly. Further frames of an APNG are copied."""
     out = [container.SIGNATURE]
     frame: list[bytes] = []
