@@ -31,8 +31,10 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
+from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
+from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
@@ -347,6 +349,8 @@ async def open_services(
             analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), text_reader(config))
             engine = Engine(
                 jobs,
+                Translations(store.database),
+                Regenerations(store.database, config.queue_limit),
                 blobs,
                 (
                     analyzer.stage,

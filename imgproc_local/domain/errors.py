@@ -13,6 +13,8 @@
     ├── InsufficientCredits     the account's balance does not cover the price of the request
     ├── NotFound                the account has nothing with this identifier
     ├── FileNotReady            the stage that makes the file is not done
+    ├── NoSuchVersion           a text has no earlier version to undo to, or no later one
+    ├── OriginalRemoved         the uploaded picture was removed because of its age
     ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
     ├── QueueFull               the queue has no room for another job
     ├── TooManyStreams          the account has too many open event streams
@@ -121,16 +123,26 @@ class FileNotReady(ServiceError):
     code = "file_not_ready"
 
 
+class NoSuchVersion(ServiceError):
+    code = "no_such_version"
+
+
+class OriginalRemoved(ServiceError):
+    code = "original_removed"
+
+
 class IdempotencyConflict(ServiceError):
     code = "idempotency_conflict"
 
 
 class QueueFull(ServiceError):
-    code = "queue_full"
+    """`what` waits in the queue, of which there may be `limit`."""
 
-    def __init__(self, limit: int, retry_after_s: int) -> None:
-        super().__init__(f"The queue is full ({limit} unfinished jobs). Nothing was stored; try again later.")
-        self.retry_after_s = retry_after_s
+    code = "queue_full"
+    retry_after_s = 5
+
+    def __init__(self, limit: int, what: str) -> None:
+        super().__init__(f"The queue is full ({limit} {what}). Nothing was stored; try again later.")
 
 
 class TooManyStreams(ServiceError):

@@ -19,9 +19,12 @@ from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, P
 from imgproc_local.engine.durations import StageDurations
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
 from imgproc_local.engine.stage import Options, Stage
+from imgproc_local.engine.texts import Texts
 from imgproc_local.engine.updates import AccountSubscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
+from imgproc_local.storage.regenerations import Regenerations
+from imgproc_local.storage.translations import Translations
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,8 @@ class Engine:
     def __init__(
         self,
         jobs: Jobs,
+        translations: Translations,
+        regenerations: Regenerations,
         blobs: Blobs,
         stages: Sequence[Stage],
         options: Options,
@@ -43,13 +48,15 @@ class Engine:
         timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
+        self._regenerations = regenerations
         self._blobs = blobs
         self._lanes = {stage.name: stage.lane for stage in stages}
         self._prices = prices
         self._max_pixels = limits.max_pixels
         self._updates = Updates()
         self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
-        self._runner = Runner(jobs, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+        self._runner = Runner(jobs, regenerations, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+        self.texts = Texts(translations, regenerations, self._updates, prices.analyze, self._wake_lanes)
 
     # ---- admission ----
 
@@ -196,7 +203,8 @@ class Engine:
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
-        requeued, failed = await self._jobs.recover()
+        stages, texts = await self._jobs.recover(), await self._regenerations.recover()
+        requeued, failed = stages[0] + texts[0], stages[1] + texts[1]
         removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
         if requeued or failed or removed:
             log.info(

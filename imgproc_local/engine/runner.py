@@ -27,7 +27,9 @@ from imgproc_local.engine.durations import Outcome, StageDurations
 from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WrittenFile
-from imgproc_local.storage.jobs import ClaimedStage, Jobs
+from imgproc_local.storage.job_rows import ClaimedStage
+from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.regenerations import Regenerations
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Runner:
     def __init__(
         self,
         jobs: Jobs,
+        regenerations: Regenerations,
         blobs: Blobs,
         stages: Sequence[Stage],
         options: Options,
@@ -78,6 +81,8 @@ class Runner:
         timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
+        self._regenerations = regenerations
+        self._stage_was_last = True
         self._blobs = blobs
         self._stages = {stage.name: stage for stage in stages}
         self._options = options
@@ -130,7 +135,7 @@ class Runner:
             while not self._stopping:
                 wake.clear()
                 try:
-                    claimed = await self._jobs.claim(lane)
+                    claimed = await self._claim(lane)
                 except Exception as error:  # the lane must go on after any error
                     log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
                     await asyncio.sleep(self._timeouts.storage_retry_s)
@@ -148,6 +153,17 @@ class Runner:
                     wake.set()  # the lane ran this stage alone; now its other tasks may claim again
         finally:
             executor.shutdown(wait=False)
+
+    async def _claim(self, lane: str) -> ClaimedStage | None:
+        """The next work of the lane. In the lane that writes texts, stages and texts to be written anew take turns."""
+        writer = self._stages.get(self._regenerations.stage)
+        if writer is None or writer.lane != lane:
+            return await self._jobs.claim(lane)
+        claimed = await self._regenerations.claim(interrupted=False) if self._stage_was_last else None
+        claimed = claimed or await self._jobs.claim(lane) or await self._regenerations.claim()
+        if claimed is not None:
+            self._stage_was_last = claimed.regeneration_id is None
+        return claimed
 
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
         """Run one stage and record its outcome."""
@@ -216,18 +232,21 @@ class Runner:
     async def _record_outcome(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
         job, stage = claimed.job, claimed.stage
         if isinstance(outcome, StageCancelled) and self._stopping:
-            await self._retried(claimed, lambda: self._jobs.requeue(job, stage))
+            await self._retried(claimed, lambda: self._requeue(claimed))
             return
         if isinstance(outcome, StorageFailed):
             # a worker found no room for the result; the stage runs again
             log.error("Stage %s of job %s is tried again: %s", stage, job.id, outcome.message)
             await asyncio.sleep(self._timeouts.storage_retry_s)
-            await self._retried(claimed, lambda: self._jobs.requeue(job, stage))
+            await self._retried(claimed, lambda: self._requeue(claimed))
             return
         changed: Job | None
         if isinstance(outcome, Exception):
             message = _user_message(claimed, outcome)
-            changed = await self._retried(claimed, lambda: self._jobs.record_failed(job, stage, message))
+            changed = await self._retried(claimed, lambda: self._record_failed(claimed, message))
+        elif (request_id := claimed.regeneration_id) is not None:
+            text = outcome.texts[0]
+            changed = await self._retried(claimed, lambda: self._regenerations.record_written(request_id, text))
         elif outcome.path is not None:
             changed = await self._record_file(claimed, outcome)
         else:
@@ -237,6 +256,17 @@ class Runner:
             )
         if changed is not None:
             self._updates.publish(changed)
+
+    async def _requeue(self, claimed: ClaimedStage) -> None:
+        if claimed.regeneration_id is None:
+            await self._jobs.requeue(claimed.job, claimed.stage)
+        else:
+            await self._regenerations.requeue(claimed.regeneration_id)
+
+    async def _record_failed(self, claimed: ClaimedStage, message: str) -> Job | None:
+        if claimed.regeneration_id is None:
+            return await self._jobs.record_failed(claimed.job, claimed.stage, message)
+        return await self._regenerations.record_failed(claimed.regeneration_id, message)
 
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
         """Store the file of the output, and the result with it; None where the job has been deleted."""

@@ -1,4 +1,4 @@
-"""Reads jobs with their stages and translations from rows."""
+"""Reads jobs with their stages and translations from rows, and what their stages need."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from imgproc_local.domain.plan import Operation
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.database import Row, Transaction
+
+MAX_ATTEMPTS = 3
+"""How many times the process may be killed while a stage is running; then the stage fails."""
 
 
 class _StageRow(Struct):
@@ -114,4 +117,49 @@ def _to_job(row: Row) -> Job:
             max_width_px=row["max_width_px"],
             max_height_px=row["max_height_px"],
         ),
+    )
+
+
+class ClaimedStage(Struct, frozen=True):
+    """A stage to run, and what it needs to know. `attempts` counts this run.
+
+    `regeneration_id` is that of a request to write one text anew; None for a stage of the job itself.
+    """
+
+    job: Job
+    stage: StageName
+    attempts: int
+    languages: tuple[str, ...]
+    convert_to: Format
+    info: ImageInfo
+    project_name: str
+    context: str
+    max_width_px: int | None
+    max_height_px: int | None
+    regeneration_id: int | None = None
+
+
+async def read_claimed(
+    tx: Transaction,
+    job_id: str,
+    stage: StageName,
+    attempts: int,
+    languages: tuple[str, ...] | None = None,
+    regeneration_id: int | None = None,
+) -> ClaimedStage:
+    """The stage, which was claimed in this transaction. `languages` are those of the job where it is None."""
+    work = await tx.one("work_of_job", {"job_id": job_id})
+    assert work is not None
+    return ClaimedStage(
+        job=await read_job(tx, job_id),
+        stage=stage,
+        attempts=attempts,
+        languages=languages or msgspec.json.decode(work["languages"], type=tuple[str, ...]),
+        convert_to=Format(work["convert_to"]),
+        info=_decode_info(work["info"]),
+        project_name=work["project_name"],
+        context=work["context"],
+        max_width_px=work["max_width_px"],
+        max_height_px=work["max_height_px"],
+        regeneration_id=regeneration_id,
     )

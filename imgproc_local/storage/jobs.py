@@ -12,26 +12,23 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job, JobTotals, Project, StageName, StoredFile
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
 from imgproc_local.storage.job_filters import NO_FILTERS, JobFilters, list_parameters, list_queries
-from imgproc_local.storage.job_rows import read_job, read_jobs
+from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage, read_claimed, read_job, read_jobs
+from imgproc_local.storage.regenerations import release_waiting
+from imgproc_local.storage.translations import insert_translation
 
 ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
 BATCH_BEGINS_AT = 10
 """A job belongs to a batch if its client has this many unfinished jobs already."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
-MAX_ATTEMPTS = 3
-"""How many times the process may be killed while a stage is running; then the stage fails."""
-
-QUEUE_FULL_RETRY_AFTER_S = 5
 INTERRUPTED = (
     f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
 )
@@ -69,21 +66,6 @@ class Submission(Struct, frozen=True):
         if context and self.idempotency_key is not None:
             body.append(hashlib.sha256(f"{self.sha256} {context}".encode()).hexdigest())
         return msgspec.json.encode(body).decode()
-
-
-class ClaimedStage(Struct, frozen=True):
-    """A stage to run, and what it needs to know. `attempts` counts this run."""
-
-    job: Job
-    stage: StageName
-    attempts: int
-    languages: tuple[str, ...]
-    convert_to: Format
-    info: ImageInfo
-    project_name: str
-    context: str
-    max_width_px: int | None
-    max_height_px: int | None
 
 
 class Jobs:
@@ -179,7 +161,7 @@ class Jobs:
         others = queue["accounts"] - (own > 0)
         is_below_share = others > 0 and own < limit // 2 // (others + 1) and total < limit + limit // 2
         if total >= limit and not (is_below_share or (others > 0 and own == 0)):
-            raise QueueFull(self._queue_limit, QUEUE_FULL_RETRY_AFTER_S)
+            raise QueueFull(self._queue_limit, "unfinished jobs")
 
     async def require_project(self, account_id: str, project_id: str) -> None:
         """Raises `InvalidRequest` where the account has no such project."""
@@ -254,20 +236,7 @@ class Jobs:
             row = await tx.one("claim_stage", {"lane": lane, "at": tx.at})
             if row is None:
                 return None
-            work = await tx.one("work_of_job", {"job_id": row["job_id"]})
-            assert work is not None
-            return ClaimedStage(
-                job=await read_job(tx, row["job_id"]),
-                stage=StageName(row["name"]),
-                attempts=row["attempts"],
-                languages=msgspec.json.decode(work["languages"], type=tuple[str, ...]),
-                convert_to=Format(work["convert_to"]),
-                info=msgspec.json.decode(work["info"], type=ImageInfo),
-                project_name=work["project_name"],
-                context=work["context"],
-                max_width_px=work["max_width_px"],
-                max_height_px=work["max_height_px"],
-            )
+            return await read_claimed(tx, row["job_id"], StageName(row["name"]), row["attempts"])
 
     async def record_done(
         self,
@@ -298,7 +267,7 @@ class Jobs:
             if finished is None:
                 return None
             for position, translation in enumerate(texts):
-                await _insert_translation(tx, job, position, translation)
+                await insert_translation(tx, job, position, translation)
             if stage is StageName.ANALYZE:
                 await tx.run("delete_context", {"job_id": job.id})
             return await read_job(tx, job.id)
@@ -340,7 +309,7 @@ class Jobs:
     # ---- removing ----
 
     async def delete(self, job_id: str, account_id: str) -> list[str]:
-        """Delete the job, release the credits of its waiting stages, and return the addresses of its files.
+        """Delete the job, release the credits of what waits for it, and return the addresses of its files.
 
         Raises:
             NotFound: no such job in this account.
@@ -349,6 +318,7 @@ class Jobs:
             await read_job(tx, job_id, account_id)
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
                 await move_credits(tx, account_id, "release", stage["price"], job_id, stage["name"])
+            await release_waiting(tx, job_id)
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
             await tx.run("delete_job", {"job_id": job_id})
         return files
@@ -375,31 +345,3 @@ class Jobs:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})
-
-
-async def _insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
-    """Store one translation under a file name that is unique in its project and language (`-2`, `-3` … on a clash)."""
-    where = {"project_id": job.project_id, "language_code": translation.language_code}
-    base = translation.seo_filename
-    highest = await tx.value("highest_slug_number", {**where, "slug_base": base})
-    number = 1 if highest is None else highest + 1
-    while await tx.value("slug_taken", {**where, "seo_filename": (name := _nth_name(base, number))}):
-        number += 1
-    await tx.run(
-        "insert_translation",
-        {
-            **where,
-            "job_id": job.id,
-            "account_id": job.account_id,
-            "position": position,
-            "seo_filename": name,
-            "slug_base": base,
-            "slug_number": number,
-            "seo_alt_text": translation.seo_alt_text,
-            "source": translation.source.value,
-        },
-    )
-
-
-def _nth_name(base: str, number: int) -> str:
-    return base if number == 1 else numbered(base, number)

@@ -317,8 +317,10 @@ SELECT max(slug_number) FROM translations
 WHERE project_id = :project_id AND language_code = :language_code AND slug_base = :slug_base;
 
 -- name: slug_taken
+-- Whether another picture has the file name.
 SELECT 1 FROM translations
-WHERE project_id = :project_id AND language_code = :language_code AND seo_filename = :seo_filename;
+WHERE project_id = :project_id AND language_code = :language_code AND seo_filename = :seo_filename
+    AND job_id <> :job_id;
 
 -- name: insert_translation
 INSERT INTO translations (
@@ -327,6 +329,91 @@ INSERT INTO translations (
     :job_id, :account_id, :project_id, :language_code, :position, :seo_filename, :slug_base, :slug_number,
     :seo_alt_text, :source
 );
+
+-- ---- versions of texts ----
+
+-- name: translation
+SELECT * FROM translations WHERE job_id = :job_id AND language_code = :language_code;
+
+-- name: text_version
+SELECT * FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
+
+-- name: insert_version_in_force
+-- Before the first change of a text; nothing afterwards.
+INSERT OR IGNORE INTO translation_versions (
+    job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source)
+SELECT job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source
+FROM translations WHERE job_id = :job_id AND language_code = :language_code;
+
+-- name: insert_text_version
+INSERT INTO translation_versions (
+    job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source
+) VALUES (
+    :job_id, :language_code, :version, :seo_filename, :slug_base, :slug_number, :seo_alt_text, :source
+);
+
+-- name: rename_text_version
+UPDATE translation_versions SET seo_filename = :seo_filename, slug_number = :slug_number
+WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
+
+-- name: update_translation
+UPDATE translations
+SET version = :version, seo_filename = :seo_filename, slug_base = :slug_base, slug_number = :slug_number,
+    seo_alt_text = :seo_alt_text, source = :source
+WHERE job_id = :job_id AND language_code = :language_code;
+
+-- name: delete_later_versions
+DELETE FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND version > :version;
+
+-- name: delete_earlier_versions
+DELETE FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND version < :version;
+
+-- ---- requests to write a text anew ----
+
+-- name: regeneration_of_text
+SELECT id, state FROM regenerations WHERE job_id = :job_id AND language_code = :language_code;
+
+-- name: count_waiting_regenerations
+SELECT count(*) FROM regenerations WHERE account_id = :account_id AND state IN ('pending', 'running');
+
+-- name: insert_regeneration
+INSERT INTO regenerations (job_id, account_id, language_code, state, price)
+VALUES (:job_id, :account_id, :language_code, 'pending', :price) RETURNING id;
+
+-- name: delete_regeneration
+DELETE FROM regenerations WHERE id = :id;
+
+-- name: accounts_waiting_for_texts
+SELECT account_id, min(attempts) AS attempts FROM regenerations WHERE state = 'pending' GROUP BY account_id;
+
+-- name: claim_regeneration
+UPDATE regenerations SET state = 'running', attempts = attempts + 1
+WHERE id = (
+    SELECT id FROM regenerations
+    WHERE state = 'pending' AND account_id = :account_id AND attempts = :attempts ORDER BY id LIMIT 1)
+RETURNING id, job_id, language_code, attempts;
+
+-- name: finish_regeneration
+DELETE FROM regenerations WHERE id = :id AND state = 'running' RETURNING job_id, language_code;
+
+-- name: fail_regeneration
+UPDATE regenerations SET state = 'failed', error = :error WHERE id = :id AND state = 'running'
+RETURNING job_id, account_id, price;
+
+-- name: requeue_regeneration
+UPDATE regenerations SET state = 'pending', attempts = attempts - 1 WHERE id = :id AND state = 'running';
+
+-- name: interrupted_regenerations
+SELECT id, attempts FROM regenerations WHERE state = 'running';
+
+-- name: requeue_interrupted_regeneration
+UPDATE regenerations SET state = 'pending' WHERE id = :id AND state = 'running';
+
+-- name: pending_regenerations_of_job
+SELECT id, account_id, price FROM regenerations WHERE job_id = :job_id AND state = 'pending';
 
 -- ---- after an end of the process ----
 
@@ -414,7 +501,8 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_r
 -- name: count_old_jobs
 SELECT count(*) FROM jobs
 WHERE created_at < :jobs_before AND NOT EXISTS (
-    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'));
+    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'));
 
 -- name: files_to_free
 -- The files that no row references once what is too old is gone.
@@ -423,7 +511,9 @@ SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
         SELECT original_sha256 AS sha256, original_size AS size,
             created_at >= max(:jobs_before, :originals_before) OR is_open AS stays
         FROM (SELECT *, EXISTS (
-                SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running')) AS is_open
+                SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running')) OR EXISTS (
+                SELECT 1 FROM regenerations
+                WHERE job_id = jobs.id AND state IN ('pending', 'running')) AS is_open
               FROM jobs WHERE original_removed_at IS NULL)
         UNION ALL
         SELECT output_sha256, output_size, created_at >= max(:jobs_before, :results_before) OR EXISTS (
@@ -436,12 +526,14 @@ SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
 SELECT id FROM jobs
 WHERE created_at < :jobs_before AND NOT EXISTS (
     SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 
 -- name: old_originals
 SELECT id FROM jobs
 WHERE created_at < :originals_before AND original_removed_at IS NULL AND NOT EXISTS (
     SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 
 -- name: old_results
@@ -537,11 +629,37 @@ FROM jobs JOIN stages ON stages.job_id = jobs.id AND stages.name = 'analyze'
 WHERE CASE stages.state WHEN 'done' THEN json(jobs.languages) ELSE '[]' END <> (
     SELECT json_group_array(language_code)
     FROM (SELECT language_code FROM translations WHERE job_id = jobs.id ORDER BY position))
+UNION ALL
+SELECT 'job ' || job_id || ': its text in ' || language_code || ' is not the version in force'
+FROM translations AS texts
+WHERE CASE WHEN EXISTS (
+        SELECT 1 FROM translation_versions AS versions
+        WHERE versions.job_id = texts.job_id AND versions.language_code = texts.language_code)
+    THEN NOT EXISTS (
+        SELECT 1 FROM translation_versions AS versions
+        WHERE versions.job_id = texts.job_id AND versions.language_code = texts.language_code
+            AND versions.version = texts.version AND versions.seo_filename = texts.seo_filename
+            AND versions.seo_alt_text = texts.seo_alt_text AND versions.source = texts.source)
+    ELSE version <> 1 END
+UNION ALL
+SELECT 'job ' || job_id || ': the versions of its text in ' || language_code || ' are not consecutive, more than '
+    || :max_versions || ', or of no text'
+FROM translation_versions AS versions GROUP BY job_id, language_code
+HAVING count(*) > :max_versions OR count(*) <> max(version) - min(version) + 1 OR NOT EXISTS (
+    SELECT 1 FROM translations
+    WHERE translations.job_id = versions.job_id AND translations.language_code = versions.language_code)
+UNION ALL
+SELECT 'job ' || regenerations.job_id || ': the request to write its text in ' || regenerations.language_code
+    || ' anew is of no text or another account, or has no reason of its failure'
+FROM regenerations LEFT JOIN translations
+    ON translations.job_id = regenerations.job_id AND translations.language_code = regenerations.language_code
+WHERE translations.account_id IS NOT regenerations.account_id OR (state = 'failed') <> (error IS NOT NULL)
 LIMIT :limit;
 
 -- name: wrong_credits
--- Every rule of credits that a row breaks. A stage is paid once, and its price is given back if it failed. Of deleted
--- jobs only the ledger remains: a stage that had not started was given back.
+-- Every rule of credits that a row breaks. A stage is paid once, and its price is given back if it failed; so is a
+-- request to write a text anew, whose row is deleted with its success. Of deleted jobs only the ledger remains: what had
+-- not started was given back.
 SELECT 'the balance of account ' || accounts.name || ' is ' || accounts.balance || ', its ledger adds up to '
     || coalesce(sum(ledger.amount), 0) AS problem
 FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
@@ -562,7 +680,16 @@ WHERE job_id IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM stages WHERE stages.job_id = ledger.job_id AND stages.name = ledger.stage)
 GROUP BY job_id, stage
 HAVING sum(kind = 'hold') <> 1 OR sum(kind = 'release') > 1 OR (sum(kind = 'release') = 1 AND sum(amount) <> 0)
-    OR EXISTS (SELECT 1 FROM jobs WHERE jobs.id = job_id)
+    OR (stage NOT LIKE 'regenerate-%' AND EXISTS (SELECT 1 FROM jobs WHERE jobs.id = job_id))
+UNION ALL
+SELECT 'job ' || regenerations.job_id || ': the request to write its text in ' || language_code || ' anew ('
+    || state || ', price ' || price || ') has ' || count(ledger.id) || ' movements that add up to '
+    || coalesce(sum(amount), 0)
+FROM regenerations LEFT JOIN ledger
+    ON ledger.job_id = regenerations.job_id AND ledger.stage = 'regenerate-' || regenerations.id
+GROUP BY regenerations.id
+HAVING count(ledger.id) <> 1 + (state = 'failed')
+    OR coalesce(sum(amount), 0) <> CASE state WHEN 'failed' THEN 0 ELSE -price END
 LIMIT :limit;
 
 -- name: newest_names

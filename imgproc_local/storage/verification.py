@@ -22,6 +22,7 @@ from imgproc_local.storage.commit_record import Commits, read_commits
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import entries, read_database, referenced_files
 from imgproc_local.storage.migration import known_migrations, newest_schema
+from imgproc_local.storage.translations import MAX_VERSIONS
 from imgproc_local.storage.wal import wal_damage
 
 MAX_PROBLEMS = 1000
@@ -127,7 +128,7 @@ def _read(connection: sqlite3.Connection) -> _Rows:
     try:
         # one transaction: all that follows is of one moment
         connection.execute("BEGIN")
-        limit = {"limit": MAX_PROBLEMS}
+        limit = {"limit": MAX_PROBLEMS, "max_versions": MAX_VERSIONS}
         problems += [Problem("jobs", row[0]) for row in connection.execute(QUERIES["wrong_jobs"], limit)]
         problems += [Problem("credits", row[0]) for row in connection.execute(QUERIES["wrong_credits"], limit)]
         committed = int(connection.execute(QUERIES["committed"]).fetchone()[0])

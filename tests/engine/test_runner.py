@@ -23,7 +23,10 @@ from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, 
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
-from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
+from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage
+from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.regenerations import Regenerations
+from imgproc_local.storage.translations import Translations
 from tests.support import pictures, worker_functions
 from tests.support.worker_pool import worker_pool
 
@@ -50,6 +53,8 @@ class Harness:
         self.keys = Keys(database, 1000)
         self.engine = Engine(
             jobs,
+            Translations(database),
+            Regenerations(database, 1000),
             self.blobs,
             (
                 Stage(StageName.OPTIMIZE, CODECS_LANE, self._with_file(optimize)),
