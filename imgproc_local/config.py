@@ -20,6 +20,7 @@ from imgproc_local.domain.addresses import Network, parse_networks
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
+from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.catalogue import Entry, check_name
 from imgproc_local.vision.models.model import RunOptions, loopback_model
@@ -228,6 +229,26 @@ def setting_meta(name: str) -> Meta:
     return next(part for part in get_args(hint) if isinstance(part, Meta))
 
 
+class ShownSetting(Struct, frozen=True):
+    """A setting as people see it. `value` can be written as JSON; a secret is "set" or "not set"."""
+
+    name: str
+    value: Any
+    source: str
+    description: str
+
+
+def shown_settings(config: Config, origins: Mapping[str, str]) -> list[ShownSetting]:
+    """Every setting in effect. `origins` are their sources by name, as in `Loaded`."""
+    values = msgspec.to_builtins(config, enc_hook=lambda value: encodable_text(str(value)))
+    return [
+        ShownSetting(
+            name, values[name], encodable_text(origins.get(name, "unknown")), setting_meta(name).description or ""
+        )
+        for name in SETTINGS
+    ]
+
+
 class Loaded(Struct, frozen=True):
     """A configuration, and by setting the source of its value: a file, a variable, a flag or `default`."""
 
@@ -246,7 +267,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     values: dict[str, Any] = {}
     origins = dict.fromkeys(SETTINGS, "default")
 
-    file = _settings_file(environ)
+    file = settings_file(environ)
     if file is not None:
         for name, value in _read_toml(file).items():
             values[name], origins[name] = value, str(file)
@@ -271,7 +292,8 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     return Loaded(config=config, origins=origins, file=file)
 
 
-def _settings_file(environ: Mapping[str, str]) -> Path | None:
+def settings_file(environ: Mapping[str, str]) -> Path | None:
+    """The settings file that is read; None if there is none. Raises: SettingInvalid, if the variable names no file."""
     named = environ.get(CONFIG_VARIABLE)
     file = Path(named) if named else default_config_path()
     if file is not None and file.is_file():

@@ -24,24 +24,17 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """
     import msgspec
 
-    from imgproc_local.cli.output import echo_json, encodable_text, printable
-    from imgproc_local.config import CONFIG_VARIABLE, SETTINGS, default_config_path, setting_meta
+    from imgproc_local.cli.output import echo_json, printable
+    from imgproc_local.config import CONFIG_VARIABLE, default_config_path, shown_settings
+    from imgproc_local.system.files import encodable_text
 
     loaded = load_settings(ctx, data_dir)
-    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: encodable_text(str(value)))
+    settings = shown_settings(loaded.config, loaded.origins)
     if as_json:
         echo_json(
             {
                 "file": None if loaded.file is None else encodable_text(str(loaded.file)),
-                "settings": [
-                    {
-                        "name": name,
-                        "value": values[name],
-                        "source": encodable_text(loaded.origins[name]),
-                        "description": setting_meta(name).description,
-                    }
-                    for name in SETTINGS
-                ],
+                "settings": settings,
             }
         )
         return
@@ -52,7 +45,7 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         by_variable = f"set {CONFIG_VARIABLE} to the path of another file" if default else f"set {CONFIG_VARIABLE}"
         how = f"create {default}, or {by_variable}" if default else f"{by_variable} to its path"
         click.echo(f"Settings file: none. To use one, {how}.\n")
-    for name in SETTINGS:
-        value = msgspec.json.encode(values[name]).decode()
-        click.echo(f"{name} = {printable(value)}  ({loaded.origins[name]})")
-        click.echo(f"    {setting_meta(name).description}")
+    for setting in settings:
+        value = msgspec.json.encode(setting.value).decode()
+        click.echo(f"{setting.name} = {printable(value)}  ({setting.source})")
+        click.echo(f"    {setting.description}")

@@ -30,11 +30,6 @@ def path_text(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def encodable_text(text: str) -> str:
-    """`text` that UTF-8 can encode: surrogates, which stand for other bytes in file names, become `\\xNN`."""
-    return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
-
-
 def printable(text: str) -> str:
     """`text` with its control, formatting and surrogate characters written as escapes.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import echo_json, encodable_text, path_text, printable
+from imgproc_local.cli.output import echo_json, path_text, printable
+from imgproc_local.system.files import encodable_text
 
 
 @click.command("restore")

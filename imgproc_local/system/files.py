@@ -1,10 +1,13 @@
-"""Atomic and durable writes: a file is written completely or not at all, and survives a loss of power."""
+"""Atomic and durable writes: a file is written completely or not at all, and survives a loss of power. Also file names
+as text.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
+import sys
 from pathlib import Path
 
 PART_PATTERN = ".*.part"
@@ -44,3 +47,8 @@ def fsync_folder(folder: Path) -> None:
 def is_disk_full(error: OSError) -> bool:
     """Whether a write failed because the disk, or the user's quota on it, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def encodable_text(text: str) -> str:
+    """`text` that UTF-8 can encode: surrogates, which stand for other bytes in file names, become `\\xNN`."""
+    return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")

@@ -19,7 +19,7 @@ from imgproc_local.cli.doctor.installation import installation
 from imgproc_local.cli.doctor.text_reading import text_reading
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings
-from imgproc_local.cli.output import encodable_text
+from imgproc_local.system.files import encodable_text
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded

@@ -29,17 +29,16 @@ def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
 def _changed(loaded: Loaded) -> Iterator[str]:
     import msgspec
 
-    from imgproc_local.cli.output import encodable_text, printable
-    from imgproc_local.config import SETTINGS
+    from imgproc_local.cli.output import printable
+    from imgproc_local.config import shown_settings
 
-    values = msgspec.to_builtins(loaded.config, enc_hook=lambda value: encodable_text(str(value)))
-    changed = [name for name in SETTINGS if loaded.origins[name] != "default"]
-    for name in changed:
-        value = values[name]
+    changed = [setting for setting in shown_settings(loaded.config, loaded.origins) if setting.source != "default"]
+    for setting in changed:
+        value = setting.value
         # text is not written as JSON: the redaction would not find a folder with escaped characters
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        text = f"{len(value)} added models" if name == "catalogue" else text
-        yield f"{name} = {printable(text)}  ({loaded.origins[name]})"
+        text = f"{len(value)} added models" if setting.name == "catalogue" else text
+        yield f"{setting.name} = {printable(text)}  ({setting.source})"
     if not changed:
         yield "none"
 

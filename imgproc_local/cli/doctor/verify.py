@@ -11,7 +11,8 @@ from imgproc_local.cli.doctor.check import Check, check_lines
 from imgproc_local.cli.doctor.data_folder import REPAIR, REPAIR_FILES, REPAIR_LOG, REPAIR_ROWS
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import encodable_text, size_text
+from imgproc_local.cli.output import size_text
+from imgproc_local.system.files import encodable_text
 
 if TYPE_CHECKING:
     from imgproc_local.storage.verification import Verification
