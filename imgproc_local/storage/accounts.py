@@ -10,6 +10,9 @@ import hashlib
 import hmac
 import secrets
 import string
+from datetime import date, timedelta
+
+from msgspec import Struct
 
 from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
 from imgproc_local.domain.keys import ApiKey
@@ -118,6 +121,15 @@ def _key(row: Row) -> ApiKey:
 # ---- credits ----
 
 
+class Usage(Struct, frozen=True):
+    """The credits that one client used on one day (UTC) for one operation. `client_id` is "" if it is unknown."""
+
+    day: str
+    operation: str
+    client_id: str
+    credits: int
+
+
 class Credits:
     """The balances of accounts."""
 
@@ -133,6 +145,16 @@ class Credits:
         async with self._database.transaction() as tx:
             await move_credits(tx, account_id, "grant", amount)
             return int(await tx.value("account_balance", {"account_id": account_id}))
+
+    async def usage(self, account_id: str, days: int) -> tuple[date, list[Usage], dict[str, int]]:
+        """Today's date in UTC, the credits that the account used in the last `days`, and its pictures by day."""
+        async with self._database.listing() as read:
+            today = read.now.date()
+            parameters = {"account_id": account_id, "since": (today - timedelta(days=days - 1)).isoformat()}
+            rows = await read.all("usage", parameters)
+            pictures = await read.all("pictures_per_day", parameters)
+        used = [Usage(row["day"], row["operation"], row["client_id"], row["credits"]) for row in rows]
+        return today, used, {row["day"]: row["pictures"] for row in pictures}
 
 
 async def move_credits(

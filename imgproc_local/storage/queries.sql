@@ -48,6 +48,24 @@ SELECT accounts.name, accounts.balance, coalesce(sum(ledger.amount), 0) AS ledge
 FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
 GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0);
 
+-- name: usage
+-- The credits of finished and waiting stages of the account, by day, operation and client. What was given back for a
+-- failed stage is subtracted from the day of its price. The client of a deleted job is unknown.
+SELECT substr(hold.at, 1, 10) AS day, hold.stage AS operation, coalesce(stages.client_id, '') AS client_id,
+    -sum(hold.amount + coalesce(release.amount, 0)) AS credits
+FROM ledger AS hold
+    LEFT JOIN ledger AS release
+        ON release.job_id = hold.job_id AND release.stage = hold.stage AND release.kind = 'release'
+    LEFT JOIN stages ON stages.job_id = hold.job_id AND stages.name = hold.stage
+WHERE hold.account_id = :account_id AND hold.kind = 'hold' AND hold.at >= :since
+GROUP BY day, operation, client_id
+ORDER BY day;
+
+-- name: pictures_per_day
+SELECT substr(at, 1, 10) AS day, count(DISTINCT job_id) AS pictures
+FROM ledger WHERE account_id = :account_id AND kind = 'hold' AND at >= :since
+GROUP BY day;
+
 -- ---- projects ----
 
 -- name: project_by_id
@@ -434,6 +452,20 @@ SELECT coalesce(sum(size), 0) FROM (
     UNION
     SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL
 );
+
+-- name: files_by_kind
+-- The stored files of jobs. A file that is the original of one job and the result of another counts as an original.
+SELECT 'originals' AS kind, count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
+    SELECT max(original_size) AS size FROM jobs WHERE original_removed_at IS NULL GROUP BY original_sha256)
+UNION ALL
+SELECT 'results', count(*), coalesce(sum(size), 0) FROM (
+    SELECT max(output_size) AS size FROM stages
+    WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL AND NOT EXISTS (
+        SELECT 1 FROM jobs WHERE original_sha256 = output_sha256 AND original_removed_at IS NULL)
+    GROUP BY output_sha256);
+
+-- name: count_jobs
+SELECT count(*) FROM jobs;
 
 -- ---- page sessions ----
 

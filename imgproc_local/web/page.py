@@ -22,7 +22,7 @@ from litestar.response import Redirect
 from imgproc_local.compose import Services
 from imgproc_local.storage.sessions import SESSION_VALID_S
 from imgproc_local.system.audit import audit
-from imgproc_local.web import images, local, models
+from imgproc_local.web import credits, health, images, local, models, settings, storage
 from imgproc_local.web.guard import get, refuse_other_sites, require_own_host, session_cookie, session_of
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -107,7 +107,11 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[*local.HANDLERS, *models.HANDLERS],
+                route_handlers=[
+                    handler
+                    for module in (local, models, credits, storage, settings, health)
+                    for handler in module.HANDLERS
+                ],
                 response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
                 guards=[refuse_other_sites],
             ),

@@ -1,0 +1,164 @@
+"""The page's endpoints for the disk: what occupies it, and removing old jobs or their files."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from litestar import Request, post
+from msgspec import Meta, Struct
+
+from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.storage.retention import MaxAge, Removable, Retention
+from imgproc_local.storage.sessions import PageSession
+from imgproc_local.storage.usage import JobFiles, Share, job_files, share_of
+from imgproc_local.system.audit import audit
+from imgproc_local.web.body import read_json
+from imgproc_local.web.guard import get, require_same_origin, require_session
+
+DEFAULT_DAYS = 90
+MAX_DAYS = 36_500
+
+Only = Literal["jobs", "originals", "results"]
+ONLY: dict[str, Only] = {"jobs": "jobs", "originals": "originals", "results": "results"}
+
+
+class Prune(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to remove: finished jobs with their files, or only the originals or the results of finished jobs.
+
+    The age is that of the upload, in days; 0 is every finished job.
+    """
+
+    older_than_days: Annotated[int, Meta(ge=0, le=MAX_DAYS)]
+    only: Only = "jobs"
+
+
+class PruneResult(Struct, frozen=True):
+    """What a prune removes now, or has removed. `jobs` is 0 if only files are removed."""
+
+    older_than_days: int
+    only: Only
+    jobs: int
+    files: int
+    size_bytes: int
+
+
+class Storage(Struct, frozen=True):
+    """The parts of the data folder and of the models folder.
+
+    `backups` are copies of the database from before a migration; `temporary` are uploads and pictures in progress.
+    `free_bytes` and `disk_bytes` are of the disk that holds the data folder. `retention_days` are the settings that
+    remove jobs, originals and results on their own; 0 is never.
+    """
+
+    data_dir: str
+    jobs: int
+    originals: Share
+    results: Share
+    thumbnails: Share
+    models: Share
+    database: Share
+    backups: Share
+    logs: Share
+    temporary: Share
+    free_bytes: int
+    disk_bytes: int
+    retention_days: dict[Only, int]
+    prune: PruneResult
+
+
+class StorageBody(Struct, frozen=True):
+    data: Storage
+
+
+class PruneBody(Struct, frozen=True):
+    data: PruneResult
+
+
+@get("/local/storage", guards=[require_session])
+async def storage(request: Request[Any, Any, Any]) -> StorageBody:
+    """What occupies the disk, and what the prune that the query describes would remove."""
+    services: Services = request.app.state.services
+    config = services.config
+    planned = _prune_of_query(request)
+    stored = await job_files(services.store.database)
+    removable = await Retention(services.store.database).removable(_max_age(planned))
+    return StorageBody(await asyncio.to_thread(_storage, config, stored, _result(planned, removable)))
+
+
+@post("/local/storage/prune", status_code=200, guards=[require_session, require_same_origin])
+async def prune(request: Request[Any, Any, Any]) -> PruneBody:
+    """Remove finished jobs, or only files of them, for good."""
+    services: Services = request.app.state.services
+    expected = f"a JSON object with older_than_days (0 to {MAX_DAYS}) and optionally only (jobs, originals or results)"
+    planned = await read_json(request, Prune, expected)
+    session: PageSession = request.scope["user"]
+    retention = Retention(services.store.database)
+    removable = await retention.removable(_max_age(planned))
+    await retention.remove(_max_age(planned))
+    audit("data.prune", kind=planned.only, jobs=removable.jobs, files=removable.files, session=session.id)
+    await retention.delete_files(services.blobs)
+    return PruneBody(_result(planned, removable))
+
+
+def _prune_of_query(request: Request[Any, Any, Any]) -> Prune:
+    """Raises: InvalidRequest."""
+    days = request.query_params.get("older_than_days", str(DEFAULT_DAYS))
+    only = ONLY.get(request.query_params.get("only", "jobs"))
+    errors = {}
+    if not (days.isascii() and days.isdecimal() and len(days) <= 6 and int(days) <= MAX_DAYS):
+        errors["older_than_days"] = [
+            f"older_than_days must be an integer from 0 to {MAX_DAYS}; received {days[:40]!r}."
+        ]
+    if only is None:
+        errors["only"] = ["only must be jobs, originals or results."]
+    if errors or only is None:
+        raise InvalidRequest(errors)
+    return Prune(int(days), only)
+
+
+def _max_age(planned: Prune) -> MaxAge:
+    return MaxAge(**{planned.only: timedelta(days=planned.older_than_days)})
+
+
+def _result(planned: Prune, removable: Removable) -> PruneResult:
+    return PruneResult(planned.older_than_days, planned.only, removable.jobs, removable.files, removable.size_bytes)
+
+
+def _storage(config: Config, stored: JobFiles, planned: PruneResult) -> Storage:
+    folder = config.data_dir
+    database = folder / DATABASE_FILE
+    backups = sorted(folder.glob(f"{DATABASE_FILE}.schema-*"))
+    disk = shutil.disk_usage(folder)
+    return Storage(
+        data_dir=str(folder),
+        jobs=stored.jobs,
+        originals=stored.originals,
+        results=stored.results,
+        thumbnails=share_of([folder / "thumbnails"]),
+        models=share_of([config.models_folder]),
+        database=share_of([database, *(_beside(database, end) for end in ("-wal", "-shm", "-commits"))]),
+        backups=share_of(backups),
+        logs=share_of([folder / "logs"]),
+        temporary=share_of([folder / "incoming", folder / WORK_FOLDER]),
+        free_bytes=disk.free,
+        disk_bytes=disk.total,
+        retention_days={
+            "jobs": config.retention_jobs_days,
+            "originals": config.retention_originals_days,
+            "results": config.retention_results_days,
+        },
+        prune=planned,
+    )
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+HANDLERS = [storage, prune]

@@ -1,0 +1,92 @@
+"""Settings, health and credits on the local page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from imgproc_local.config import SETTINGS, Secret, setting_meta
+from imgproc_local.web import health
+from tests.support import pictures
+from tests.support.service import Running, running
+
+
+def read(page: httpx.Client, path: str) -> dict[str, Any]:
+    answer = page.get(f"/local/{path}")
+    assert answer.status_code == 200, answer.text
+    data: dict[str, Any] = answer.json()["data"]
+    return data
+
+
+def test_every_setting_is_shown_with_its_description(service: Running, page: httpx.Client) -> None:
+    settings = read(page, "settings")["settings"]
+    assert [setting["name"] for setting in settings] == list(SETTINGS)
+    by_name = {setting["name"]: setting for setting in settings}
+    assert by_name["codec_threads"]["value"] == 2
+    assert by_name["data_dir"]["value"] == str(service.services.config.data_dir)
+    assert by_name["port"]["description"] == setting_meta("port").description
+
+
+def test_a_secret_is_not_sent_to_the_page(tmp_path: Path) -> None:
+    with running(tmp_path, compression_key=Secret("secret-word")) as service:
+        answer = httpx.get(f"{service.root}/local/settings", headers=service.page_cookie())
+    assert "secret-word" not in answer.text
+    shown = {setting["name"]: setting["value"] for setting in answer.json()["data"]["settings"]}
+    assert shown["compression_key"] == "set"
+
+
+def test_the_health_is_that_of_doctor(service: Running, page: httpx.Client) -> None:
+    data = read(page, "health")
+    checks = {check["name"]: check for check in data["checks"]}
+    assert data["problem"] is None
+    assert data["ok"] == all(check["state"] != "problem" for check in checks.values())
+    assert checks["data folder"]["detail"] == f"{service.services.config.data_dir}, writable"
+    assert checks["libvips"]["state"] == "ok"
+
+
+def test_checks_that_do_not_end_are_reported(
+    service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "TTL_S", 0.0)
+    monkeypatch.setattr(health, "TIMEOUT_S", 0.01)
+    data = read(page, "health")
+    assert (data["ok"], data["checks"]) == (None, [])
+    assert "did not end" in data["problem"]
+    monkeypatch.setattr(health, "TIMEOUT_S", 20.0)
+    monkeypatch.setattr(health, "program", lambda *_: ["/bin/false"])
+    assert "exit code 1" in read(page, "health")["problem"]
+
+
+def test_the_usage_of_credits_is_shown_by_day_and_key(service: Running, page: httpx.Client) -> None:
+    assert read(page, "credits")["keys"] == []
+    service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
+    service.process("optimize", pictures.jpeg(seed=2))
+    deleted = service.process("optimize", pictures.jpeg(seed=3))
+    assert service.client.delete(f"/jobs/{deleted['job_id']}").status_code == 204
+    data = read(page, "credits")
+    assert data["balance"] == service.client.get("/credits/balance").json()["data"]["balance"]
+    assert len(data["days"]) == 30
+    today = data["days"][-1]
+    assert (today["credits"], today["pictures"]) == (6, 3)
+    assert today["operations"] == {"analyze": 2, "optimize": 3, "convert": 1}
+    assert not any(day["credits"] for day in data["days"][:-1])
+    used = {(key["name"], key["credits"]) for key in data["keys"]}
+    assert used == {("test", 5), (None, 1)}
+
+
+def test_what_was_given_back_is_not_usage(tmp_path: Path) -> None:
+    with running(tmp_path) as service:
+        whole = pictures.jpeg()
+        job = service.dispatch("optimize", whole[: len(whole) // 3])
+        assert service.final(job["job_id"])["status"] == "failed"
+        days = httpx.get(f"{service.root}/local/credits", headers=service.page_cookie()).json()["data"]["days"]
+    assert days[-1]["credits"] == 0
+
+
+@pytest.mark.parametrize("path", ["settings", "health", "credits"])
+def test_a_session_is_required(service: Running, path: str) -> None:
+    assert httpx.get(f"{service.root}/local/{path}").status_code == 401
+    assert httpx.head(f"{service.root}/local/{path}", headers=service.page_cookie()).content == b""
