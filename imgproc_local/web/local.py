@@ -12,6 +12,7 @@ from litestar import Request, Response, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
+from imgproc_local.api.body import read_json
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound
@@ -19,7 +20,6 @@ from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
-from imgproc_local.web.body import read_json
 from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
 
 MAX_NAME_CHARS = 100

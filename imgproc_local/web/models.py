@@ -17,6 +17,7 @@ from litestar.exceptions import ClientException
 from litestar.params import FromPath
 from msgspec import Meta, Struct
 
+from imgproc_local.api.body import read_json
 from imgproc_local.compose import Services, model_store, models_in_programs
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
@@ -28,7 +29,6 @@ from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
 from imgproc_local.vision.ocr import model_files
-from imgproc_local.web.body import read_json
 from imgproc_local.web.guard import get, require_same_origin, require_session
 from imgproc_local.web.model_list import Models, read_models
 

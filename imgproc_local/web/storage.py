@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from litestar import Request, post
 from msgspec import Meta, Struct
 
+from imgproc_local.api.body import read_json
 from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest
@@ -18,7 +19,6 @@ from imgproc_local.storage.retention import MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.storage.usage import JobFiles, Share, job_files, share_of
 from imgproc_local.system.audit import audit
-from imgproc_local.web.body import read_json
 from imgproc_local.web.guard import get, require_same_origin, require_session
 
 DEFAULT_DAYS = 90

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
@@ -25,7 +26,7 @@ from imgproc_local.vision.text.embedded_text import (
     keywords_of_any_language,
 )
 from imgproc_local.vision.text.language import is_readable
-from imgproc_local.vision.text.shorten import MAX_ALT_CHARS, shorten
+from imgproc_local.vision.text.shorten import shorten
 
 PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""

@@ -5,10 +5,11 @@ Source: W3C WAI, "Images of Text"; WCAG 2.2, 1.1.1.
 
 from __future__ import annotations
 
+from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.vision.describer import PixelFacts, TextInPicture
 from imgproc_local.vision.facts.phrases import MAX_QUOTE_CHARS, Mentions, sentence
 from imgproc_local.vision.text.language import detect_language, is_readable
-from imgproc_local.vision.text.shorten import PREFERRED_ALT_CHARS, shorten
+from imgproc_local.vision.text.shorten import shorten
 
 
 def image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:

@@ -23,8 +23,8 @@ from babel.dates import format_skeleton
 from babel.lists import format_list
 from msgspec import Struct
 
+from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.text.shorten import PREFERRED_ALT_CHARS
 
 MAX_LEAD_CHARS = 180
 """Limit for the lead of a sentence: the quotation, events and names. Those that do not fit are omitted."""

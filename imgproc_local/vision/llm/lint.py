@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.llm.lint_language import (
@@ -28,7 +29,6 @@ from imgproc_local.vision.llm.lint_rules import UNSPACED, rules_of
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, Answer
 from imgproc_local.vision.llm.sentence_end import is_cut_off, without_quotations
 from imgproc_local.vision.text.filename_words import filename_words
-from imgproc_local.vision.text.shorten import MAX_ALT_CHARS
 from imgproc_local.vision.text.tokens import casefolded_words, letters_and_digits, words_of
 
 REPEATED_WORDS = 6

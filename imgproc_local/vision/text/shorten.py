@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.vision.text.name_vocabulary import word_set
 
-PREFERRED_ALT_CHARS = 125
-"""An alt text is shortened to this length if whole sentences or fragments can be omitted."""
-MAX_ALT_CHARS = 250
-"""The maximum length of every alt text."""
 MIN_SENTENCE_CHARS = 12
 """A text is never shortened to fewer characters, because its first sentence may be an interjection."""
 

@@ -1,4 +1,4 @@
-"""Reads the JSON bodies of requests of the local page, within limits of size and time."""
+"""Reads small JSON bodies of requests, within limits of size and time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
 from imgproc_local.domain.errors import InvalidRequest, UploadTimedOut, UploadTooLarge
 
@@ -36,6 +37,8 @@ async def _read(request: Request[Any, Any, Any]) -> bytes:
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise UploadTooLarge(f"Expected a body of at most {MAX_BODY_BYTES} bytes, received more.")
+    except InternalServerException:  # Litestar raises this when the client has disconnected
+        raise InvalidRequest({"body": ["The body ended before its last byte."]}) from None
     except TimeoutError:
         raise UploadTimedOut(f"The body was not received within {BODY_TIMEOUT_S} seconds.") from None
     return bytes(body)

@@ -1,0 +1,34 @@
+"""What an alt text that a person writes may hold, and how long alt texts are. Source: api/README.md, "Results"."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_ALT_CHARS = 250
+"""The maximum length of every alt text."""
+PREFERRED_ALT_CHARS = 125
+"""The length that an alt text normally stays below; longer ones are shortened if whole sentences can be omitted."""
+
+_MARKUP = re.compile(r"</?[a-z][^<>]*>|<!--|&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+_NOT_TEXT = re.compile("[\u2028-\u202e\u2066-\u2069\ufffd\ufff9-\ufffb]")
+"""Separators of lines and paragraphs, marks that reverse the direction of what follows, and replacement characters."""
+
+
+def normalized_alt_text(text: str) -> str:
+    """`text` as it is stored: in Unicode NFC, without white space around it."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def alt_text_error(text: str) -> str | None:
+    """Why a normalized text can't be an alt text, as what was expected and received; None if it can."""
+    if not 1 <= len(text) <= MAX_ALT_CHARS:
+        return f"seo_alt_text must have 1 to {MAX_ALT_CHARS} characters; received {len(text)}."
+    for character in text:
+        if unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") or _NOT_TEXT.match(character):
+            return f"seo_alt_text must be one line of text without control characters; received U+{ord(character):04X}."
+    if not any(character.isalnum() or unicodedata.category(character)[0] == "S" for character in text):
+        return f"seo_alt_text must have letters, digits or symbols; received {text[:40]!r}."
+    if markup := _MARKUP.search(text):
+        return f"seo_alt_text must be plain text without HTML; received {markup[0][:40]!r}."
+    return None
