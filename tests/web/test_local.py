@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from imgproc_local import compose
+from imgproc_local.api import body as body_reader
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.web import body as body_reader
 from tests.support import pictures
 from tests.support.installed import install
 from tests.support.service import Running, running
