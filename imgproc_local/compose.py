@@ -22,6 +22,7 @@ from imgproc_local.domain.quality import target_score
 from imgproc_local.engine import convert, optimize
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.export.exporter import Exporter
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.upkeep import run_upkeep
@@ -87,6 +88,7 @@ class Services(Struct, frozen=True):
     engine: Engine
     models: ModelTasks
     origins: Mapping[str, str]
+    exporter: Exporter
 
 
 def core_count() -> int:
@@ -385,6 +387,7 @@ async def open_services(
                     engine=engine,
                     models=models,
                     origins=origins or {},
+                    exporter=Exporter(store.database, blobs),
                 )
             finally:
                 upkeep.cancel()

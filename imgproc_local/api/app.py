@@ -9,7 +9,19 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from imgproc_local.api import credits, errors, events, health, images, jobs, languages, metrics, openapi, projects
+from imgproc_local.api import (
+    credits,
+    errors,
+    events,
+    exports,
+    health,
+    images,
+    jobs,
+    languages,
+    metrics,
+    openapi,
+    projects,
+)
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.metrics import RequestCounts
@@ -40,6 +52,7 @@ def make_app(
             jobs.delete_job,
             events.account_events,
             projects.list_projects,
+            exports.export,
             credits.balance,
             credits.afford,
             openapi.document,
@@ -69,6 +82,7 @@ def make_app(
 
 
 def end_requests(app: Litestar) -> None:
-    """End the requests that would delay a stop: uploads, long polls and event streams."""
+    """End the requests that would delay a stop: uploads, long polls, event streams and exports."""
     app.state.services.engine.end_waits()
+    app.state.services.exporter.end()
     app.state.uploads.end()

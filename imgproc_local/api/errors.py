@@ -13,12 +13,15 @@ from litestar.types import Message, Scope
 
 from imgproc_local.api.wire import (
     ErrorBody,
+    ExportIncompleteBody,
     InsufficientCreditsBody,
     NotReadyBody,
     RateLimitBody,
     ValidationErrorBody,
+    export_incomplete_body,
 )
 from imgproc_local.domain.errors import (
+    ExportIncomplete,
     FileNotReady,
     IdempotencyConflict,
     InsufficientCredits,
@@ -31,6 +34,7 @@ from imgproc_local.domain.errors import (
     ServiceError,
     ServiceStopping,
     StorageFailed,
+    TooManyExports,
     TooManyStreams,
     Unauthenticated,
     UploadTimedOut,
@@ -41,7 +45,7 @@ log = logging.getLogger(__name__)
 
 STORAGE_RETRY_AFTER_S = 30
 
-Body = ErrorBody | ValidationErrorBody | RateLimitBody | InsufficientCreditsBody | NotReadyBody
+Body = ErrorBody | ValidationErrorBody | RateLimitBody | InsufficientCreditsBody | NotReadyBody | ExportIncompleteBody
 
 
 def _plain(error: Any) -> Body:
@@ -74,6 +78,8 @@ TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any]
     IdempotencyConflict: (409, _plain, _no_headers),
     QueueFull: (503, _plain, _retry_after),
     TooManyStreams: (503, _plain, _retry_after),
+    ExportIncomplete: (409, lambda error: export_incomplete_body(error.message, error.problems), _no_headers),
+    TooManyExports: (503, _plain, _retry_after),
     ServiceStopping: (503, _plain, lambda _: {"Connection": "close"}),
     StorageFailed: (503, _plain, lambda _: {"Retry-After": str(STORAGE_RETRY_AFTER_S)}),
 }

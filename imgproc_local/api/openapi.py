@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from imgproc_local import __version__
 from imgproc_local.api import wire
 from imgproc_local.api.auth import refuse_trailing_slash
+from imgproc_local.api.exports import ExportFields
 from imgproc_local.api.requests import MAX_IDEMPOTENCY_KEY, MAX_PROJECT_NAME, get
 from imgproc_local.compose import Services
 from imgproc_local.domain.languages import LANGUAGES
@@ -116,12 +117,15 @@ BODIES: list[type[Struct]] = [
     wire.Totals,
     wire.BalanceBody,
     wire.AffordBody,
+    wire.ExportPreviewBody,
     wire.HealthBody,
     wire.ErrorBody,
     wire.ValidationErrorBody,
     wire.RateLimitBody,
     wire.InsufficientCreditsBody,
     wire.NotReadyBody,
+    wire.ExportIncompleteBody,
+    ExportFields,
 ]
 
 RATE_HEADERS = {
@@ -258,6 +262,37 @@ def _download(summary: str, operation_id: str) -> dict[str, Any]:
     }
 
 
+def _export() -> dict[str, Any]:
+    preview = {"$ref": REF.format(name=wire.ExportPreviewBody.__name__)}
+    body = {"$ref": REF.format(name=ExportFields.__name__)}
+    return {
+        "operationId": "export",
+        "summary": "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
+        "description": "The archive is sent while it is made. The same request gives the same bytes.",
+        "parameters": [],
+        "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
+        "responses": _keyed(
+            {
+                "200": {
+                    "description": "the archive; with dry_run, what it would contain",
+                    "headers": {
+                        "Content-Disposition": {"schema": {"type": "string"}, "description": "attachment (RFC 6266)"},
+                    },
+                    "content": {
+                        "application/zip": {"schema": {"type": "string", "contentMediaType": "application/zip"}},
+                        "application/json": {"schema": preview},
+                    },
+                },
+                "404": _json(wire.ErrorBody, "no such image in this account"),
+                "408": _json(wire.ErrorBody, "no bytes of the body were received in time"),
+                "409": _json(wire.ExportIncompleteBody, "texts or files are missing; nothing was exported"),
+                "413": _json(wire.ErrorBody, "more bytes than the body may have"),
+                "422": _json(wire.ValidationErrorBody, "a field is invalid, or there are more than 10,000 images"),
+            }
+        ),
+    }
+
+
 def _operation(
     operation_id: str, summary: str, answers: dict[str, Any], parameters: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
@@ -375,6 +410,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 },
             )
         },
+        "/exports": {"post": _export()},
         "/credits/balance": {
             "get": _operation("balance", "The credit balance", {"200": _json(wire.BalanceBody, "the balance")})
         },

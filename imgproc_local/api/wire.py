@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from imgproc_local.domain.export import ExportProblems, MissingFile, NeededText
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Job, JobDetails, JobTotals, Project, StageState, Status
 from imgproc_local.domain.languages import Language
@@ -266,6 +267,39 @@ class AffordBody(Struct, frozen=True):
     data: Afford
 
 
+class NeededTextBody(Struct, frozen=True):
+    image_id: Ulid
+    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    languages: Annotated[
+        list[LanguageCode], Meta(description="the requested languages that have no text about the content")
+    ]
+
+
+class MissingFileBody(Struct, frozen=True):
+    image_id: Ulid
+    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    variant: Annotated[Literal["optimized", "converted", "original"], Meta(description="which file is missing")]
+    reason: Annotated[
+        Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"],
+        Meta(
+            description="its stage is not done, has failed or was not requested; or the file was removed because of its"
+            " age, or is missing or damaged in the data folder"
+        ),
+    ]
+
+
+class ExportPreview(Struct, frozen=True):
+    images: Annotated[int, Meta(description="images with at least one file", ge=0)]
+    files: Annotated[int, Meta(description="picture files; alt.csv and alt.json are added", ge=0)]
+    bytes: Annotated[int, Meta(description="size of the picture files, before texts are written into them", ge=0)]
+    needs_text: Annotated[list[NeededTextBody], Meta(description="every image without a text in some language")]
+    missing: Annotated[list[MissingFileBody], Meta(description="every requested file that does not exist")]
+
+
+class ExportPreviewBody(Struct, frozen=True):
+    data: ExportPreview
+
+
 class HealthBody(Struct, frozen=True):
     status: Annotated[Literal["ok"], Meta(description="the data folder can be written and stages are processed")]
 
@@ -294,11 +328,46 @@ class InsufficientCreditsBody(Struct, frozen=True):
     shortfall: Annotated[int, Meta(description="missing credits")]
 
 
+class ExportIncompleteBody(Struct, frozen=True):
+    message: Annotated[str, Meta(description="how much is missing, and how to export the rest")]
+    needs_text_total: Annotated[int, Meta(description="images without a text; 0 if allow_needs_text was sent", ge=0)]
+    needs_text: Annotated[list[NeededTextBody], Meta(description="the first 20 of them")]
+    missing_total: Annotated[int, Meta(description="missing files; 0 if allow_missing was sent", ge=0)]
+    missing: Annotated[list[MissingFileBody], Meta(description="the first 20 of them")]
+
+
 class NotReadyBody(Struct, frozen=True):
     error: Annotated[str, Meta(description="which stage must be done before there is a file")]
 
 
 # ---- domain -> wire ----
+
+LISTED_PROBLEMS = 20
+"""Missing texts and files that an error lists. `dry_run` lists all."""
+
+
+def export_preview_body(images: int, files: int, size_bytes: int, problems: ExportProblems) -> ExportPreviewBody:
+    return ExportPreviewBody(
+        ExportPreview(images, files, size_bytes, _needed_texts(problems.needs_text), _missing_files(problems.missing))
+    )
+
+
+def export_incomplete_body(message: str, problems: ExportProblems) -> ExportIncompleteBody:
+    return ExportIncompleteBody(
+        message,
+        len(problems.needs_text),
+        _needed_texts(problems.needs_text[:LISTED_PROBLEMS]),
+        len(problems.missing),
+        _missing_files(problems.missing[:LISTED_PROBLEMS]),
+    )
+
+
+def _needed_texts(listed: Sequence[NeededText]) -> list[NeededTextBody]:
+    return [NeededTextBody(text.image_id, text.original_filename, list(text.languages)) for text in listed]
+
+
+def _missing_files(listed: Sequence[MissingFile]) -> list[MissingFileBody]:
+    return [MissingFileBody(file.image_id, file.original_filename, file.variant, file.reason) for file in listed]
 
 
 def afford_body(checked: Affordability) -> AffordBody:

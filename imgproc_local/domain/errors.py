@@ -18,6 +18,8 @@
     ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
     ├── QueueFull               the queue has no room for another job
     ├── TooManyStreams          the account has too many open event streams
+    ├── ExportIncomplete        texts or files of an export are missing
+    ├── TooManyExports          the account runs as many exports as it may
     ├── ServiceStopping         the service is stopping and accepts no upload
     ├── StorageFailed           the data folder can't be read or written
     ├── DataFolderBusy          another process owns the data folder
@@ -35,6 +37,8 @@ machine; no message contains a stack trace or a secret. `api/errors.py` maps eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from imgproc_local.domain.export import ExportProblems
 
 
 class ServiceError(Exception):
@@ -153,6 +157,31 @@ class TooManyStreams(ServiceError):
         super().__init__(f"This account has {limit} open event streams, which is the maximum. Close one of them first.")
 
 
+class ExportIncomplete(ServiceError):
+    """`problems` are those that the request does not allow."""
+
+    code = "export_incomplete"
+
+    def __init__(self, problems: ExportProblems) -> None:
+        self.problems = problems
+        found = []
+        if problems.needs_text:
+            found.append(f"{len(problems.needs_text)} image{_s(problems.needs_text)} without a text (allow_needs_text)")
+        if problems.missing:
+            found.append(f"{len(problems.missing)} missing file{_s(problems.missing)} (allow_missing)")
+        super().__init__(
+            f"Nothing was exported: {' and '.join(found)}. Send the fields in brackets as true to export the rest."
+        )
+
+
+class TooManyExports(ServiceError):
+    code = "too_many_exports"
+
+    def __init__(self, limit: int, retry_after_s: int) -> None:
+        super().__init__(f"This account runs {limit} exports already. Try again when one of them has ended.")
+        self.retry_after_s = retry_after_s
+
+
 class ServiceStopping(ServiceError):
     code = "service_stopping"
 
@@ -196,3 +225,8 @@ class StageTimedOut(StageFailed):
 
 class StageCancelled(StageFailed):
     code = "stage_cancelled"
+
+
+def _s(listed: Sequence[object]) -> str:
+    """The ending of a noun after the number of `listed`."""
+    return "" if len(listed) == 1 else "s"

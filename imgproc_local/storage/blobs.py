@@ -104,6 +104,8 @@ class Blobs:
         self.incoming_folder = folder / "incoming"
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
+        self._removed_later: set[str] = set()
+        """Files that were to be removed while they were leased."""
         self._lock = asyncio.Lock()
         self._checked: dict[str, _State] = {}
         with storage_errors():
@@ -129,11 +131,27 @@ class Blobs:
             yield blob
             referenced = True
         finally:
-            self._leases[blob.sha256] -= 1
-            if not self._leases[blob.sha256]:
-                del self._leases[blob.sha256]
-            if not referenced:
-                await asyncio.shield(self.remove([blob.sha256]))
+            postponed = self._end_leases([blob.sha256])
+            await asyncio.shield(self.remove(postponed if referenced else [blob.sha256]))
+
+    @asynccontextmanager
+    async def leased(self, addresses: Iterable[str]) -> AsyncIterator[None]:
+        """Inside the block, the files are not removed. Those that were to be removed meanwhile are removed after it."""
+        addresses = set(addresses)
+        async with self._lock:
+            self._leases.update(addresses)
+        try:
+            yield
+        finally:
+            await asyncio.shield(self.remove(self._end_leases(addresses)))
+
+    def _end_leases(self, addresses: Iterable[str]) -> list[str]:
+        """Give back one lease of each file. Returns those that have to be removed now."""
+        for sha256 in addresses:
+            self._leases[sha256] -= 1
+            if not self._leases[sha256]:
+                del self._leases[sha256]
+        return [sha256 for sha256 in addresses if sha256 in self._removed_later and sha256 not in self._leases]
 
     def _adopt(self, source: Path, blob: Blob) -> None:
         """Rename `source`, which is on the disk, to its address.
@@ -192,7 +210,11 @@ class Blobs:
         for sha256 in addresses:
             async with self._lock:
                 # leases first: a task that returned its lease before has already written its row
-                if sha256 in self._leases or await self._is_referenced(sha256):
+                if sha256 in self._leases:
+                    self._removed_later.add(sha256)
+                    continue
+                self._removed_later.discard(sha256)
+                if await self._is_referenced(sha256):
                     continue
                 try:
                     self.path(sha256).unlink(missing_ok=True)

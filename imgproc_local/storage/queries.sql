@@ -267,6 +267,25 @@ FROM (
            WHERE account_id = :account_id AND output_size IS NOT NULL GROUP BY job_id) AS results
         JOIN jobs ON jobs.account_id = :account_id AND jobs.id = results.job_id) AS sizes;
 
+-- ---- exports ----
+
+-- name: job_ids_of_images
+SELECT id, image_id FROM jobs
+WHERE image_id IN (SELECT value FROM json_each(:image_ids)) AND account_id = :account_id;
+
+-- name: finished_job_ids
+SELECT id FROM jobs
+WHERE account_id = :account_id AND (:project_id IS NULL OR project_id = :project_id)
+    AND NOT EXISTS (
+        SELECT 1 FROM stages
+        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
+ORDER BY id LIMIT :limit;
+
+-- name: export_details
+SELECT jobs.id, jobs.languages, projects.name AS project
+FROM jobs JOIN projects ON projects.id = jobs.project_id
+WHERE jobs.id IN (SELECT value FROM json_each(:ids));
+
 -- ---- stages: working on them ----
 
 -- name: claim_stage

@@ -1,0 +1,204 @@
+"""Archives of finished files: `POST /exports`, and what the local page's downloads share with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Litestar, Request, Response, post
+from litestar.background_tasks import BackgroundTask, BackgroundTasks
+from litestar.datastructures import Cookie
+from litestar.enums import MediaType, OpenAPIMediaType
+from litestar.response.base import ASGIResponse
+from litestar.types import Receive, Send, TypeEncodersMap
+from msgspec import Meta, Struct
+
+from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.images import content_disposition
+from imgproc_local.api.requests import ULID, read_body
+from imgproc_local.api.wire import ExportPreviewBody, LanguageCode, export_preview_body
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.export import MAX_IMAGES, ExportRequest, RequestedVariant
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.engine.export.exporter import Export, ExportBroken
+from imgproc_local.engine.export.plan import ExportPlan
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 1024 * 1024
+"""10,000 identifiers need 290 kB."""
+ARCHIVE_STEM = "images"
+"""The name of an archive of several projects."""
+
+
+Identifier = Annotated[
+    str,
+    Meta(
+        description="ULID, in either case",
+        extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
+    ),
+]
+
+
+class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
+    images: Annotated[
+        list[Identifier] | None,
+        Meta(
+            description="the ids of images; null is all finished images of the account, or of project_id",
+            extra_json_schema={"minItems": 1, "maxItems": MAX_IMAGES},
+        ),
+    ] = None
+    project_id: Annotated[Identifier | None, Meta(description="only images of this project; not beside images")] = None
+    variants: Annotated[
+        list[RequestedVariant],
+        Meta(
+            description="the files of each image; best is the smaller of the optimized and the converted file",
+            min_length=1,
+            max_length=4,
+        ),
+    ] = msgspec.field(default_factory=lambda: ["optimized", "converted"])
+    language: Annotated[
+        LanguageCode | None,
+        Meta(description="names the files by its seo_filename; null is the first language of each image"),
+    ] = None
+    write_texts: Annotated[bool, Meta(description="reserved: files are exported as they are stored")] = True
+    allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
+    allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False
+    dry_run: Annotated[bool, Meta(description="answer with what the archive would contain")] = False
+
+
+@post("/exports", status_code=200, guards=[require_key])
+async def export(request: Request[Any, Any, Any]) -> Response[Any]:
+    services: Services = request.app.state.services
+    fields = await read_export_fields(request)
+    account_id = authenticated_key(request).account_id
+    wanted = export_request(fields)
+    if fields.dry_run:
+        return Response(preview(await services.exporter.plan(account_id, wanted)))
+    opened = await services.exporter.open(account_id, wanted)
+    return ArchiveResponse(opened, archive_stem(opened.plan))
+
+
+async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
+    """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
+    body = await read_body(request, MAX_BODY_BYTES)
+    try:
+        fields = msgspec.json.decode(body or b"{}", type=ExportFields)
+    except msgspec.MsgspecError as error:
+        path = re.search(r"\$\.(\w+)", str(error))
+        field = path[1] if path else "body"
+        raise InvalidRequest({field: [f"Expected a JSON object with the fields of an export: {error}."]}) from error
+    errors: dict[str, list[str]] = {}
+    if fields.images is not None:
+        if not 1 <= len(fields.images) <= MAX_IMAGES:
+            errors["images"] = [f"images must be 1 to {MAX_IMAGES} identifiers; received {len(fields.images)}."]
+        for name in fields.images:
+            if not ULID.fullmatch(name):
+                errors["images"] = [f"images must be ULIDs of 26 characters; received {name[:40]!r}."]
+                break
+        if fields.project_id is not None:
+            errors["project_id"] = ["project_id can't be sent beside images."]
+    elif fields.project_id is not None and not ULID.fullmatch(fields.project_id):
+        errors["project_id"] = [f"project_id must be a ULID of 26 characters; received {fields.project_id[:40]!r}."]
+    if fields.language is not None and fields.language not in LANGUAGES:
+        errors["language"] = [
+            f"language must be an ISO 639-1 code that GET /languages lists; received {fields.language[:40]!r}."
+        ]
+    if errors:
+        raise InvalidRequest(errors)
+    return fields
+
+
+def export_request(fields: ExportFields) -> ExportRequest:
+    return ExportRequest(
+        images=None if fields.images is None else tuple(fields.images),
+        project_id=fields.project_id.lower() if fields.project_id else None,
+        variants=tuple(fields.variants),
+        language=fields.language,
+        write_texts=fields.write_texts,
+        allow_needs_text=fields.allow_needs_text,
+        allow_missing=fields.allow_missing,
+    )
+
+
+def preview(plan: ExportPlan) -> ExportPreviewBody:
+    images = sum(bool(planned.files) for planned in plan.images)
+    return export_preview_body(images, len(plan.files), plan.size_bytes, plan.problems)
+
+
+def archive_stem(plan: ExportPlan) -> str:
+    """The name of the archive without extension: that of its project, if it has one."""
+    projects = {planned.image.project for planned in plan.images}
+    return projects.pop() if len(projects) == 1 else ARCHIVE_STEM
+
+
+class ArchiveResponse(Response[None]):
+    """Sends an archive while it is made, and closes it. If the archive is broken off, the connection is closed, so that
+    no client takes it for complete.
+    """
+
+    def __init__(self, export: Export, stem: str) -> None:
+        headers = {
+            "Content-Disposition": content_disposition(stem, ".zip"),
+            "Content-Length": str(export.size_bytes),
+            "Accept-Ranges": "none",
+            "Cache-Control": "no-store",
+        }
+        super().__init__(None, headers=headers, media_type="application/zip", status_code=200)
+        self._export = export
+
+    def to_asgi_response(
+        self,
+        app: Litestar | None,
+        request: Request[Any, Any, Any],
+        *,
+        background: BackgroundTask | BackgroundTasks | None = None,
+        cookies: Iterable[Cookie] | None = None,
+        headers: Mapping[str, str] | None = None,
+        is_head_response: bool = False,
+        media_type: MediaType | OpenAPIMediaType | str | None = None,
+        status_code: int | None = None,
+        type_encoders: TypeEncodersMap | None = None,
+        **_: Any,
+    ) -> ASGIResponse:
+        return _ArchiveSender(self._export, {**(headers or {}), **self.headers}, cookies)
+
+
+class _ArchiveSender(ASGIResponse):
+    _should_set_content_length = False
+
+    def __init__(self, export: Export, headers: dict[str, str], cookies: Iterable[Cookie] | None) -> None:
+        super().__init__(headers=headers, cookies=cookies, media_type="application/zip", status_code=200)
+        self._export = export
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._export.close()
+
+    async def send_body(self, send: Send, receive: Receive) -> None:
+        async def send_piece(piece: bytes) -> None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+        watch = asyncio.create_task(_stop_without_client(self._export, receive))
+        try:
+            await self._export.write(send_piece)
+        except ExportBroken as broken:
+            # without the last message, the server closes the connection
+            log.warning("An export was broken off. %s", broken)
+        else:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            watch.cancel()
+
+
+async def _stop_without_client(export: Export, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    export.stop("The client has closed the connection.")

@@ -1,0 +1,88 @@
+"""The names of files in an archive.
+
+Invariant: every system can unpack the archive. A name can be created everywhere (`domain.filename`), and two names
+differ in more than the case or the Unicode form of their letters.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from imgproc_local.domain.export import Variant
+from imgproc_local.domain.filename import download_name
+from imgproc_local.domain.job import Job
+
+TABLE_NAME, DATA_NAME = "alt.csv", "alt.json"
+"""The files at the top of an archive that list its images and their texts."""
+MAX_STEM_BYTES = 120
+MAX_FOLDER_BYTES = 60
+"""Shorter than file systems allow, because Windows limits the length of a whole path to 259 characters."""
+
+
+class ArchiveNames:
+    """The names that are used in one archive. Of several projects, each has a folder of its own.
+
+    With `mark_originals`, the names of originals say so, because the archive has results too.
+    """
+
+    def __init__(self, projects: Sequence[str], *, mark_originals: bool) -> None:
+        self._mark_originals = mark_originals
+        self._used = {_comparable(TABLE_NAME), _comparable(DATA_NAME)}
+        self._last_number: dict[str, int] = {}
+        self._folders: dict[str, str] = {}
+        if len(set(projects)) > 1:
+            for project in dict.fromkeys(projects):
+                folder = download_name(_cut(project, MAX_FOLDER_BYTES).rstrip(". "), "")
+                self._folders[project] = self._numbered(folder, ("",)) + "/"
+
+    def add(self, project: str, stem: str, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
+        """The names of the files of one image, which differ only in what follows the stem.
+
+        `extensions` has those of the files. A clash with another image gets `-2`, `-3` ….
+        """
+        endings = self._endings(extensions)
+        stem = download_name(_cut(stem, MAX_STEM_BYTES), ".x").removesuffix(".x")
+        stem = self._numbered(self._folders.get(project, "") + stem, tuple(endings.values()))
+        return {variant: stem + ending for variant, ending in endings.items()}
+
+    def _endings(self, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
+        """What follows the stem. A second file of the same format is marked too."""
+        endings: dict[Variant, str] = {}
+        for variant, extension in extensions.items():
+            plain = f".{extension}"
+            marked = plain in endings.values() or (variant == "original" and self._mark_originals)
+            endings[variant] = f"-{variant}{plain}" if marked else plain
+        return endings
+
+    def _numbered(self, stem: str, endings: Sequence[str]) -> str:
+        """`stem` with a number if it is needed, so that it is free with each of `endings`. The names are used then."""
+        key = _comparable(stem)
+        number = self._last_number.get(key, 0)
+        while True:
+            number += 1
+            candidate = stem if number == 1 else f"{stem}-{number}"
+            names = {_comparable(candidate + ending) for ending in endings}
+            if not names & self._used:
+                self._used |= names
+                self._last_number[key] = number
+                return candidate
+
+
+def stem_of(job: Job, language: str | None) -> str:
+    """What the files of an image are called: its file name in `language`, else in its first language with one.
+
+    An image without any keeps the name of the uploaded file.
+    """
+    names = {text.language_code: text.seo_filename for text in job.translations if text.seo_filename}
+    return names.get(language or "") or next(iter(names.values()), "") or PurePosixPath(job.original_filename).stem
+
+
+def _comparable(name: str) -> str:
+    """Equal for names that some file system takes for the same."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode("utf-8", "ignore")

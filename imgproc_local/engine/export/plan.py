@@ -1,0 +1,182 @@
+"""Which files an archive contains and how they are called, decided before its first byte."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from imgproc_local.domain.export import (
+    VARIANTS,
+    ExportProblems,
+    ExportRequest,
+    MissingFile,
+    MissingReason,
+    NeededText,
+    Variant,
+)
+from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
+from imgproc_local.engine.export.names import ArchiveNames, stem_of
+from imgproc_local.engine.export.zip_records import EARLIEST
+from imgproc_local.storage.export_images import ExportImage
+
+STAGE_OF_VARIANT: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "converted": StageName.CONVERT}
+
+
+class PlannedFile(Struct, frozen=True):
+    """A stored file and its name in the archive."""
+
+    name: str
+    variant: Variant
+    stored: StoredFile
+
+
+class PlannedImage(Struct, frozen=True):
+    image: ExportImage
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def created_at(self) -> datetime:
+        return datetime.fromisoformat(self.image.job.created_at)
+
+
+class ExportPlan(Struct, frozen=True):
+    """The content of one archive, and what is missing from it. The same request and data give the same plan.
+
+    The archive can be made although it has `problems`.
+    """
+
+    images: tuple[PlannedImage, ...]
+    problems: ExportProblems
+
+    @property
+    def files(self) -> list[PlannedFile]:
+        return [file for image in self.images for file in image.files]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files as they are stored."""
+        return sum(file.stored.size_bytes for file in self.files)
+
+    @property
+    def newest(self) -> datetime:
+        """When the newest image was uploaded."""
+        return max((planned.created_at for planned in self.images), default=EARLIEST)
+
+
+def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: dict[str, MissingReason]) -> ExportPlan:
+    """The plan for `images`, in their order. `unusable` has the addresses of files that are missing or damaged."""
+    chosen = [(image, *_choose_files(image.job, request, unusable)) for image in images]
+    names = ArchiveNames(
+        [image.project for image, files, _ in chosen if files],
+        mark_originals=any(variant != "original" for variant in request.variants),
+    )
+    return ExportPlan(
+        images=tuple(
+            PlannedImage(image, _named_files(names, image, files, request.language)) for image, files, _ in chosen
+        ),
+        problems=ExportProblems(
+            needs_text=tuple(
+                NeededText(image.job.image_id, image.job.original_filename, languages)
+                for image in images
+                if (languages := _languages_needing_text(image))
+            ),
+            missing=tuple(missing for _, _, listed in chosen for missing in listed),
+        ),
+    )
+
+
+def requested_files(request: ExportRequest, images: Sequence[ExportImage]) -> dict[str, int]:
+    """The addresses and sizes of the requested files, without those that were removed because of their age."""
+    return {
+        stored.sha256: stored.size_bytes
+        for image in images
+        for variant in _variants(image.job, request)
+        if (stored := _stored_file(image.job, variant)) is not None and not stored.removed
+    }
+
+
+def _choose_files(
+    job: Job, request: ExportRequest, unusable: dict[str, MissingReason]
+) -> tuple[dict[Variant, StoredFile], list[MissingFile]]:
+    """The files of `job` for the archive, by variant, and those that are missing from it."""
+    files: dict[Variant, StoredFile] = {}
+    missing: dict[Variant, MissingReason] = {}
+    for variant in _variants(job, request):
+        stored = _stored_file(job, variant)
+        reason = _missing_reason(job, variant, stored, unusable)
+        if reason is not None:
+            missing[variant] = reason
+        elif stored is not None:
+            files[variant] = stored
+    if files:  # a job of one operation has no other results; that is no loss
+        missing = {variant: reason for variant, reason in missing.items() if reason != "not_requested"}
+    return files, [
+        MissingFile(job.image_id, job.original_filename, variant, reason) for variant, reason in missing.items()
+    ]
+
+
+def _variants(job: Job, request: ExportRequest) -> list[Variant]:
+    """The variants of `job` that the request asks for. `best` is resolved to one of them."""
+    wanted = set(request.variants)
+    if "best" in wanted:
+        wanted.add(_best_variant(job))
+    return [variant for variant in VARIANTS if variant in wanted]
+
+
+def _best_variant(job: Job) -> Variant:
+    """The smaller of the job's results. One that is not finished is preferred, so that it is reported as missing."""
+    states = {stage.name: stage.state for stage in job.stages}
+    requested = [variant for variant, stage in STAGE_OF_VARIANT.items() if stage in states]
+    successful = [variant for variant in requested if states[STAGE_OF_VARIANT[variant]] is not StageState.FAILED]
+    if not successful:
+        return requested[0] if requested else "optimized"
+
+    def size_bytes(variant: Variant) -> int:
+        stored = _stored_file(job, variant)
+        return 0 if stored is None else stored.size_bytes
+
+    return min(successful, key=size_bytes)
+
+
+def _stored_file(job: Job, variant: Variant) -> StoredFile | None:
+    match variant:
+        case "optimized":
+            return job.optimized
+        case "converted":
+            return job.converted
+        case "original":
+            return job.original
+
+
+def _missing_reason(
+    job: Job, variant: Variant, stored: StoredFile | None, unusable: dict[str, MissingReason]
+) -> MissingReason | None:
+    """Why a file of `job` can't be exported; None if it can."""
+    if stored is None:
+        state = next((stage.state for stage in job.stages if stage.name is STAGE_OF_VARIANT[variant]), None)
+        if state is None:
+            return "not_requested"
+        return "failed" if state is StageState.FAILED else "unfinished"
+    return "removed" if stored.removed else unusable.get(stored.sha256)
+
+
+def _named_files(
+    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], language: str | None
+) -> tuple[PlannedFile, ...]:
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    if not files:
+        return ()
+    extensions = {variant: FORMATS[stored.format].extensions[0] for variant, stored in files.items()}
+    named = names.add(image.project, stem_of(image.job, language), extensions)
+    return tuple(PlannedFile(named[variant], variant, stored) for variant, stored in files.items())
+
+
+def _languages_needing_text(image: ExportImage) -> tuple[str, ...]:
+    """The requested languages that have no text, or one that says nothing about the content."""
+    if not image.has_analysis:
+        return ()
+    complete = {text.language_code for text in image.job.translations if not text.needs_text}
+    return tuple(language for language in image.languages if language not in complete)

@@ -1,0 +1,154 @@
+"""The records, names and tables of an archive."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+import zipfile
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.domain.export import ExportRequest
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.engine.export.names import ArchiveNames
+from imgproc_local.engine.export.plan import make_plan
+from imgproc_local.engine.export.tables import csv_table
+from imgproc_local.engine.export.zip_records import Entry, ZipRecords, archive_size
+from imgproc_local.storage.export_images import ExportImage
+
+AT = datetime(2026, 11, 22, 13, 14, 16, tzinfo=UTC)
+
+
+# ---- records ----
+
+
+def sparse_archive(path: Path, sizes: dict[str, int]) -> None:
+    """An archive of files that consist of zeros, of which all but small ones are holes in the file."""
+    records = ZipRecords()
+    with path.open("wb") as file:
+        for name, size in sizes.items():
+            small = size < 1000
+            file.write(records.header(Entry(name, size, zlib.crc32(bytes(size)) if small else 0, AT)))
+            if small:
+                file.write(bytes(size))
+            else:
+                file.seek(size, io.SEEK_CUR)
+        file.write(records.end())
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {},
+        {"a.jpg": 10, "Ordner/größe.webp": 0},
+        {"large.jpg": 2**32 - 2, "after.jpg": 7, "larger.jpg": 3 * 10**9, "last.jpg": 9},
+        {f"{number}.jpg": 1 for number in range(65_535)},
+    ],
+    ids=["empty", "small", "over 4 GB", "65,535 files"],
+)
+def test_archives_can_be_read(tmp_path: Path, sizes: dict[str, int]) -> None:
+    path = tmp_path / "a.zip"
+    sparse_archive(path, sizes)
+    assert path.stat().st_size == archive_size(sizes.items())
+    with zipfile.ZipFile(path) as archive:
+        assert [(entry.filename, entry.file_size) for entry in archive.infolist()] == list(sizes.items())
+        for entry in archive.infolist()[-1:]:
+            assert entry.date_time == (2026, 11, 22, 13, 14, 16)
+            assert not entry.flag_bits & 0x08, "readers of streams can't read a stored entry with a data descriptor"
+            assert archive.read(entry) == bytes(entry.file_size)
+    if sizes and (unzip := shutil.which("unzip")) is not None:
+        last = list(sizes)[-1]
+        tested = subprocess.run([unzip, "-tqq", path, last], capture_output=True, text=True, timeout=60, check=False)
+        assert tested.returncode == 0, tested.stdout
+
+
+def test_an_entry_of_4_gib_is_refused() -> None:
+    with pytest.raises(ValueError, match="4294967294"):
+        ZipRecords().header(Entry("a", 2**32 - 1, 0, AT))
+
+
+@pytest.mark.parametrize(("year", "stored"), [(1970, 1980), (2200, 2107)])
+def test_times_that_an_entry_can_not_have_become_the_nearest(tmp_path: Path, year: int, stored: int) -> None:
+    records = ZipRecords()
+    path = tmp_path / "a.zip"
+    path.write_bytes(records.header(Entry("a", 0, 0, datetime(year, 6, 1, tzinfo=UTC))) + records.end())
+    assert zipfile.ZipFile(path).infolist()[0].date_time[0] == stored
+
+
+# ---- names ----
+
+JPEG_AND_WEBP = {"optimized": "jpg", "converted": "webp"}
+
+
+@pytest.mark.parametrize(
+    ("stems", "extensions", "expected"),
+    [
+        (["red-boat"], JPEG_AND_WEBP, ["red-boat.jpg", "red-boat.webp"]),
+        (["a"], {"optimized": "webp", "converted": "webp"}, ["a.webp", "a-converted.webp"]),
+        (["a"], {"optimized": "jpg", "original": "jpg"}, ["a.jpg", "a-original.jpg"]),
+        (["a", "A", "a"], {"optimized": "jpg"}, ["a.jpg", "A-2.jpg", "a-3.jpg"]),
+        (["a", "a-2", "a"], {"optimized": "jpg"}, ["a.jpg", "a-2.jpg", "a-3.jpg"]),
+        (["a", "a-converted"], {"optimized": "webp", "converted": "webp"},
+         ["a.webp", "a-converted.webp", "a-converted-2.webp", "a-converted-2-converted.webp"]),
+        (["e\u0301t\u00e9", "\u00e9te\u0301"], {"optimized": "jpg"}, ["e\u0301t\u00e9.jpg", "\u00e9te\u0301-2.jpg"]),
+        (["CON", "..", "a:b"], {"optimized": "jpg"}, ["_CON.jpg", "image.jpg", "a_b.jpg"]),
+        (["x" * 300], {"optimized": "jpg"}, ["x" * 120 + ".jpg"]),
+    ],
+)  # fmt: skip
+def test_names_are_unique_and_can_be_created_everywhere(
+    stems: list[str], extensions: dict[str, str], expected: list[str]
+) -> None:
+    names = ArchiveNames(["p"], mark_originals=True)
+    assert [name for stem in stems for name in names.add("p", stem, extensions).values()] == expected  # type: ignore[arg-type]
+
+
+def test_each_of_several_projects_has_a_folder() -> None:
+    projects = ["Sommer / 2026.", "sommer _ 2026", "alt.csv", "AUX"]
+    names = ArchiveNames(projects, mark_originals=False)
+    listed = [names.add(project, "a", {"optimized": "jpg"})["optimized"] for project in projects]
+    assert listed == ["Sommer _ 2026/a.jpg", "sommer _ 2026-2/a.jpg", "alt.csv-2/a.jpg", "_AUX/a.jpg"]
+
+
+# ---- tables ----
+
+
+def image_with(*texts: Translation, name: str = "a.jpg") -> ExportImage:
+    stages = tuple(Stage(stage, StageState.DONE) for stage in (StageName.ANALYZE, StageName.OPTIMIZE))
+    job = Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
+              optimized=StoredFile("1", 1, Format.JPEG), translations=texts)  # fmt: skip
+    return ExportImage(job, "p", tuple(text.language_code for text in texts))
+
+
+def rows_of(*images: ExportImage) -> list[dict[str, str]]:
+    plan = make_plan(ExportRequest(variants=("optimized",)), images, {})
+    data = b"".join(csv_table(plan.images))
+    assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")
+    assert data.count(b"\r\n") > len(images)
+    return list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline="")))
+
+
+@pytest.mark.parametrize("alt", ['Ein "Boot", rot;\nzwei Zeilen', "船", "a boat"])
+def test_texts_are_unchanged_in_the_table(alt: str) -> None:
+    (row,) = rows_of(image_with(Translation("de", "boot", alt, TextSource.VISION), name="ä, b.jpg"))
+    assert row == {"file": "boot.jpg", "original_filename": "ä, b.jpg", "language": "de", "seo_filename": "boot",
+                   "alt_text": alt, "source": "vision", "needs_text": "false", "variant": "optimized"}  # fmt: skip
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_text_is_no_formula_in_the_table(start: str) -> None:
+    formula = f'{start}HYPERLINK("//evil")'
+    (row,) = rows_of(image_with(Translation("en", "a", formula, TextSource.EMBEDDED), name=f"{start}1.jpg"))
+    assert row["alt_text"] == f"'{formula}"
+    assert row["original_filename"] == f"'{start}1.jpg"
+
+
+def test_a_text_that_says_nothing_about_the_content_is_not_in_the_table() -> None:
+    (row,) = rows_of(image_with(Translation("en", "photo", "A photo in blue.", TextSource.PIXELS)))
+    assert (row["alt_text"], row["source"], row["needs_text"]) == ("", "pixels", "true")
