@@ -49,8 +49,10 @@ SAFETY_HEADERS = {
 }
 
 SCRIPTS = [
-    "app", "format", "messages", "observable", "pictures", "preact", "service", "view-access", "view-models",
-    "view-settings", "view-storage", "view-welcome",
+    "add-pictures", "app", "compare", "copy", "detail", "export", "files", "format", "help", "list", "messages",
+    "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor", "texts",
+    "thumbnail", "toolbar", "unpack", "upload", "view-access", "view-models", "view-settings", "view-storage",
+    "view-welcome",
 ]  # fmt: skip
 STATIC = {
     "style.css": "text/css",

@@ -4,6 +4,7 @@ import { html, render, useEffect, useState } from "./preact.js";
 import { Messages, announce, clearNotice, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
 import { api, local } from "./service.js";
+import { followPictures } from "./store.js";
 import { number } from "./format.js";
 import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
@@ -89,7 +90,9 @@ async function start() {
   } catch (error) {
     await notice("start", `The page can't start: ${error.message}`, "Try again");
     location.reload();
+    return;
   }
+  followPictures().catch((error) => notice("follow", `The list of pictures can't be followed: ${error.message} Reload the page.`));
 }
 
 start();

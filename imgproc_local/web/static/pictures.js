@@ -1,8 +1,192 @@
-// The view "Pictures": the list of pictures and the details of one.
+// The view "Pictures": the list of pictures, the details of one, and the keyboard shortcuts.
 
-import { html } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { AddDialog, EmptyDesk, UploadStatus, addPictures, useFileDrops } from "./add-pictures.js";
+import { Detail } from "./detail.js";
+import { ExportDialog } from "./export.js";
+import { counted } from "./format.js";
+import { HelpDialog } from "./help.js";
+import { PictureList } from "./list.js";
+import { announce, confirmed } from "./messages.js";
+import { useObservable } from "./observable.js";
+import { api } from "./service.js";
+import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
+import { acceptTexts, redoLast, regenerateText, reporting, undoLast } from "./texts.js";
+import { Toolbar, Totals, isFiltered } from "./toolbar.js";
+import { filesOfDrop, filesOfPaste } from "./upload.js";
+
+const NARROW = matchMedia("(max-width: 899px)");
+
+/** Whether the keys of `event` belong to a field, a menu or a dialog. */
+const isTyping = ({ target }) => target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog, [contenteditable]") !== null;
 
 /** Shows the desk. `app` has the functions of the page, see app.js; `path` has the identifier of the open picture, if any. */
 export function PicturesView({ app, path }) {
-  return html`<section class="panel" aria-labelledby="view-title"><h2 id="view-title" tabindex="-1">Pictures</h2></section>`;
+  const [languages, setLanguages] = useState([]);
+  const [dialog, setDialog] = useState(null); // add, export, help or null
+  const [dragging, setDragging] = useState(false);
+  const [view, setView] = useState({ variant: null, zoomed: false }); // of the comparison
+  const [focusTexts, setFocusTexts] = useState(0);
+  const { pictures, counts, loaded } = useObservable(arrangement);
+  const currentId = useObservable(current);
+  const search = useRef(null);
+  const languageName = (code) => languages.find((language) => language.code === code)?.name ?? code;
+
+  useEffect(() => {
+    fetch("/api/v1/languages", { credentials: "omit" }).then((answer) => answer.json()).then(({ data }) => setLanguages(data));
+  }, []);
+  // the address names the current picture, so that a reload and the browser's back button return to it
+  useEffect(() => { if (path[0] !== undefined) current.set(path[0]); }, [path[0]]);
+  useEffect(() => {
+    if (currentId !== null && path[0] !== undefined && path[0] !== currentId) history.replaceState(null, "", `#pictures/${currentId}`);
+  }, [currentId]);
+  // on wide screens the first picture is shown at once
+  useEffect(() => {
+    if (currentId === null && pictures.length > 0 && !NARROW.matches && loaded) current.set(pictures[0].id);
+  }, [currentId, pictures, loaded]);
+
+  const open = (id) => {
+    current.set(id);
+    if (path[0] !== id) location.hash = `pictures/${id}`;
+  };
+  const go = (step) => {
+    const next = neighbour(step);
+    if (next === null) announce(step > 0 ? "This is the last picture." : "This is the first picture.");
+    else current.set(next);
+  };
+  const close = () => {
+    location.hash = "pictures";
+    document.querySelector(".list")?.focus();
+  };
+  const addFound = (found) => addPictures(found, { overview: app.overview, languages });
+
+  /** Accept the texts of the current picture and show the next one; go to the text if a person has to write it. */
+  const accept = (fromTexts) => {
+    const picture = pictureOf(current.value);
+    if (picture === undefined) return;
+    if (NARROW.matches && path[0] === undefined) {
+      open(picture.id);
+      return;
+    }
+    if (picture.needsText && !fromTexts) {
+      setFocusTexts((count) => count + 1);
+      return;
+    }
+    // the picture may move in the list when it no longer needs text: the next one is that of the present order
+    const next = neighbour(1);
+    if (!fromTexts) acceptTexts(picture);
+    if (next === null) announce("This was the last picture.");
+    else {
+      current.set(next);
+      if (fromTexts) setFocusTexts((count) => count + 1);
+    }
+  };
+
+  const remove = async (chosen) => {
+    if (chosen.length === 0) return;
+    const [{ name }] = chosen;
+    const sure = await confirmed({
+      title: chosen.length === 1 ? `Delete “${name}”?` : `Delete ${counted(chosen.length, "picture")}?`,
+      text: "The files and texts are removed from this computer for good. Your own copy of the picture is not touched.",
+      yes: "Delete",
+    });
+    if (!sure) return;
+    const gone = new Set(chosen.map(({ id }) => id));
+    const after = arrangement.value.pictures;
+    const place = arrangement.value.places.get(current.value) ?? 0;
+    const next = after.slice(place).find(({ id }) => !gone.has(id)) ?? after.slice(0, place).findLast(({ id }) => !gone.has(id));
+    if (gone.has(current.value)) current.set(next?.id ?? null);
+    let deleted = 0;
+    for (const { id } of chosen) {
+      const done = await reporting(async () => {
+        await api(`/jobs/${id}`, { method: "DELETE" }).catch((error) => { if (error.status !== 404) throw error; });
+        forgetPicture(id);
+      });
+      if (!done) break;
+      deleted += 1;
+    }
+    announce(`${counted(deleted, "picture")} deleted.`);
+    app.refresh();
+  };
+
+  useFileDrops({
+    onOver: setDragging,
+    onDrop: async (transfer) => addFound(await filesOfDrop(transfer)),
+    onPaste: (data) => addFound(filesOfPaste(data)),
+  });
+
+  useEffect(() => {
+    const changeOther = (undo) => undo().then((id) => { if (id !== null) current.set(id); });
+    const actions = {
+      j: () => go(1),
+      k: () => go(-1),
+      "/": () => search.current?.focus(),
+      t: () => filters.set(filters.value.show === "text" ? NO_FILTERS : { ...filters.value, show: "text" }),
+      n: () => setDialog("add"),
+      e: () => setDialog("export"),
+      a: () => setFocusTexts((count) => count + 1),
+      z: () => setView((old) => ({ ...old, zoomed: !old.zoomed })),
+      o: () => setView((old) => ({ ...old, variant: (old.variant ?? pictureOf(current.value)?.best) === "optimized" ? "converted" : "optimized" })),
+      r: () => {
+        const picture = pictureOf(current.value);
+        for (const { language_code: code } of picture?.image.translations ?? []) reporting(() => regenerateText(picture.id, code));
+        if (picture) announce("Texts are being written anew.");
+      },
+      "?": () => setDialog("help"),
+      Enter: () => accept(false),
+      Delete: () => remove(selection.value.size > 0 ? chosenPictures() : [pictureOf(current.value)].filter(Boolean)),
+      Escape: () => {
+        if (selection.value.size > 0) selection.set(new Set());
+        else if (path[0] !== undefined && NARROW.matches) close();
+      },
+    };
+    const onKeyDown = (event) => {
+      if (event.isComposing || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+      const control = event.ctrlKey || event.metaKey;
+      if (control && !event.altKey && event.key.toLowerCase() === "z" && !isTyping(event)) {
+        event.preventDefault();
+        changeOther(event.shiftKey ? redoLast : undoLast);
+        return;
+      }
+      if (event.key === "Escape" && isTyping(event)) {
+        document.querySelector(".list")?.focus();
+        return;
+      }
+      if (control || event.altKey || isTyping(event) || !(event.key in actions)) return;
+      if (event.key === "Enter" && event.target.closest("button, a, summary, label, input")) return;
+      event.preventDefault();
+      actions[event.key]();
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  });
+
+  const exported = dialog === "export" ? chosenPictures() : [];
+  const showDetail = currentId !== null && (path[0] !== undefined || !NARROW.matches);
+  return html`
+    <div class=${`desk${path[0] === undefined ? "" : " opened"}${dragging ? " dragging" : ""}`}>
+      <div class="desk-list">
+        ${counts.all > 0 && html`
+          <${Toolbar} languages=${languages} searchRef=${search} onAdd=${() => setDialog("add")} onExport=${() => setDialog("export")}
+            onDelete=${() => remove(chosenPictures())} onHelp=${() => setDialog("help")} />`}
+        <${Totals} />
+        <${UploadStatus} />
+        ${counts.all > 0 ? html`
+          ${pictures.length === 0 && html`<p class="nothing">${isFiltered(filters.value) ? "No picture passes the filters." : ""}</p>`}
+          <${PictureList} onOpen=${open} onEnter=${() => accept(false)} />`
+        : loaded && languages.length > 0 && html`<${EmptyDesk} app=${app} languages=${languages} onFiles=${addFound} />`}
+      </div>
+      ${counts.all > 0 && html`
+        <div class="desk-detail">
+          ${showDetail ? html`
+            <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onAccepted=${() => accept(true)}
+              focusTexts=${focusTexts} view=${view} onView=${(change) => setView((old) => ({ ...old, ...change }))} />`
+          : html`<section class="detail empty"><p class="hint">Choose a picture.</p></section>`}
+        </div>`}
+      ${dragging && html`<p class="drop-note">Drop pictures or folders to add them</p>`}
+      ${dialog === "add" && html`<${AddDialog} app=${app} languages=${languages} onFiles=${addFound} onClose=${() => setDialog(null)} />`}
+      ${dialog === "export" && html`
+        <${ExportDialog} pictures=${exported} everything=${selection.value.size === 0 && !isFiltered(filters.value)} languageName=${languageName} onClose=${() => setDialog(null)} />`}
+      ${dialog === "help" && html`<${HelpDialog} onClose=${() => setDialog(null)} />`}
+    </div>`;
 }

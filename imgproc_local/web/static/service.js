@@ -29,40 +29,51 @@ class SessionEnded extends Error {}
 
 // ---- connections ----
 
-/** Runs at most `limit` functions at a time. The others wait: urgent ones first, and among equals the latest first. */
+/** At most `limit` requests at a time, served in turn. Those that are not urgent (thumbnails) leave one slot free for the others. */
 class Slots {
   #free;
+  #othersFree;
   #urgent = [];
   #others = [];
 
   constructor(limit) {
     this.#free = limit;
+    this.#othersFree = limit - 1;
   }
 
-  /** Resolves when a slot is free; the caller must call the function that it resolves with. Throws the error of `signal`. */
+  /** Resolves when a slot is free, with the function that frees it again. Throws the error of `signal`. */
   async take({ urgent = true, signal } = {}) {
     signal?.throwIfAborted();
-    if (this.#free > 0) this.#free -= 1;
-    else {
-      const queue = urgent ? this.#urgent : this.#others;
-      await new Promise((resolve, reject) => {
-        queue.push(resolve);
-        signal?.addEventListener("abort", () => {
-          const place = queue.indexOf(resolve);
-          if (place < 0) return;
-          queue.splice(place, 1);
-          reject(signal.reason);
-        }, { once: true });
-      });
-    }
+    const queue = urgent ? this.#urgent : this.#others;
+    await new Promise((resolve, reject) => {
+      queue.push(resolve);
+      signal?.addEventListener("abort", () => {
+        const place = queue.indexOf(resolve);
+        if (place >= 0) queue.splice(place, 1);
+        reject(signal.reason);
+      }, { once: true });
+      this.#serve();
+    });
     let taken = true;
     return () => {
       if (!taken) return;
       taken = false;
-      const next = this.#urgent.shift() ?? this.#others.pop();
-      if (next) next();
-      else this.#free += 1;
+      this.#free += 1;
+      if (!urgent) this.#othersFree += 1;
+      this.#serve();
     };
+  }
+
+  #serve() {
+    while (this.#free > 0 && this.#urgent.length > 0) {
+      this.#free -= 1;
+      this.#urgent.shift()();
+    }
+    while (this.#free > 0 && this.#othersFree > 0 && this.#others.length > 0) {
+      this.#free -= 1;
+      this.#othersFree -= 1;
+      this.#others.shift()();
+    }
   }
 }
 

@@ -1,0 +1,221 @@
+// Adding pictures: the options of an upload, the buttons and the drop zone, what is being sent, and what was refused.
+
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { counted, number } from "./format.js";
+import { Dialog } from "./messages.js";
+import { Observable, useObservable } from "./observable.js";
+import { projects } from "./store.js";
+import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads } from "./upload.js";
+
+const OPTIONS_STORAGE_KEY = "imgproc-local.options";
+const MAX_CONTEXT_CHARS = 500;
+const MAX_PROJECT_CHARS = 255;
+const MAX_SIDE_PX = 65_535;
+const SIDES = ["", "1280", "1600", "1920", "2560", "3840"];
+const ACCEPT = "image/jpeg,image/png,image/gif,image/webp,image/tiff,image/heic,image/heif,.tif,.tiff,.heic,.heif";
+
+/** The options of the next upload. All but the context are preserved between visits. */
+export const options = new Observable({ project: "", languages: null, format: "webp", side: "", context: "", ...stored() });
+options.subscribe(({ context: _, ...preserved }) => localStorage.setItem(OPTIONS_STORAGE_KEY, JSON.stringify(preserved)));
+
+function stored() {
+  try {
+    const value = JSON.parse(localStorage.getItem(OPTIONS_STORAGE_KEY)) ?? {};
+    return { ...value, languages: Array.isArray(value.languages) ? value.languages : null };
+  } catch {
+    return {};
+  }
+}
+
+/** The chosen languages that the service offers, else the first two of the browser, else English. */
+export function chosenLanguages(languages, maximum) {
+  const offered = (codes) => [...new Set(codes)].filter((code) => languages.some((language) => language.code === code)).slice(0, maximum);
+  const chosen = offered(options.value.languages ?? []);
+  if (chosen.length > 0) return chosen;
+  // browsers may call Norwegian Bokmål (nb) by the older code "no"
+  const preferred = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
+  return preferred.length > 0 ? preferred.slice(0, 2) : ["en"];
+}
+
+/** The fields of the form of an upload, for the present options. */
+function formFields(languages, overview) {
+  const { project, format, side, context } = options.value;
+  const fields = chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]);
+  fields.push(["format", format]);
+  if (project.trim() !== "") fields.push(["project_name", project.trim()]);
+  if (side !== "") fields.push(["max_width_px", side], ["max_height_px", side]);
+  if (context.trim() !== "") fields.push(["context", context.trim()]);
+  return fields;
+}
+
+/** Send `found` ({ file, path }) with the present options. */
+export function addPictures(found, { overview, languages }) {
+  if (found.length > 0) addFiles(found, formFields(languages, overview), overview.max_upload_bytes);
+}
+
+/** Buttons to choose files or a folder. `onFiles(found)` is called with { file, path } in the order of the folder. */
+function ChooseButtons({ onFiles, autofocus }) {
+  const files = useRef(null);
+  const folder = useRef(null);
+  const chosen = (event) => {
+    onFiles(filesOfInput(event.target));
+    event.target.value = "";
+  };
+  return html`
+    <div class="choose">
+      <button type="button" class="main" autofocus=${autofocus} onClick=${() => files.current.click()}>Choose pictures…</button>
+      <button type="button" onClick=${() => folder.current.click()}>Choose a folder…</button>
+      <input ref=${files} class="file-input" type="file" multiple hidden accept=${ACCEPT} onChange=${chosen} />
+      <input ref=${folder} class="folder-input" type="file" multiple hidden webkitdirectory onChange=${chosen} />
+    </div>`;
+}
+
+/** The dialog to add pictures. `onClose` is called when files were chosen too. */
+export function AddDialog({ app, languages, onFiles, onClose }) {
+  return html`
+    <${Dialog} label="Add pictures" onClose=${onClose} class="add-dialog">
+      <${Options} overview=${app.overview} languages=${languages} />
+      <div class="drop">
+        <${ChooseButtons} autofocus onFiles=${(found) => { onClose(); onFiles(found); }} />
+        <p class="hint">Or drop pictures and folders anywhere on this page, or paste them. JPEG, PNG, GIF, WebP, TIFF, and HEIC where its
+          support is installed. They stay on this computer.</p>
+      </div>
+    </${Dialog}>`;
+}
+
+/** What is shown instead of the list before the first picture. */
+export function EmptyDesk({ app, languages, onFiles }) {
+  return html`
+    <div class="empty-desk">
+      <div class="drop large">
+        <h2>Drop pictures or folders here</h2>
+        <p class="hint">JPEG, PNG, GIF, WebP, TIFF, and HEIC where its support is installed. They stay on this computer.</p>
+        <${ChooseButtons} onFiles=${onFiles} />
+      </div>
+      <${Options} overview=${app.overview} languages=${languages} />
+    </div>`;
+}
+
+function Options({ overview, languages }) {
+  const value = useObservable(options);
+  const known = useObservable(projects);
+  const set = (changes) => options.set({ ...options.value, ...changes });
+  const custom = !SIDES.includes(value.side);
+  return html`
+    <div class="options">
+      <label class="field"><span>Project</span>
+        <input type="text" value=${value.project} maxlength=${MAX_PROJECT_CHARS} placeholder="API Uploads" list="projects" autocomplete="off"
+          onInput=${(event) => set({ project: event.target.value })} />
+        <datalist id="projects">${known.map(({ id, name }) => html`<option key=${id} value=${name} />`)}</datalist>
+      </label>
+      <${Languages} overview=${overview} languages=${languages} />
+      <fieldset class="field"><legend>Also convert to</legend>
+        <div class="choices">
+          ${[["webp", "WebP"], ["avif", "AVIF (smaller, takes longer)"]].map(([format, label]) => html`
+            <label key=${format} class="choice"><input type="radio" name="format" value=${format} checked=${value.format === format}
+              onChange=${() => set({ format })} />${label}</label>`)}
+        </div>
+      </fieldset>
+      <label class="field"><span>Longest side of the results</span>
+        <select value=${custom ? "custom" : value.side} onChange=${({ target }) => set({ side: target.value === "custom" ? "2000" : target.value })}>
+          ${SIDES.map((side) => html`<option key=${side} value=${side}>${side === "" ? "As the original" : `${number(Number(side))} px`}</option>`)}
+          <option value="custom">Another…</option>
+        </select>
+        ${custom && html`<input type="number" min="1" max=${MAX_SIDE_PX} value=${value.side} aria-label="Longest side in pixels"
+          onChange=${({ target }) => set({ side: String(Math.min(MAX_SIDE_PX, Math.max(1, Math.round(Number(target.value)) || 1))) })} />`}
+      </label>
+      <label class="field wide"><span>What the pictures are for</span>
+        <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder="The heading of the page or article, for better alt texts"
+          onInput=${(event) => set({ context: event.target.value })}></textarea>
+      </label>
+      <p class="hint wide">How good results must look is a setting of the service: <a href="#settings">quality_target</a>.</p>
+      <p class="hint wide">${describedBy(overview.described_by)}</p>
+    </div>`;
+}
+
+/** What writes the texts: a vision model, or the metadata without one. */
+function describedBy({ model, problem }) {
+  const fallback = "Texts are made from the words in the metadata; a picture without any is marked “needs text”.";
+  if (problem !== null) return `The vision model ${model} can't be used: ${problem} ${fallback}`;
+  return model === null ? `No vision model is in use. ${fallback}` : `Texts are written by the vision model ${model}.`;
+}
+
+function Languages({ overview, languages }) {
+  const [wanted, setWanted] = useState("");
+  const { grades } = overview.described_by;
+  const chosen = chosenLanguages(languages, overview.max_languages);
+  const full = chosen.length >= overview.max_languages;
+  const nameOf = (code) => languages.find((language) => language.code === code)?.name ?? code;
+  const toggle = (code) => options.set({
+    ...options.value, languages: chosen.includes(code) ? chosen.filter((other) => other !== code) : [...chosen, code],
+  });
+  const matching = languages.filter(({ name, native_name: nativeName }) => `${name} ${nativeName}`.toLowerCase().includes(wanted.trim().toLowerCase()));
+  return html`
+    <fieldset class="field"><legend>Languages</legend>
+      <details class="languages">
+        <summary>${chosen.map(nameOf).join(", ")}</summary>
+        <input type="search" aria-label="Find a language" placeholder="Find a language" value=${wanted} onInput=${(event) => setWanted(event.target.value)} />
+        <ul>
+          ${matching.map(({ code, name, native_name: nativeName }) => html`
+            <li key=${code}><label class="choice">
+              <input type="checkbox" checked=${chosen.includes(code)} disabled=${full && !chosen.includes(code)} onChange=${() => toggle(code)} />
+              <span>${name}${nativeName === name ? "" : html` <span class="hint" lang=${code}>${nativeName}</span>`}</span>
+              ${grades[code] && html`<span class="tag">${grades[code]}</span>`}
+            </label></li>`)}
+        </ul>
+        ${full && html`<p class="hint">You can choose at most ${overview.max_languages} languages.</p>`}
+      </details>
+    </fieldset>`;
+}
+
+/** What is being sent, and what was refused. Nothing is rendered while there is neither. */
+export function UploadStatus() {
+  const { total, sent, current, wait } = useObservable(uploads);
+  const rejected = useObservable(refused);
+  return html`
+    ${total > 0 && html`
+      <div class="upload-status">
+        <p><strong>Sending ${number(Math.min(sent + 1, total))} of ${number(total)}</strong> <span class="hint" dir="auto">${wait ?? current}</span></p>
+        <progress aria-label="Sent files" max=${total} value=${sent}></progress>
+        <button type="button" class="small" onClick=${cancelUploads}>Stop sending</button>
+      </div>`}
+    ${rejected.length > 0 && html`
+      <details class="refused" open=${rejected.length <= 8}>
+        <summary>${counted(rejected.length, "file")} not accepted</summary>
+        <ul>${rejected.map(({ name, reason }, place) => html`<li key=${place}><strong dir="auto">${name}</strong> <span>${reason}</span></li>`)}</ul>
+        <p class="actions">
+          ${rejected.some(({ file }) => file) && html`<button type="button" class="small" onClick=${retryRefused}>Try again</button>`}
+          <button type="button" class="small" onClick=${() => refused.set([])}>Close</button>
+        </p>
+      </details>`}`;
+}
+
+/** Calls `onOver(boolean)` while files are dragged over the page, and `onDrop(transfer)` and `onPaste(data)` for files. */
+export function useFileDrops({ onOver, onDrop, onPaste }) {
+  const latest = useRef({});
+  latest.current = { onOver, onDrop, onPaste };
+  useEffect(() => {
+    const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+    // the whole page accepts drops, because the browser would open a file that is dropped beside the list
+    const over = (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      latest.current.onOver(true);
+    };
+    const leave = (event) => { if (event.relatedTarget === null) latest.current.onOver(false); };
+    const drop = (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      latest.current.onOver(false);
+      latest.current.onDrop(event.dataTransfer);
+    };
+    const paste = (event) => {
+      if (event.clipboardData.files.length === 0) return;
+      event.preventDefault();
+      latest.current.onPaste(event.clipboardData);
+    };
+    const listeners = { dragover: over, dragleave: leave, drop, paste };
+    for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener);
+    return () => { for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener); };
+  }, []);
+}

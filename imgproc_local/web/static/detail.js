@@ -1,0 +1,141 @@
+// The details of one picture: the comparison, the sizes, what was removed, and the texts of every language.
+
+import { html, useEffect, useRef } from "./preact.js";
+import { Compare } from "./compare.js";
+import { CopyMenu } from "./copy.js";
+import { downloadName, fileUrl, variantLabel } from "./files.js";
+import { bytes, dateTime } from "./format.js";
+import { stateText } from "./list.js";
+import { useObservable } from "./observable.js";
+import { TextEditor } from "./text-editor.js";
+import { arrangement, changes, isOpen, neighbour, pictureOf } from "./store.js";
+
+const STAGES = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
+const REMOVED = {
+  gps: "GPS position",
+  serial_number: "serial numbers",
+  email: "e-mail addresses",
+  contact: "contact details",
+  location: "street or place",
+  thumbnail: "embedded thumbnail",
+  maker_note: "maker notes",
+  software: "software names",
+  data_text: "data in descriptions",
+  history: "edit history",
+  unreadable: "unreadable metadata",
+};
+
+/**
+ * The details of the picture `id`. `languageName(code)` is its name; `onGo(step)` shows another picture; `onClose` and
+ * `onDelete(picture)` are called by buttons; `focusTexts` is a counter: when it grows, the first open text gets the focus.
+ */
+export function Detail({ id, languageName, onGo, onClose, onDelete, onAccepted, focusTexts, view, onView }) {
+  useObservable(changes);
+  const { places, pictures } = useObservable(arrangement);
+  const body = useRef(null);
+  const picture = pictureOf(id);
+  useEffect(() => { body.current?.scrollTo(0, 0); }, [id]);
+  const focused = useRef(focusTexts);
+  useEffect(() => {
+    if (focusTexts === focused.current) return;
+    focused.current = focusTexts;
+    (body.current?.querySelector("[data-needs] [data-alt]") ?? body.current?.querySelector("[data-alt]"))?.focus();
+  }, [focusTexts, id]);
+  if (picture === undefined) return html`<section class="detail empty"><p class="hint">This picture was deleted.</p></section>`;
+
+  const { image, name, job } = picture;
+  const place = places.get(id);
+  const available = ["optimized", "converted"].filter((which) => image[`${which}_size`] !== null);
+  const variant = available.includes(view.variant) ? view.variant : available.includes(picture.best) ? picture.best : available[0] ?? null;
+  const onTextAccepted = (code) => {
+    const fields = [...body.current.querySelectorAll("[data-alt]")];
+    const next = fields[fields.findIndex((field) => field.dataset.alt === code) + 1];
+    if (next) next.focus();
+    else onAccepted();
+  };
+  return html`
+    <section class="detail" aria-labelledby="detail-title">
+      <header class="detail-head">
+        <button type="button" class="icon back" aria-label="Back to the list" onClick=${onClose}>←</button>
+        <div class="detail-name">
+          <h2 id="detail-title" tabindex="-1" dir="auto">${name}</h2>
+          <p class="hint"><span class="status" data-state=${picture.state === "done" && picture.needsText ? "text" : picture.state}>${stateText(picture)}</span>
+            ${place !== undefined && html` · <span class="number">${place + 1} of ${pictures.length}</span>`}</p>
+        </div>
+        <button type="button" class="icon" aria-label="Previous picture (k)" aria-keyshortcuts="k" disabled=${neighbour(-1) === null} onClick=${() => onGo(-1)}>↑</button>
+        <button type="button" class="icon" aria-label="Next picture (j)" aria-keyshortcuts="j" disabled=${neighbour(1) === null} onClick=${() => onGo(1)}>↓</button>
+      </header>
+      <div class="detail-body" ref=${body}>
+        <div class="detail-picture">
+          <${Compare} key=${image.id} imageId=${image.id} name=${name} variant=${variant} variantLabel=${variant && variantLabel(picture, variant)}
+            zoomed=${view.zoomed} onZoom=${() => onView({ zoomed: !view.zoomed })} />
+          <div class="compare-tools">
+            <div class="segments" role="group" aria-label="Compare the original with">
+              ${available.map((which) => html`
+                <button key=${which} type="button" class="small" aria-pressed=${String(which === variant)} onClick=${() => onView({ variant: which })}>${variantLabel(picture, which)}</button>`)}
+            </div>
+            <span class="spacer"></span>
+            <button type="button" class="small" aria-pressed=${String(view.zoomed)} aria-keyshortcuts="z" onClick=${() => onView({ zoomed: !view.zoomed })}>100 %</button>
+          </div>
+          <${Sizes} picture=${picture} />
+          <${Removed} picture=${picture} />
+        </div>
+        <div class="detail-texts">
+          ${job.errors?.length > 0 && html`
+            <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGES[stage] ?? stage}:</strong> ${message}</li>`)}</ul>`}
+          ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
+          ${image.translations.map((translation) => html`
+            <${TextEditor} key=${`${id} ${translation.language_code}`} picture=${picture} translation=${translation}
+              language=${languageName(translation.language_code)} onAccept=${() => onTextAccepted(translation.language_code)} />`)}
+          <footer class="detail-foot">
+            <${CopyMenu} pictures=${[picture]} languageName=${languageName} />
+            <span class="spacer"></span>
+            <button type="button" class="danger" onClick=${() => onDelete([picture])}>Delete…</button>
+          </footer>
+        </div>
+      </div>
+    </section>`;
+}
+
+/** The sizes of the files of a picture, with links to download them. */
+function Sizes({ picture }) {
+  const { image, details } = picture;
+  const rows = [{ which: "original", label: "Original", size: image.original_size }];
+  for (const which of ["optimized", "converted"]) {
+    const size = image[`${which}_size`];
+    if (size !== null) rows.push({ which, label: variantLabel(picture, which), size });
+  }
+  const fits = details.max_width_px || details.max_height_px;
+  return html`
+    <table class="sizes">
+      <caption class="visually-hidden">Files</caption>
+      <thead class="visually-hidden"><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Saved</th><th scope="col">Recommendation</th><th scope="col">Download</th></tr></thead>
+      <tbody>
+        ${rows.map(({ which, label, size }) => {
+          const saved = Math.round(100 * (1 - size / image.original_size));
+          return html`
+            <tr key=${which}>
+              <th scope="row">${label}</th>
+              <td class="number">${bytes(size)}</td>
+              <td class="number">${which === "original" ? "" : saved > 0 ? `−${saved} %` : saved < 0 ? `+${-saved} %` : "same"}</td>
+              <td>${rows.length > 1 && which === picture.best && html`<span class="tag good">serve this one</span>`}</td>
+              <td class="download"><a href=${fileUrl(image.id, which)} download=${downloadName(picture, which)} aria-label=${`Download ${label}`}>Download</a></td>
+            </tr>`;
+        })}
+      </tbody>
+    </table>
+    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${fits ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
+}
+
+/** Which kinds of private data the results do not carry. */
+function Removed({ picture: { image, state } }) {
+  const { removed } = image;
+  if (!Array.isArray(removed)) return null;
+  return html`
+    <div class="removed">
+      <h3>Removed from the results</h3>
+      ${removed.length === 0
+        ? html`<p class="hint">${state === "done" ? "Nothing: the file held no private data." : "Nothing yet."}</p>`
+        : html`<ul class="tags">${removed.map((kind) => html`<li key=${kind} class="tag">${REMOVED[kind] ?? kind}</li>`)}</ul>`}
+    </div>`;
+}

@@ -1,0 +1,138 @@
+// The dialog that exports pictures as a ZIP file, or into a folder where the browser can write one.
+
+import { html, useEffect, useState } from "./preact.js";
+import { CopyMenu } from "./copy.js";
+import { bytes, counted } from "./format.js";
+import { announce, Dialog } from "./messages.js";
+import { api, local } from "./service.js";
+import { isOpen } from "./store.js";
+import { unpackInto } from "./unpack.js";
+
+const VARIANTS = {
+  best: { label: "The smaller of both", hint: "one file per picture, ready to upload" },
+  optimized: { label: "Optimized", hint: "in the format of the original" },
+  converted: { label: "WebP or AVIF", hint: "the converted file" },
+  original: { label: "Original", hint: "as it was uploaded, with all its metadata" },
+};
+const PREVIEW_AFTER_MS = 200;
+const LISTED = 20;
+
+/** `pictures` are exported: the selection, or what the list shows. `everything` is true for all pictures of the account. */
+export function ExportDialog({ pictures, everything, languageName, onClose }) {
+  const [variants, setVariants] = useState(["best"]);
+  const [language, setLanguage] = useState("");
+  const [writeTexts, setWriteTexts] = useState(true);
+  const [withoutText, setWithoutText] = useState("ask"); // what happens to pictures that need text: ask, include or omit
+  const [preview, setPreview] = useState(null);
+  const [problem, setProblem] = useState("");
+  const [saving, setSaving] = useState(null);
+  const finished = pictures.filter((picture) => !isOpen(picture));
+  const needing = new Set((preview?.needs_text ?? []).map(({ image_id: imageId }) => imageId));
+  const images = everything && withoutText !== "omit" ? undefined
+    : finished.map(({ image }) => image.id).filter((id) => withoutText !== "omit" || !needing.has(id));
+  const request = { images, variants, write_texts: writeTexts, ...(language ? { language } : {}), allow_needs_text: withoutText === "include" };
+  const codes = [...new Set(pictures.flatMap(({ image }) => image.translations.map((translation) => translation.language_code)))];
+
+  useEffect(() => {
+    let stale = false;
+    const timer = setTimeout(async () => {
+      try {
+        const body = JSON.stringify({ ...request, images: everything ? undefined : finished.map(({ image }) => image.id), dry_run: true });
+        const answer = await api("/exports", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+        const { data } = await answer.json();
+        if (stale) return;
+        setPreview(data);
+        setProblem("");
+      } catch (error) {
+        if (!stale) setProblem(error.message);
+      }
+    }, PREVIEW_AFTER_MS);
+    return () => {
+      stale = true;
+      clearTimeout(timer);
+    };
+  }, [variants.join(), language, writeTexts, finished.length]);
+
+  const toggle = (name) => setVariants((old) => {
+    if (old.includes(name)) return old.filter((other) => other !== name);
+    // "best" is one of optimized and converted: a file would be in the archive twice
+    const others = name === "best" ? ["optimized", "converted"] : name === "original" ? [] : ["best"];
+    return [...old.filter((other) => !others.includes(other)), name];
+  });
+
+  const begin = async (work) => {
+    setProblem("");
+    try {
+      const { url } = await local("POST", "/exports", request);
+      await work(url);
+    } catch (error) {
+      if (error.name !== "AbortError") setProblem(error.message);
+    }
+    setSaving(null);
+  };
+  const download = () => begin(async (url) => {
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = url.split("/").pop();
+    link.click();
+    announce("The download has started.");
+    onClose();
+  });
+  const saveToFolder = async () => {
+    let folder;
+    try {
+      folder = await showDirectoryPicker({ mode: "readwrite" }); // must be called while the click is handled
+    } catch {
+      return; // the user chose no folder
+    }
+    await begin(async (url) => {
+      const files = await unpackInto(folder, await fetch(url), (count) => setSaving(count));
+      announce(`${counted(files, "file")} saved.`);
+      onClose();
+    });
+  };
+
+  const open = pictures.length - finished.length;
+  const blocked = variants.length === 0 || preview === null || preview.files === 0 || (needing.size > 0 && withoutText === "ask") || saving !== null;
+  return html`
+    <${Dialog} label=${`Export ${counted(finished.length, "picture")}`} onClose=${onClose} class="export-dialog">
+      <div class="export">
+        <fieldset class="field"><legend>Files of each picture</legend>
+          ${Object.entries(VARIANTS).map(([name, { label, hint }]) => html`
+            <label key=${name} class="choice"><input type="checkbox" checked=${variants.includes(name)} onChange=${() => toggle(name)} />
+              <span>${label} <span class="hint">${hint}</span></span></label>`)}
+        </fieldset>
+        <label class="field"><span>Language of the file names</span>
+          <select value=${language} onChange=${(event) => setLanguage(event.target.value)}>
+            <option value="">First language of each picture</option>
+            ${codes.map((code) => html`<option key=${code} value=${code}>${languageName(code)}</option>`)}
+          </select>
+        </label>
+        <label class="choice"><input type="checkbox" checked=${writeTexts} onChange=${() => setWriteTexts(!writeTexts)} />
+          <span>Write the alt texts into the files <span class="hint">as IPTC metadata in all languages</span></span></label>
+        ${open > 0 && html`<p class="hint">${counted(open, "picture")} still in work ${open === 1 ? "is" : "are"} not part of the export.</p>`}
+        ${needing.size > 0 && html`
+          <fieldset class="needs-text field">
+            <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text that a person writes</legend>
+            <ul>${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
+              <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
+              ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>
+            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />Leave them out</label>
+            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "include"} onChange=${() => setWithoutText("include")} />Export them without an alt text</label>
+          </fieldset>`}
+        ${preview?.missing?.length > 0 && html`<p class="problem">${counted(preview.missing.length, "file")} can't be exported: ${missingText(preview.missing)}</p>`}
+        <p class="number" role="status">${preview === null ? "Counting the files…" : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
+        ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      </div>
+      <div class="dialog-actions">
+        <${CopyMenu} pictures=${finished} languageName=${languageName} />
+        <span class="spacer"></span>
+        ${"showDirectoryPicker" in window && html`
+          <button type="button" disabled=${blocked} onClick=${saveToFolder}>${saving === null ? "Save to a folder…" : `Saving ${saving}…`}</button>`}
+        <button type="button" class="main" disabled=${blocked} onClick=${download}>Download ZIP</button>
+      </div>
+    </${Dialog}>`;
+}
+
+/** The names of what is missing, however the service describes it. */
+const missingText = (missing) => missing.slice(0, 5).map((item) => item.original_filename ?? String(item)).join(", ") + (missing.length > 5 ? " …" : "");

@@ -1,0 +1,33 @@
+// The files of a picture: addresses, names and sizes.
+
+import { bytes } from "./format.js";
+
+/** The address of a file of an image: original, optimized, converted or thumbnail. */
+export const fileUrl = (imageId, which) => `/local/images/${imageId}/${which}`;
+
+/** What a result is called. */
+export function variantLabel(picture, which) {
+  if (which === "optimized") return "Optimized";
+  return picture.image.converted_format === "avif" ? "AVIF" : "WebP";
+}
+
+/** The file name of a download: the name in the first language, else the original one. */
+export function downloadName(picture, which) {
+  const { image, name } = picture;
+  if (which === "original") return name;
+  const base = image.translations[0]?.seo_filename || name.replace(/\.[^.]*$/, "");
+  return `${base}.${extensionOf(picture, which)}`;
+}
+
+/** The extension of a picture's file. Optimized files have the format of the original; TIFF and HEIC become JPEG or PNG. */
+export function extensionOf({ image, name }, which) {
+  if (which === "converted") return image.converted_format;
+  const extension = (name.match(/\.([^.]+)$/)?.[1] ?? "jpg").toLowerCase().replace("jpeg", "jpg");
+  return ["tif", "tiff", "heic", "heif"].includes(extension) && which === "optimized" ? "jpg" : extension;
+}
+
+/** The size before and after, such as "3.1 MB → 1.2 MB". */
+export const sizesText = ({ size, saved }) => (saved > 0 ? `${bytes(size)} → ${bytes(size - saved)}` : bytes(size));
+
+/** The share of the size that is saved, such as "−61 %", or "". */
+export const savedText = ({ size, saved }) => (saved > 0 ? `−${Math.round((100 * saved) / size)} %` : "");

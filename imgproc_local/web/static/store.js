@@ -1,0 +1,239 @@
+// All pictures of the account, in memory: loaded from the list of jobs, then kept current by the event stream.
+//
+// Events are applied once per animation frame. A picture is an immutable object that an event replaces, so that a component
+// can tell by identity whether it must be rendered. The order of the list is computed again at most every 400 ms.
+
+import { Observable } from "./observable.js";
+import { inOrder, matches } from "./order.js";
+import { Progress } from "./progress.js";
+import { api, followAccount } from "./service.js";
+
+const PAGE_SIZE = 500;
+const ARRANGE_EVERY_MS = 400;
+const CHOICES_STORAGE_KEY = "imgproc-local.list";
+const FINISHED = ["completed", "done"];
+const ULID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
+
+const pictures = new Map(); // by the identifier of the job
+const progress = new Progress();
+
+/** What the list shows: `pictures` in order, and the `counts` of all pictures. */
+export const arrangement = new Observable({ pictures: [], places: new Map(), counts: counted(), loaded: false });
+/** Changes when a picture was replaced, without a value: tiles compare the identity of their pictures. */
+export const changes = new Observable(0);
+/** The progress of the work in hand; see progress.js. */
+export const totals = new Observable(progress.state([]));
+/** Whether the event stream is connected. */
+export const connected = new Observable(true);
+export const projects = new Observable([]);
+
+export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
+export const filters = new Observable(NO_FILTERS);
+/** How the list is shown. Preserved between visits. */
+export const choices = new Observable({ sort: "folder", descending: false, textFirst: true, layout: "grid", ...storedChoices() });
+/** The identifier of the picture whose details are shown, or null. */
+export const current = new Observable(null);
+/** The identifiers of the selected pictures. */
+export const selection = new Observable(new Set());
+
+filters.subscribe(arrangeSoon);
+choices.subscribe((value) => {
+  localStorage.setItem(CHOICES_STORAGE_KEY, JSON.stringify(value));
+  arrangeSoon();
+});
+
+function storedChoices() {
+  try {
+    return JSON.parse(localStorage.getItem(CHOICES_STORAGE_KEY)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The picture of a job, or undefined. */
+export const pictureOf = (id) => pictures.get(id);
+export const allPictures = () => [...pictures.values()];
+
+/** The selected pictures in the order of the list; without a selection, those that the list shows. */
+export function chosenPictures() {
+  const shown = arrangement.value.pictures;
+  return selection.value.size === 0 ? shown : ordered.filter(({ id }) => selection.value.has(id)).map(({ id }) => pictures.get(id));
+}
+
+
+/** The identifier of the picture `step` places after the current one in the list; null where there is none. */
+export function neighbour(step) {
+  const { pictures: shown, places } = arrangement.value;
+  const place = places.get(current.value);
+  if (place === undefined) return shown[0]?.id ?? null;
+  return shown[place + step]?.id ?? null;
+}
+
+// ---- pictures ----
+
+/** The state, names and sizes of a job, as the list and the details use them. */
+function pictureFrom(job) {
+  const { image } = job;
+  const sizes = [image.optimized_size, image.converted_size].filter((size) => size !== null);
+  const details = image.details ?? {};
+  const createdAt = details.created_at ? Date.parse(details.created_at) : ulidTime(job.job_id);
+  return {
+    id: job.job_id,
+    job,
+    image,
+    details,
+    name: image.original_filename,
+    state: stateOf(job.status),
+    createdAt,
+    day: dayOf(createdAt),
+    size: image.original_size,
+    best: image.converted_size !== null && !(image.converted_size >= image.optimized_size && image.optimized_size !== null) ? "converted" : "optimized",
+    saved: sizes.length > 0 ? Math.max(0, image.original_size - Math.min(...sizes)) : 0,
+    needsText: image.translations.some((translation) => translation.needs_text),
+    larger: image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size,
+  };
+}
+
+function stateOf(status) {
+  if (status === "failed") return "failed";
+  if (FINISHED.includes(status)) return "done";
+  return status === "pending" ? "waiting" : "running";
+}
+
+export const isOpen = ({ state }) => state === "waiting" || state === "running";
+
+/** The instant in a ULID, in milliseconds. Source: the ULID specification: the first 10 characters are the time. */
+const ulidTime = (id) => [...id.slice(0, 10)].reduce((time, digit) => 32 * time + ULID_DIGITS.indexOf(digit), 0);
+
+function dayOf(time) {
+  const date = new Date(time);
+  return 10_000 * date.getFullYear() + 100 * date.getMonth() + date.getDate();
+}
+
+// ---- loading and following ----
+
+const pending = new Map(); // job bodies by identifier that the next frame applies; null for a deleted job
+let frame = null;
+let arranging = null;
+let arrangedAt = 0;
+let ticking = null;
+let ordered = []; // all pictures as they were ordered last: sorting an almost sorted list is fast
+let loading = null;
+
+/** Load all pictures and follow their changes for ever. Throws `Refused`. */
+export async function followPictures() {
+  await followAccount((name, data) => {
+    connected.set(name !== "lost");
+    if (name === "snapshot" || name === "reset") load();
+    else if (name === "job") change(data.job_id, data);
+    else if (name === "deleted") change(data.job_id, null);
+  });
+}
+
+/** Load the whole list again. Events that arrive meanwhile are newer than the list, and win. */
+function load() {
+  const own = { changed: new Set() };
+  loading = own;
+  (async () => {
+    const seen = new Set();
+    for (let cursor = null; ; ) {
+      const query = `limit=${PAGE_SIZE}&include=removed,details${cursor ? `&cursor=${cursor}` : ""}`;
+      const { data, next_cursor: next } = await (await api(`/jobs?${query}`)).json();
+      if (loading !== own) return;
+      for (const job of data) {
+        seen.add(job.job_id);
+        if (!own.changed.has(job.job_id)) pending.set(job.job_id, job);
+      }
+      applySoon();
+      cursor = next;
+      if (cursor === null) break;
+    }
+    for (const id of pictures.keys()) if (!seen.has(id) && !own.changed.has(id)) pending.set(id, null);
+    projects.set((await (await api("/projects")).json()).data);
+    loading = null;
+    arrangement.value.loaded = true;
+    applySoon();
+    arrangeSoon();
+  })().catch((error) => {
+    if (loading === own) loading = null;
+    console.error(error);
+  });
+}
+
+function change(id, job) {
+  loading?.changed.add(id);
+  pending.set(id, job);
+  applySoon();
+}
+
+/** Apply a job's body that a request returned, before its event arrives. */
+export const applyJob = (job) => change(job.job_id, job);
+
+/** Show a picture's text as `translation`, the answer to a change of it. */
+export function applyTranslation(id, translation) {
+  const job = pending.get(id) ?? pictures.get(id)?.job;
+  if (!job) return;
+  const code = translation.language_code;
+  const { can_undo, can_redo, regenerating, error } = translation;
+  const details = { ...job.image.details, texts: { ...job.image.details?.texts, [code]: { can_undo, can_redo, regenerating, error } } };
+  const translations = job.image.translations.map((other) => (other.language_code === code ? { ...other, ...translation } : other));
+  change(id, { ...job, image: { ...job.image, details, translations } });
+}
+
+/** Remove a deleted picture before its event arrives. */
+export const forgetPicture = (id) => change(id, null);
+
+function applySoon() {
+  if (frame !== null) return;
+  // a hidden tab has no frames, but its title and its totals are current too
+  frame = document.hidden ? setTimeout(apply, ARRANGE_EVERY_MS) : requestAnimationFrame(apply);
+}
+
+function apply() {
+  frame = null;
+  for (const [id, job] of pending) {
+    if (job === null) pictures.delete(id);
+    else {
+      if (!pictures.has(id)) ordered.push({ id });
+      pictures.set(id, pictureFrom(job));
+    }
+  }
+  const removed = [...pending].filter(([id, job]) => job === null && selection.value.has(id)).map(([id]) => id);
+  pending.clear();
+  if (removed.length > 0) selection.set(new Set([...selection.value].filter((id) => !removed.includes(id))));
+  changes.set(changes.value + 1);
+  arrangeSoon();
+}
+
+addEventListener("visibilitychange", () => { if (frame !== null && !document.hidden) apply(); });
+
+/** Compute the order of the list, the counts and the totals again, now or 400 ms after the last time. */
+function arrangeSoon() {
+  arranging ??= setTimeout(arrange, Math.max(0, arrangedAt + ARRANGE_EVERY_MS - performance.now()));
+}
+
+function arrange() {
+  arranging = null;
+  arrangedAt = performance.now();
+  ordered = inOrder(ordered.map(({ id }) => pictures.get(id)).filter((picture) => picture !== undefined), choices.value);
+  const all = ordered;
+  const shown = all.filter((picture) => matches(picture, filters.value));
+  const places = new Map(shown.map(({ id }, place) => [id, place]));
+  arrangement.set({ pictures: shown, places, counts: counted(all), loaded: arrangement.value.loaded });
+  totals.set(progress.state(all));
+  clearTimeout(ticking);
+  // the estimate of the time left changes without events too
+  if (totals.value.open > 0) ticking = setTimeout(arrangeSoon, 1000);
+}
+
+function counted(all = []) {
+  const counts = { all: all.length, open: 0, failed: 0, text: 0, larger: 0, done: 0 };
+  for (const picture of all) {
+    if (isOpen(picture)) counts.open += 1;
+    if (picture.state === "failed") counts.failed += 1;
+    if (picture.state === "done") counts.done += 1;
+    if (picture.needsText) counts.text += 1;
+    if (picture.larger) counts.larger += 1;
+  }
+  return counts;
+}

@@ -1,0 +1,144 @@
+// The alt text and the file name of a picture in one language, editable in place.
+
+import { html, useEffect, useId, useRef, useState } from "./preact.js";
+import { announce } from "./messages.js";
+import { local } from "./service.js";
+import { redoText, regenerateText, reporting, saveText, undoText } from "./texts.js";
+
+const REMARKS_AFTER_MS = 350;
+const MAX_CHARS = 250;
+const USUAL_CHARS = 125;
+const SOURCES = {
+  vision: "written by the vision model",
+  facts: "from words in the metadata",
+  pixels: "nothing is known but colours and date",
+  embedded: "from the file",
+  person: "accepted by you",
+};
+
+const characters = (text) => [...text].length;
+
+/** The texts of `picture` in one language. `onAccept()` is called after Enter in the alt text. */
+export function TextEditor({ picture, translation, language, onAccept }) {
+  const { id } = picture;
+  const { language_code: code, source, needs_text: needsText } = translation;
+  const state = picture.details.texts?.[code] ?? {};
+  const heading = useId();
+  const [altText, setAltText, altSaved] = useDraft(translation.seo_alt_text);
+  const [filename, setFilename, filenameSaved] = useDraft(translation.seo_filename);
+  const [problem, setProblem] = useState("");
+  const remarks = useRemarks(code, altText, needsText && altSaved);
+
+  const save = async (always = false) => {
+    const changes = {};
+    if (!altSaved || always) changes.seo_alt_text = altText;
+    if (!filenameSaved) changes.seo_filename = filename;
+    if (Object.keys(changes).length === 0) return true;
+    try {
+      await saveText(id, code, changes);
+      setProblem("");
+      return true;
+    } catch (error) {
+      setProblem(error.message);
+      return false;
+    }
+  };
+  const latest = useRef(save);
+  latest.current = save;
+  // another picture is shown: nothing that was typed is lost
+  useEffect(() => () => { latest.current(); }, []);
+
+  const accept = async () => {
+    if (needsText && altSaved) {
+      setProblem("Write an alt text: this one says nothing about what the picture shows.");
+      return;
+    }
+    const stored = save(true);
+    if (characters(altText) > MAX_CHARS || altText.trim() === "") await stored;
+    else onAccept();
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter" && !event.isComposing) {
+      event.preventDefault();
+      event.stopPropagation();
+      if (event.ctrlKey || event.metaKey) save(true).then((stored) => stored && announce("Saved."));
+      else accept();
+    } else if (event.key === "Escape" && !(altSaved && filenameSaved)) {
+      event.stopPropagation();
+      setAltText(translation.seo_alt_text);
+      setFilename(translation.seo_filename);
+    } else if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !(altSaved && filenameSaved)) {
+      event.stopPropagation(); // the browser undoes typing
+    }
+  };
+  const act = (work, message) => reporting(async () => {
+    await work(id, code);
+    if (message) announce(message);
+  });
+
+  const length = characters(altText);
+  const tone = length > MAX_CHARS ? "bad" : length > USUAL_CHARS ? "warn" : "good";
+  return html`
+    <section class="text" aria-labelledby=${heading} data-needs=${needsText ? "" : null} onKeyDown=${onKeyDown}>
+      <header class="text-head">
+        <h3 id=${heading}>${language}</h3>
+        ${needsText ? html`<span class="tag warn">needs text</span>` : null}
+        <span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>
+        ${state.regenerating && html`<span class="tag busy">being written…</span>`}
+      </header>
+      <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
+        <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${heading}-length ${heading}-remarks`}
+          aria-invalid=${length > MAX_CHARS ? "true" : null} data-alt=${code} spellcheck
+          onInput=${(event) => setAltText(event.target.value.replaceAll(/[\r\n]+/g, " "))} onBlur=${() => save()}></textarea>
+      </label>
+      <div class="gauge" data-tone=${tone}>
+        <span class="gauge-bar" aria-hidden="true"><span style=${{ width: `${Math.min(100, (100 * length) / MAX_CHARS)}%` }}></span></span>
+        <span id=${`${heading}-length`} class="number">${length} of ${length > USUAL_CHARS ? MAX_CHARS : USUAL_CHARS} characters</span>
+      </div>
+      <ul id=${`${heading}-remarks`} class="remarks">${remarks.map((remark) => html`<li key=${remark}>${remark}</li>`)}</ul>
+      <label class="field filename"><span>File name</span>
+        <input type="text" value=${filename} dir="ltr" spellcheck=${false} autocomplete="off" maxlength="80"
+          onInput=${(event) => setFilename(event.target.value)} onBlur=${() => save()} />
+      </label>
+      ${(problem || state.error) && html`<p class="problem" role="alert">${problem || state.error}</p>`}
+      <div class="text-actions">
+        <button type="button" class="small" onClick=${accept} aria-label=${`Accept ${language}`}>Accept <kbd aria-hidden="true">⏎</kbd></button>
+        <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Write ${language} anew`}
+          onClick=${() => act(regenerateText, "Being written anew.")}>Write anew</button>
+        <button type="button" class="small" disabled=${!state.can_undo} aria-label=${`Undo ${language}`} onClick=${() => act(undoText, "Undone.")}>Undo</button>
+        <button type="button" class="small" disabled=${!state.can_redo} aria-label=${`Redo ${language}`} onClick=${() => act(redoText, "Redone.")}>Redo</button>
+      </div>
+    </section>`;
+}
+
+/** A text that the user edits: [text, set, whether it is the stored one]. A stored text that changes replaces an unedited draft. */
+function useDraft(stored) {
+  const [draft, setDraft] = useState({ base: stored, text: stored });
+  const text = draft.base === stored || draft.text !== draft.base ? draft.text : stored;
+  return [text, (changed) => setDraft({ base: stored, text: changed }), text === stored];
+}
+
+/** What the rules for alt texts say of `text`, asked when typing pauses. */
+function useRemarks(code, text, skip) {
+  const [remarks, setRemarks] = useState([]);
+  useEffect(() => {
+    if (skip || text.trim() === "") {
+      setRemarks([]);
+      return undefined;
+    }
+    let stale = false;
+    const timer = setTimeout(async () => {
+      try {
+        const answer = await local("POST", "/remarks", { language_code: code, seo_alt_text: text });
+        if (!stale) setRemarks(answer.remarks);
+      } catch {
+        // remarks are a help: saving reports what is wrong
+      }
+    }, REMARKS_AFTER_MS);
+    return () => {
+      stale = true;
+      clearTimeout(timer);
+    };
+  }, [code, text, skip]);
+  return remarks;
+}

@@ -1,0 +1,93 @@
+// Changes of texts: save, accept, write anew, undo and redo. The service stores every version; this module remembers in which
+// order the texts were changed on this page, so that Ctrl+Z undoes the last change, whichever picture it belongs to.
+
+import { announce, notice } from "./messages.js";
+import { Observable } from "./observable.js";
+import { api } from "./service.js";
+import { applyTranslation, pictureOf } from "./store.js";
+
+const done = []; // { id, code } of changes, oldest first
+const undone = [];
+
+/** How many changes are not yet stored by the service. */
+export const saving = new Observable(0);
+
+async function request(id, code, method, action = "", body = undefined) {
+  const { image } = pictureOf(id);
+  saving.set(saving.value + 1);
+  try {
+    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+    const response = await api(`/images/${image.id}/translations/${code}${action}`, {
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const { data } = await response.json();
+    applyTranslation(id, data);
+    return data;
+  } finally {
+    saving.set(saving.value - 1);
+  }
+}
+
+/** Store `changes` (seo_alt_text, seo_filename) of a text as a person's. Throws `Refused`. */
+export async function saveText(id, code, changes) {
+  const data = await request(id, code, "PATCH", "", changes);
+  done.push({ id, code });
+  undone.length = 0;
+  return data;
+}
+
+/** Accept the texts of a picture that no person has accepted yet, but none that a person has to write. */
+export async function acceptTexts(picture) {
+  for (const { language_code: code, seo_alt_text: altText, source, needs_text: needsText } of picture.image.translations) {
+    if (source !== "person" && !needsText) await reporting(() => saveText(picture.id, code, { seo_alt_text: altText }));
+  }
+}
+
+/** Let the service write a text anew. The event stream reports when it is written. */
+export async function regenerateText(id, code) {
+  await request(id, code, "POST", "/regenerate");
+  done.push({ id, code });
+  undone.length = 0;
+}
+
+export async function undoText(id, code) {
+  await request(id, code, "POST", "/undo");
+  const last = done.findLastIndex((change) => change.id === id && change.code === code);
+  if (last >= 0) done.splice(last, 1);
+  undone.push({ id, code });
+}
+
+export async function redoText(id, code) {
+  await request(id, code, "POST", "/redo");
+  const last = undone.findLastIndex((change) => change.id === id && change.code === code);
+  if (last >= 0) undone.splice(last, 1);
+  done.push({ id, code });
+}
+
+/** Undo the last change on this page. Returns the identifier of its picture, or null if there is none. */
+export const undoLast = () => last(done, undoText, "Undone.", "There is nothing to undo.");
+export const redoLast = () => last(undone, redoText, "Redone.", "There is nothing to redo.");
+
+async function last(changes, act, message, nothing) {
+  while (changes.length > 0 && !pictureOf(changes.at(-1).id)) changes.pop();
+  const change = changes.at(-1);
+  if (change === undefined) {
+    announce(nothing);
+    return null;
+  }
+  if (await reporting(() => act(change.id, change.code))) announce(message);
+  return change.id;
+}
+
+/** Run `work`, and show its error as a notice. True if there was none. */
+export async function reporting(work) {
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    notice("change", error.message, "Close");
+    return false;
+  }
+}
+
+addEventListener("beforeunload", (event) => { if (saving.value > 0) event.preventDefault(); });

@@ -1,0 +1,105 @@
+// Unpacks a ZIP file that the service streams into a folder of the user, without holding it in memory.
+//
+// Only what the service writes is read: stored (uncompressed) entries. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
+
+const LOCAL_HEADER = 0x04034b50;
+const DATA_DESCRIPTOR = 0x08074b50;
+const HEADER_BYTES = 30;
+const WITH_DESCRIPTOR = 0x0008;
+const ZIP64_EXTRA = 0x0001;
+const UNKNOWN = 0xffffffff;
+
+/** Reads exact numbers of bytes from a response. */
+class Source {
+  #reader;
+  #rest = new Uint8Array(0);
+
+  constructor(response) {
+    this.#reader = response.body.getReader();
+  }
+
+  /** Up to `limit` bytes; empty at the end. */
+  async some(limit) {
+    if (this.#rest.length === 0) {
+      const { value, done } = await this.#reader.read();
+      if (done) return this.#rest;
+      this.#rest = value;
+    }
+    const part = this.#rest.subarray(0, limit);
+    this.#rest = this.#rest.subarray(part.length);
+    return part;
+  }
+
+  /** Exactly `count` bytes as a DataView. Throws where there are fewer. */
+  async exactly(count) {
+    const whole = new Uint8Array(count);
+    for (let filled = 0; filled < count; ) {
+      const part = await this.some(count - filled);
+      if (part.length === 0) throw new Error("The download ended early. Export again.");
+      whole.set(part, filled);
+      filled += part.length;
+    }
+    return new DataView(whole.buffer);
+  }
+}
+
+/** Write the files of the ZIP file `response` into `folder`. `onFile(count)` is called after each. Returns how many there were. */
+export async function unpackInto(folder, response, onFile) {
+  if (!response.ok) throw new Error(`The service responded with status ${response.status}. Export again.`);
+  const source = new Source(response);
+  for (let count = 0; ; count += 1) {
+    const signature = await source.exactly(4);
+    if (signature.getUint32(0, true) !== LOCAL_HEADER) {
+      while ((await source.some(65_536)).length > 0); // the central directory repeats what was read
+      return count;
+    }
+    const header = await source.exactly(HEADER_BYTES - 4);
+    const flags = header.getUint16(2, true);
+    const method = header.getUint16(4, true);
+    const name = new TextDecoder().decode(await source.exactly(header.getUint16(22, true)));
+    const extra = await source.exactly(header.getUint16(24, true));
+    const size = entrySize(header.getUint32(14, true), extra);
+    if (method !== 0 || size === null) throw new Error("The ZIP file can't be unpacked here: download it instead.");
+    await writeFile(folder, name, source, size);
+    if (flags & WITH_DESCRIPTOR) await skipDescriptor(source);
+    onFile(count + 1);
+  }
+}
+
+/** The size of an entry: in the header, or in the ZIP64 extra field if it is larger than 4 GB. */
+function entrySize(size, extra) {
+  if (size !== UNKNOWN) return size;
+  for (let at = 0; at + 4 <= extra.byteLength; at += 4 + extra.getUint16(at + 2, true)) {
+    if (extra.getUint16(at, true) === ZIP64_EXTRA) return Number(extra.getBigUint64(at + 4, true));
+  }
+  return null;
+}
+
+async function skipDescriptor(source) {
+  const first = await source.exactly(4);
+  await source.exactly(first.getUint32(0, true) === DATA_DESCRIPTOR ? 12 : 8);
+}
+
+async function writeFile(folder, name, source, size) {
+  const parts = name.split("/").filter((part) => part !== "" && part !== "." && part !== "..");
+  if (parts.length === 0) return;
+  const file = parts.pop();
+  for (const part of parts) folder = await folder.getDirectoryHandle(part, { create: true });
+  if (name.endsWith("/")) {
+    await folder.getDirectoryHandle(file, { create: true });
+    return;
+  }
+  const writable = await (await folder.getFileHandle(file, { create: true })).createWritable();
+  try {
+    for (let left = size; left > 0; ) {
+      const part = await source.some(left);
+      if (part.length === 0) throw new Error("The download ended early. Export again.");
+      await writable.write(part);
+      left -= part.length;
+    }
+    await writable.close();
+  } catch (error) {
+    await writable.abort();
+    throw error;
+  }
+}

@@ -1,0 +1,173 @@
+// Files on their way to the service: read from drops, folders and the clipboard, and sent one after the other.
+//
+// One upload at a time preserves the order of a folder: identifiers of jobs follow the order in which uploads were accepted.
+
+import { announce } from "./messages.js";
+import { counted } from "./format.js";
+import { Observable } from "./observable.js";
+import { api, Refused } from "./service.js";
+
+const EXTENSIONS = /\.(jpe?g|png|gif|webp|tiff?|heic|heif)$/i;
+const RAW_EXTENSIONS = /\.(nef|nrw|cr2|cr3|crw|arw|srf|sr2|raf|orf|rw2|dng|pef|srw|x3f|iiq|3fr|rwl)$/i;
+const IGNORED = /^(\..*|thumbs\.db|desktop\.ini)$/i;
+const RETRYABLE = [0, 500];
+const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+
+let waiting = []; // { file, options, path }
+let working = false;
+let stop = new AbortController();
+
+const IDLE = { total: 0, sent: 0, current: null, wait: null };
+/** What is being sent: `total` files of which `sent` are done, the name of the `current` one, and why it `wait`s. */
+export const uploads = new Observable(IDLE);
+/** Files that were not accepted: { name, reason, file, options }, with a `file` where trying again can help. */
+export const refused = new Observable([]);
+
+/** Add files in their order. `found` are { file, path }; `options` are the fields of the form; `maxBytes` the limit of the service. */
+export function addFiles(found, options, maxBytes) {
+  const rejected = [];
+  const accepted = [];
+  for (const { file, path } of found) {
+    if (RAW_EXTENSIONS.test(file.name)) {
+      rejected.push({ name: path, reason: "This is a camera's raw file, which is not a finished picture. Export it as JPEG or TIFF first." });
+    } else if (file.size === 0) rejected.push({ name: path, reason: "The file is empty." });
+    else if (file.size > maxBytes) {
+      // checked before the upload: the service closes the connection of a file that is too large, and the browser reports
+      // only that
+      rejected.push({ name: path, reason: `The file is larger than ${maxBytes / 1024 / 1024} MB, the maximum for a picture.` });
+    } else accepted.push({ file, path, options });
+  }
+  if (rejected.length > 0) refused.set([...refused.value, ...rejected]);
+  if (accepted.length === 0) return;
+  waiting.push(...accepted);
+  const { total, sent } = uploads.value;
+  uploads.set({ ...uploads.value, total: working ? total + accepted.length : accepted.length, sent: working ? sent : 0 });
+  send();
+}
+
+/** Send no more files; those that were accepted are processed. */
+export function cancelUploads() {
+  waiting = [];
+  stop.abort();
+  stop = new AbortController();
+}
+
+export function retryRefused() {
+  const again = refused.value.filter(({ file }) => file);
+  refused.set(refused.value.filter(({ file }) => !file));
+  waiting.push(...again.map(({ file, name, options }) => ({ file, path: name, options })));
+  uploads.set({ ...uploads.value, total: working ? uploads.value.total + again.length : again.length, sent: working ? uploads.value.sent : 0 });
+  send();
+}
+
+export const hasUnsent = () => working;
+
+async function send() {
+  if (working) return;
+  working = true;
+  const before = refused.value.length;
+  while (waiting.length > 0) {
+    const item = waiting.shift();
+    uploads.set({ ...uploads.value, current: item.path, wait: null });
+    try {
+      await upload(item, stop.signal);
+    } catch (error) {
+      if (error.name !== "AbortError") refuse(item, error);
+    }
+    uploads.set({ ...uploads.value, sent: uploads.value.sent + 1 });
+  }
+  working = false;
+  const notAccepted = refused.value.length - before;
+  const { sent } = uploads.value;
+  announce(`${counted(sent - notAccepted, "picture")} sent${notAccepted > 0 ? `, ${notAccepted} not accepted` : ""}.`);
+  uploads.set(IDLE);
+}
+
+function refuse({ file, path, options }, error) {
+  const reason = error instanceof Refused ? error.message : "The file could not be sent.";
+  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { file, options } : {};
+  refused.set([...refused.value, { name: path, reason, ...again }]);
+}
+
+async function upload({ file, options }, signal) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch {
+    throw new Refused(0, "The file can't be read. It may have been moved or changed: add it again.");
+  }
+  const form = new FormData();
+  for (const [name, value] of options) form.append(name, value);
+  form.append("image", file, file.name);
+  await api("/images/process", {
+    method: "POST",
+    body: form,
+    headers: { "Idempotency-Key": idempotencyKey() }, // so that a picture is not accepted twice when a response is lost
+    signal,
+    onWait: (wait) => uploads.set({ ...uploads.value, wait }),
+  });
+}
+
+const idempotencyKey = () => Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16).padStart(8, "0")).join("");
+
+// ---- files of drops, folders and the clipboard ----
+
+/** The files of an `<input type="file">`, in the order of the folder. */
+export const filesOfInput = (input) => inFolderOrder([...input.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })));
+
+/** The files of a paste: pictures that were copied in a file manager or a program. */
+export const filesOfPaste = (data) => [...data.files].map((file) => ({ file, path: file.name }));
+
+/** The dropped files and the pictures in dropped folders, in the order of the folder. Unreadable ones are listed as refused. */
+export async function filesOfDrop(transfer) {
+  const entries = [...transfer.items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
+  const found = [];
+  for (const entry of entries) {
+    if (entry instanceof File) found.push({ file: entry, path: entry.name });
+    else if (entry) await collect(entry, found, true);
+  }
+  return inFolderOrder(found);
+}
+
+/** Add the file `entry`, or the pictures in the folder `entry`, to `found`. What the user dropped is added whatever its extension. */
+async function collect(entry, found, isDropped) {
+  const path = entry.fullPath.replace(/^\//, "");
+  try {
+    if (entry.isFile) {
+      if (isDropped || isPicture(entry.name)) {
+        found.push({ file: await new Promise((resolve, reject) => { entry.file(resolve, reject); }), path });
+      }
+      return;
+    }
+    const reader = entry.createReader();
+    for (;;) {
+      // browsers return a folder in parts of about a hundred entries
+      const part = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
+      if (part.length === 0) return;
+      for (const inner of part) await collect(inner, found, false);
+    }
+  } catch {
+    refused.set([...refused.value, { name: path, reason: "The file or folder can't be read." }]);
+  }
+}
+
+/** Whether a file of a folder is added: pictures, and raw files, which are refused with a reason. */
+const isPicture = (name) => !IGNORED.test(name) && (EXTENSIONS.test(name) || RAW_EXTENSIONS.test(name));
+
+/** Sorted as file managers do: by folder, then by name, with numbers by value. A folder's other files are left out. */
+function inFolderOrder(found) {
+  const inFolders = found.filter(({ path }) => !path.includes("/") || isPicture(path.split("/").pop()));
+  return inFolders.map((item) => ({ ...item, parts: item.path.split("/") })).sort((a, b) => comparePaths(a.parts, b.parts));
+}
+
+function comparePaths(a, b) {
+  for (let level = 0; level < Math.min(a.length, b.length); level += 1) {
+    // the files of a folder come before its folders
+    const kind = Number(level < a.length - 1) - Number(level < b.length - 1);
+    if (kind !== 0) return kind;
+    const order = names.compare(a[level], b[level]) || (a[level] < b[level] ? -1 : a[level] > b[level] ? 1 : 0);
+    if (order !== 0) return order;
+  }
+  return a.length - b.length;
+}
+
+addEventListener("beforeunload", (event) => { if (hasUnsent()) event.preventDefault(); });
