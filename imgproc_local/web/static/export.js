@@ -30,7 +30,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
   const needing = new Set((preview?.needs_text ?? []).map(({ image_id: imageId }) => imageId));
   const images = everything && withoutText !== "omit" ? undefined
     : finished.map(({ image }) => image.id).filter((id) => withoutText !== "omit" || !needing.has(id));
-  const request = { images, variants, write_texts: writeTexts, ...(language ? { language } : {}), allow_needs_text: withoutText === "include" };
+  const request = { images, variants, write_texts: writeTexts, ...(language ? { language } : {}), allow_needs_text: withoutText === "include", allow_missing: true };
   const codes = [...new Set(pictures.flatMap(({ image }) => image.translations.map((translation) => translation.language_code)))];
 
   useEffect(() => {

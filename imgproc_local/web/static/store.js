@@ -125,7 +125,7 @@ export async function followPictures() {
   await followAccount((name, data) => {
     connected.set(name !== "lost");
     if (name === "snapshot" || name === "reset") load();
-    else if (name === "job") change(data.job_id, data);
+    else if (name === "job") change(data.data.job_id, data.data);
     else if (name === "deleted") change(data.job_id, null);
   });
 }
