@@ -17,26 +17,28 @@ MAX_BODY_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 10
 
 
-async def read_json(request: Request[Any, Any, Any], body_type: type[T], expected: str) -> T:
+async def read_json(
+    request: Request[Any, Any, Any], body_type: type[T], expected: str, max_bytes: int = MAX_BODY_BYTES
+) -> T:
     """The body as `body_type`. `expected` describes it for the message, such as "a JSON object with name (text)".
 
     Raises: InvalidRequest, UploadTooLarge, UploadTimedOut.
     """
-    body = await _read(request)
+    body = await _read(request, max_bytes)
     try:
         return msgspec.json.decode(body, type=body_type)
     except msgspec.MsgspecError as error:
         raise InvalidRequest({"body": [f"Expected {expected}: {error}."]}) from error
 
 
-async def _read(request: Request[Any, Any, Any]) -> bytes:
+async def _read(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise UploadTooLarge(f"Expected a body of at most {MAX_BODY_BYTES} bytes, received more.")
+                if len(body) > max_bytes:
+                    raise UploadTooLarge(f"Expected a body of at most {max_bytes} bytes, received more.")
     except InternalServerException:  # Litestar raises this when the client has disconnected
         raise InvalidRequest({"body": ["The body ended before its last byte."]}) from None
     except TimeoutError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
@@ -18,8 +17,9 @@ from litestar.types import Receive, Send, TypeEncodersMap
 from msgspec import Meta, Struct
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.body import read_json
 from imgproc_local.api.images import content_disposition
-from imgproc_local.api.requests import ULID, read_body
+from imgproc_local.api.requests import ULID
 from imgproc_local.api.wire import ExportPreviewBody, LanguageCode, export_preview_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
@@ -85,14 +85,8 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
 
 
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
-    """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
-    body = await read_body(request, MAX_BODY_BYTES)
-    try:
-        fields = msgspec.json.decode(body or b"{}", type=ExportFields)
-    except msgspec.MsgspecError as error:
-        path = re.search(r"\$\.(\w+)", str(error))
-        field = path[1] if path else "body"
-        raise InvalidRequest({field: [f"Expected a JSON object with the fields of an export: {error}."]}) from error
+    """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut."""
+    fields = await read_json(request, ExportFields, "a JSON object with the fields of an export", MAX_BODY_BYTES)
     errors: dict[str, list[str]] = {}
     if fields.images is not None:
         if not 1 <= len(fields.images) <= MAX_IMAGES:

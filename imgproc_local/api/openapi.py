@@ -270,7 +270,7 @@ def _export() -> dict[str, Any]:
         "summary": "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
         "description": "The archive is sent while it is made. The same request gives the same bytes.",
         "parameters": [],
-        "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": _keyed(
             {
                 "200": {

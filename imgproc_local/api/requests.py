@@ -93,14 +93,6 @@ class Uploads:
             raise UploadTimedOut(f"No bytes of the upload were received for {CHUNK_TIMEOUT_S} seconds.") from None
 
 
-async def read_body(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
-    """The body of a request that is not a form. Raises: UploadTooLarge, UploadTimedOut, ServiceStopping."""
-    body = bytearray()
-    async for chunk in _chunks(request, max_bytes):
-        body += chunk
-    return bytes(body)
-
-
 class MultipartForm(Struct):
     """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given."""
 

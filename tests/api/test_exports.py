@@ -139,10 +139,10 @@ def test_a_dry_run_counts_without_an_archive(many: tuple[Running, list[Job]]) ->
         ({"images": ["01arz3ndektsv4rrffq69g5fav"] * 10_001}, "images"),
         ({"images": ["01arz3ndektsv4rrffq69g5fav"], "project_id": "01arz3ndektsv4rrffq69g5fav"}, "project_id"),
         ({"project_id": "x"}, "project_id"),
-        ({"variants": []}, "variants"),
-        ({"variants": ["thumbnail"]}, "variants"),
+        ({"variants": []}, "body"),
+        ({"variants": ["thumbnail"]}, "body"),
         ({"language": "xx"}, "language"),
-        ({"write_texts": "yes"}, "write_texts"),
+        ({"write_texts": "yes"}, "body"),
         ({"nothing": 1}, "body"),
     ],
 )

@@ -160,12 +160,7 @@ class Exporter:
             images = await self._images(account_id, request)
             await resources.enter_async_context(self._blobs.leased(requested_files(request, images)))
             plan = await self._plan(request, images)
-            problems = ExportProblems(
-                needs_text=() if request.allow_needs_text else plan.problems.needs_text,
-                missing=() if request.allow_missing else plan.problems.missing,
-            )
-            if problems.needs_text or problems.missing:
-                raise ExportIncomplete(problems)
+            require_complete(request, plan)
             export = Export(plan, await asyncio.to_thread(_archive_size, plan), self._blobs, resources)
         except BaseException:
             await resources.aclose()
@@ -227,6 +222,16 @@ class Exporter:
                 log.error("The file %s of an export is %s in the data folder", sha256, damage)
                 unusable[sha256] = damage
         return unusable
+
+
+def require_complete(request: ExportRequest, plan: ExportPlan) -> None:
+    """Raises `ExportIncomplete` if texts or files are missing and the request does not allow that."""
+    problems = ExportProblems(
+        needs_text=() if request.allow_needs_text else plan.problems.needs_text,
+        missing=() if request.allow_missing else plan.problems.missing,
+    )
+    if problems.needs_text or problems.missing:
+        raise ExportIncomplete(problems)
 
 
 Pieces = Callable[[], Iterator[bytes]]

@@ -1,0 +1,92 @@
+"""Downloads of archives from the local page.
+
+A page can't save a response of `fetch` without holding it in memory. Therefore it sends the request first, receives an
+address, and lets the browser download from there.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Any
+from urllib.parse import quote
+
+from litestar import Request, Response, post
+from litestar.datastructures import State
+from litestar.enums import HttpMethod
+from litestar.params import FromPath
+from msgspec import Struct
+
+from imgproc_local.api.exports import (
+    ArchiveResponse,
+    archive_stem,
+    export_request,
+    preview,
+    read_export_fields,
+)
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import NotFound
+from imgproc_local.domain.export import ExportRequest
+from imgproc_local.domain.filename import download_name
+from imgproc_local.engine.export.exporter import require_complete
+from imgproc_local.web.guard import get, require_same_origin, require_session
+
+MAX_TICKETS = 16
+"""Downloads that can be begun; the oldest is forgotten for a new one."""
+TICKET_VALID_S = 3600
+STATE_KEY = "export_tickets"
+
+
+class Ticket(Struct, frozen=True):
+    """A download that can be begun, also more than once, until `expires_s` of the monotonic clock."""
+
+    request: ExportRequest
+    expires_s: float
+
+
+class Download(Struct, frozen=True):
+    url: str
+
+
+class DownloadBody(Struct, frozen=True):
+    data: Download
+
+
+@post("/local/exports", guards=[require_session, require_same_origin])
+async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
+    """The address of an archive; with `dry_run`, what it would contain."""
+    services: Services = request.app.state.services
+    fields = await read_export_fields(request)
+    wanted = export_request(fields)
+    plan = await services.exporter.plan(await services.store.keys.account_id(), wanted)
+    if fields.dry_run:
+        return Response(preview(plan), status_code=200)
+    require_complete(wanted, plan)
+    tickets = _tickets(request.app.state)
+    ticket_id = secrets.token_urlsafe(16)
+    while len(tickets) >= MAX_TICKETS:
+        del tickets[next(iter(tickets))]
+    tickets[ticket_id] = Ticket(wanted, time.monotonic() + TICKET_VALID_S)
+    name = quote(download_name(archive_stem(plan), ".zip"), safe="")
+    return Response(DownloadBody(Download(f"/local/exports/{ticket_id}/{name}")), status_code=201)
+
+
+@get("/local/exports/{ticket_id:str}/{name:str}", guards=[require_session])
+async def download(request: Request[Any, Any, Any], ticket_id: FromPath[str]) -> Response[Any]:
+    """The archive. Its name in the address is for the browser, and is not compared."""
+    services: Services = request.app.state.services
+    ticket = _tickets(request.app.state).get(ticket_id)
+    if ticket is None or ticket.expires_s < time.monotonic():
+        raise NotFound("This download has expired. Begin it again on the local page.")
+    if request.method == HttpMethod.HEAD:
+        return Response(b"", media_type="application/zip", status_code=200)
+    export = await services.exporter.open(await services.store.keys.account_id(), ticket.request)
+    return ArchiveResponse(export, archive_stem(export.plan))
+
+
+def _tickets(state: State) -> dict[str, Ticket]:
+    tickets: dict[str, Ticket] = state.setdefault(STATE_KEY, {})
+    return tickets
+
+
+HANDLERS = [begin, download]
