@@ -20,9 +20,10 @@ from imgproc_local.api import requests
 from imgproc_local.codecs.container import Blocks, apng, avif, avif_writer, jpeg, png, webp
 from imgproc_local.codecs.metadata import exif, icc, iptc, strip, xmp, xmp_fields
 from imgproc_local.codecs.metadata.read import embedded
+from imgproc_local.codecs.metadata.xmp_edit import with_properties
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import detect
-from imgproc_local.domain.errors import ServiceError
+from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.models import gguf
@@ -33,6 +34,9 @@ from imgproc_local.vision.text.screenshot_name import is_screenshot_name
 from imgproc_local.vision.text.shorten import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
+
+
+PACKET = b"<a>A packet</a>"
 
 
 def fuzz_probe(data: bytes) -> None:
@@ -60,6 +64,12 @@ def fuzz_container(form: Format, data: bytes) -> None:
 
     clean = strip.clean_file(data, blocks, published, form, write)
     container.read_blocks(clean)
+    try:
+        worded = FORMATS[form].with_xmp(data, PACKET, None)
+    except StageFailed:
+        return
+    assert container.read_header(worded) == info, "a packet changed the picture"
+    assert container.read_blocks(worded).xmp == PACKET, "a written packet is not read"
 
 
 def _of_one_format(form: Format, data: bytes) -> None:
@@ -99,6 +109,11 @@ def fuzz_xmp(data: bytes) -> None:
         assert again.is_complete, "a written packet can't be read"
         assert again.properties.keys() <= packet.properties.keys(), "a packet has gained properties"
     _published(Blocks(xmp=data, more_xmp=data[::2]))
+    edited = with_properties(data, {xmp.ALT_TEXT: xmp.alternative(xmp.ALT_TEXT, [("x-default", "A boat")])})
+    if edited is not None:
+        properties = xmp.parse(edited).properties
+        assert xmp.language_items(properties, xmp.ALT_TEXT) == [("x-default", "A boat")], "an edit is not read"
+        assert properties.keys() >= packet.properties.keys() - {xmp.ALT_TEXT}, "an edit removed properties"
 
 
 def fuzz_exif(data: bytes) -> None:

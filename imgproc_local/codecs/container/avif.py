@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 
 from msgspec import Struct, structs
 
@@ -77,6 +78,10 @@ class Extent(Struct, frozen=True):
     length_field: tuple[int, int]
 
 
+Edit = tuple[int, int, bytes]
+"""A range of the file, from its start to its end, and the bytes that replace it."""
+
+
 class Item(Struct):
     """An item of the item table.
 
@@ -137,16 +142,16 @@ def meta_box(data: Data) -> Box:
 
 def picture_items(data: Data) -> list[Item]:
     """The items of coded pictures (the picture, its tiles, alpha) in the order of the file."""
-    return [item for item in _items(data, meta_box(data)) if item.kind == b"av01"]
+    return [item for item in items(data, meta_box(data)) if item.kind == b"av01"]
 
 
 def _all_items(data: Data) -> list[Item]:
     """The items of the file's meta box and of those in an animation's tracks, which repeat the metadata items."""
-    found = _items(data, meta_box(data))
+    found = items(data, meta_box(data))
     for track in _tracks(data):
         inner = _find(data, track, b"meta")
         if inner is not None:
-            found += _items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
+            found += items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
         if sum(1 + len(item.extents) for item in found) > MAX_ITEMS:
             raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} items and extents.")
     return found
@@ -218,9 +223,13 @@ def _primary_properties(data: Data, meta: Box) -> list[Box]:
     primary = _find(data, meta, b"pitm")
     if primary is None:
         raise BrokenImage("The AVIF does not say which of its items is the picture.")
-    wide = _byte(data, primary.body) != 0
-    (item,) = unpack(">I" if wide else ">H", data, primary.body + 4, "primary item")
-    return properties(data, meta).get(item, [])
+    return properties(data, meta).get(primary_item(data, primary), [])
+
+
+def primary_item(data: Data, box: Box) -> int:
+    """The number of the item that is the picture, which a `pitm` box says."""
+    wide = _byte(data, box.body) != 0
+    return unpack(">I" if wide else ">H", data, box.body + 4, "primary item")[0]
 
 
 def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
@@ -279,7 +288,7 @@ def has_own_colours(data: Data) -> bool:
     return primaries not in _SRGB_PRIMARIES or transfer not in _SDR_TRANSFERS
 
 
-def _items(data: Data, meta: Box) -> list[Item]:
+def items(data: Data, meta: Box) -> list[Item]:
     table = _find(data, meta, b"iloc")
     names = _find(data, meta, b"iinf")
     if table is None or names is None:
@@ -344,7 +353,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         yield item
 
 
-def _metadata_items(data: Data) -> list[tuple[str, Item]]:
+def metadata_items(data: Data) -> list[tuple[str, Item]]:
     """The items that are no pictures, as `exif`, `xmp` or `other`, if all their extents lie in the file."""
     found = []
     for item in _all_items(data):
@@ -362,7 +371,7 @@ def _is_in_file(data: Data, item: Item) -> bool:
     return bool(item.extents) and inside and (item.in_file or bool(item.counted_from))
 
 
-def _xmp_box(data: Data) -> tuple[int, int] | None:
+def xmp_box(data: Data) -> tuple[int, int] | None:
     """The start and end of the packet in a `uuid` box, as Adobe's programs write it; None if there is none."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"uuid" and data[box.body : box.body + 16] == _XMP_UUID:
@@ -382,22 +391,20 @@ def _thumbnails(data: Data) -> list[Item]:
         for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
         if box.kind == b"thmb"
     }
-    return [
-        item for item in _items(data, meta) if item.id in small and item.kind == b"av01" and _is_in_file(data, item)
-    ]
+    return [item for item in items(data, meta) if item.id in small and item.kind == b"av01" and _is_in_file(data, item)]
 
 
 def read_blocks(data: Data) -> Blocks:
     """The EXIF and XMP items and the profile; what `with_blocks` writes into an emptied item counts as absent."""
     found: dict[str, bytes] = {}
-    for name, item in _metadata_items(data):
+    for name, item in metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
             first, *others = (data[each.offset : each.offset + each.length] for each in item.extents)
             raw = b"".join([first, *(piece for piece in others if piece != _BLANK)])
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
-    packet = _xmp_box(data)
+    packet = xmp_box(data)
     if packet is not None and packet[1] - packet[0] <= MAX_BLOCK_BYTES:
         found.setdefault("xmp", data[packet[0] : packet[1]])
     for box in _primary_properties(data, meta_box(data)):
@@ -419,28 +426,56 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         "other": _BLANK,
     }
     thumbnails = _thumbnails(data)
-    edits = set()
-    lengths = {}
-    items = _metadata_items(data)
-    for name, item in [*items, *(("other", item) for item in thumbnails)]:
-        for number, extent in enumerate(item.extents):
-            content = new[name] if number == 0 else _BLANK
-            edits.add((extent.offset, extent.offset + extent.length, content))
-            lengths[extent.length_field] = len(content)
-    packet = _xmp_box(data)
-    in_box = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in items) else None
+    edits: set[Edit] = set()
+    lengths: dict[tuple[int, int], int] = {}
+    stored = metadata_items(data)
+    for name, item in [*stored, *(("other", item) for item in thumbnails)]:
+        item_edits, item_lengths = replacing(item, new[name])
+        edits |= item_edits
+        lengths |= item_lengths
+    packet = xmp_box(data)
+    in_box = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in stored) else None
     if in_box:
         edits.add((*in_box, new["xmp"]))
     edits |= {(box.start, box.end, b"") for box in _removable_boxes(data) if not in_box or box.end != in_box[1]}
+    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in thumbnails})
+
+
+def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:
+    """The edits that replace the content of an item, and the lengths of its extents by their fields in the table."""
+    contents = [content, *(_BLANK for _ in item.extents[1:])]
+    pairs = list(zip(item.extents, contents, strict=True))
+    return (
+        {(extent.offset, extent.offset + extent.length, new) for extent, new in pairs},
+        {extent.length_field: len(new) for extent, new in pairs},
+    )
+
+
+def with_edits(
+    data: Data,
+    edits: set[Edit],
+    lengths: dict[tuple[int, int], int],
+    *,
+    overwritten: Mapping[int, bytes] = MappingProxyType({}),
+    tables: frozenset[bytes] = frozenset(),
+) -> bytes:
+    """The file with ranges of it replaced, and every offset and box size adjusted.
+
+    `lengths` are new lengths of extents by their fields, `overwritten` new bytes of other fields by their offsets.
+    Edits may lie in the data of items and in private boxes. Insertions may lie at the end of any box, and belong to it
+    if it is one of the `tables`. Raises: BrokenImage.
+    """
     # the same bytes may be an item of the file and of a track
     ordered = sorted(edits)
     if any(one[1] > other[0] for one, other in pairwise(ordered)):
         raise BrokenImage("The AVIF is damaged: its metadata items overlap.")
     out = bytearray(data)
-    for item in thumbnails:
-        out[item.kind_at : item.kind_at + 4] = b"free"
-    _move(out, data, ordered)
+    for position, content in overwritten.items():
+        out[position : position + len(content)] = content
+    _move(out, data, ordered, tables)
     for (position, size), length in lengths.items():
+        if length >> 8 * size:
+            raise BrokenImage("The AVIF's table of items has no room for the length of its metadata.")
         out[position : position + size] = length.to_bytes(size, "big")
     pieces: list[bytes | bytearray] = []
     at = 0
@@ -477,7 +512,7 @@ def _insides(data: Data) -> list[tuple[int, int]]:
     return found[1:]
 
 
-def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> None:
+def _move(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes]) -> None:
     """Rewrites in `out` every offset and box size that `edits` of the file change."""
     starts, ends = [start for start, _, _ in edits], [end for _, end, _ in edits]
     changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
@@ -501,8 +536,12 @@ def _move(out: bytearray, data: Data, edits: list[tuple[int, int, bytes]]) -> No
     for start, end in [(0, len(data)), *_insides(data)]:
         for box in boxes(data, start, end):
             first, last = bisect_left(starts, box.body), bisect_right(ends, box.end)
+            if box.kind not in (*_CONTAINERS, *tables):
+                # what is inserted at the end of another box follows it
+                while last > first and starts[last - 1] == box.end:
+                    last -= 1
             inside = last > first
-            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS):
+            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS, *tables):
                 raise BrokenImage("The AVIF stores its metadata in a place that is not supported.")
             size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
             stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")

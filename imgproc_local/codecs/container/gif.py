@@ -192,6 +192,24 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
         elif block.name in LOOPS:
             out.append(_first_sub_block(data, block.start, block.start + 14))
     if new.xmp:
-        out.append(b"\x21\xff\x0b" + XMP + new.xmp + _MAGIC_TRAILER)
+        out.append(_xmp_block(new.xmp))
     out.append(b"\x3b")
     return b"".join(out)
+
+
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+    """The file with this XMP packet in place of its own, or after its last block; all others are copied bit for bit.
+
+    `more_xmp` is part of the interface of containers and has no effect here.
+    """
+    start = end = _first_block(data)
+    for block in blocks(data):
+        start, end = block.start if block.name == XMP else block.end, block.end
+        if block.name == XMP:
+            break
+    return b"".join([b"GIF89a", data[6:start], _xmp_block(xmp), data[end:]])
+
+
+def _xmp_block(packet: bytes) -> bytes:
+    """The application extension of a packet, which readers skip by the trailer. Source: XMP part 3, 1.1.2."""
+    return b"\x21\xff\x0b" + XMP + packet + _MAGIC_TRAILER

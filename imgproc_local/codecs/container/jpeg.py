@@ -252,7 +252,8 @@ def _mentions_gain_map(data: Data) -> bool:
     )
 
 
-def _segment(marker: int, payload: bytes) -> bytes:
+def segment_bytes(marker: int, payload: bytes) -> bytes:
+    """A segment with its marker and length."""
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
 
@@ -265,14 +266,14 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     picture: list[bytes] = []
     scan = 0
     for segment in segments(data):
-        whole = _segment(segment.marker, data[segment.payload : segment.end])
+        whole = segment_bytes(segment.marker, data[segment.payload : segment.end])
         scan = segment.end
         if segment.marker == APP0 and data[segment.payload : segment.payload + 5] == b"JFIF\0":
             # version, unit and density are copied, the thumbnail that may follow is not
-            out.append(_segment(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
+            out.append(segment_bytes(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
         elif segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe":
             # version, flags and colour transform are copied, further bytes are not
-            picture.append(_segment(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
+            picture.append(segment_bytes(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
         elif not (APP0 <= segment.marker <= APP15 or segment.marker == COM):
             picture.append(whole)
     out += _block_segments(blocks)
@@ -301,14 +302,17 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, ga
     # offsets count from the index's own TIFF header
     offset = primary_bytes - (len(head) + 4 + len(MPF))
     return (
-        head + _segment(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map))) + primary[2:] + gain_map
+        head
+        + segment_bytes(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
+        + primary[2:]
+        + gain_map
     )
 
 
 def iso_gain_map_segments(data: Data) -> bytes:
     """The APP2 segments that describe a gain map by ISO 21496-1, of a picture or of the gain map, joined."""
     return b"".join(
-        _segment(APP2, data[segment.payload : segment.end])
+        segment_bytes(APP2, data[segment.payload : segment.end])
         for segment in segments(data)
         if segment.marker == APP2 and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
     )
@@ -327,16 +331,16 @@ def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: i
 def _block_segments(blocks: Blocks) -> list[bytes]:
     out = []
     if blocks.exif:
-        out.append(_segment(APP1, EXIF + blocks.exif))
+        out.append(segment_bytes(APP1, EXIF + blocks.exif))
     if blocks.xmp:
-        out.append(_segment(APP1, XMP + blocks.xmp))
+        out.append(segment_bytes(APP1, XMP + blocks.xmp))
     if blocks.iptc:
         # readers join the resources of all segments
         resources = iptc.to_photoshop(blocks.iptc)
         pieces = [resources[at : at + _RESOURCES_PIECE] for at in range(0, len(resources), _RESOURCES_PIECE)]
-        out += [_segment(APP13, PHOTOSHOP + piece) for piece in pieces]
+        out += [segment_bytes(APP13, PHOTOSHOP + piece) for piece in pieces]
     if blocks.icc:
         pieces = [blocks.icc[at : at + _ICC_PIECE] for at in range(0, len(blocks.icc), _ICC_PIECE)]
         for number, piece in enumerate(pieces, 1):
-            out.append(_segment(APP2, ICC + bytes((number, len(pieces))) + piece))
+            out.append(segment_bytes(APP2, ICC + bytes((number, len(pieces))) + piece))
     return out

@@ -321,6 +321,37 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return b"".join(out)
 
 
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+    """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit.
+
+    `more_xmp` is part of the interface of containers and has no effect here.
+    """
+    start, end = _xmp_place(data)
+    return b"".join([data[:start], chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp), data[end:]])
+
+
+def _xmp_place(data: Data) -> tuple[int, int]:
+    """The range of the chunk that `read_blocks` reads XMP from; the end of the header, twice, if there is none."""
+    end, profiles = len(SIGNATURE), 0
+    for chunk in chunks(data):
+        if chunk.kind == b"IHDR":
+            end = chunk.end + 4
+        if chunk.kind not in (b"tEXt", b"zTXt", b"iTXt") or chunk.end - chunk.payload > MAX_BLOCK_BYTES:
+            continue
+        keyword, _, rest = data[chunk.payload : chunk.end].partition(b"\0")
+        if "xmp" not in _blocks_under(keyword):
+            continue
+        profiles += 1
+        if profiles > MAX_PROFILES:
+            break
+        text = _text(chunk.kind, rest, inflate)
+        if text is not None and (
+            keyword == b"XML:com.adobe.xmp" or "xmp" in _raw_profile(keyword.removeprefix(b"Raw profile type "), text)
+        ):
+            return chunk.payload - 8, chunk.end + 4
+    return end, end
+
+
 def _packed_profile(data: Data, profile: bytes) -> bytes:
     """The compressed profile, copied from the file where that is shorter."""
     packed = zlib.compress(profile, 9)

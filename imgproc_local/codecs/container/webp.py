@@ -168,14 +168,42 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         body = b"".join(picture)
     else:
         flags |= ALPHA_FLAG if info.has_alpha else 0
-        size = struct.pack("<I", info.width_px - 1)[:3] + struct.pack("<I", info.height_px - 1)[:3]
-        parts = [_chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)]
+        parts = [_extended_header(info, flags)]
         parts += [_chunk(b"ICCP", blocks.icc)] if blocks.icc else []
         parts += picture
         parts += [_chunk(b"EXIF", blocks.exif)] if blocks.exif else []
         parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
         body = b"".join(parts)
     return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+    """The file with this XMP packet in place of its own, or after its last chunk; all other chunks are copied bit for
+    bit. A file without the header that announces XMP gets one.
+
+    `more_xmp` is part of the interface of containers and has no effect here.
+    """
+    new, parts = _chunk(b"XMP ", xmp), []
+    for number, chunk in enumerate(chunks(data)):
+        if chunk.kind == b"XMP " and new:
+            parts.append(new)
+            new = b""
+        elif chunk.kind == b"VP8X" and number == 0:
+            flags = unpack("<B", data, chunk.payload, "header")[0] | XMP_FLAG
+            parts.append(_chunk(b"VP8X", bytes((flags,)) + data[chunk.payload + 1 : chunk.end]))
+        else:
+            parts.append(_chunk(chunk.kind, data[chunk.payload : chunk.end]))
+    if data[12:16] != b"VP8X":
+        info = read_header(data)
+        parts.insert(0, _extended_header(info, XMP_FLAG | (ALPHA_FLAG if info.has_alpha else 0)))
+    body = b"".join([*parts, new])
+    rest = data[8 + unpack("<I", data, 4, "header")[0] :]
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body + rest
+
+
+def _extended_header(info: ImageInfo, flags: int) -> bytes:
+    size = struct.pack("<I", info.width_px - 1)[:3] + struct.pack("<I", info.height_px - 1)[:3]
+    return _chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)
 
 
 def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:

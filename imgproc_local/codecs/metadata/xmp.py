@@ -57,7 +57,8 @@ _ENCODINGS = (
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that are not allowed in XML but may occur in IPTC, EXIF and PNG texts."""
 
-Properties = dict[str, ET.Element]
+Element = ET.Element
+Properties = dict[str, Element]
 
 
 class Packet(Struct, frozen=True):
@@ -116,20 +117,26 @@ class _BoundedBuilder(ET.TreeBuilder):
             super().data(text)
 
 
-def _tree(packet: bytes) -> tuple[ET.Element | None, bool]:
-    """The root element, None if the packet can't be parsed, and whether the whole packet is in it."""
+def decoded(packet: bytes) -> str | None:
+    """The text of a packet without an XML declaration; None if it is too long, has a DOCTYPE or can't be decoded."""
     if len(packet) > MAX_XMP_BYTES:
-        return None, False
+        return None
     encoding = next((name for start, name in _ENCODINGS if packet.startswith(start)), "utf-8")
     try:
         text = packet.decode(encoding).strip("\ufeff\0 \r\n\t")
     except UnicodeDecodeError:
-        return None, False
+        return None
     if "<!DOCTYPE" in text.upper():
-        return None, False
+        return None
     # the text is decoded already: an encoding named in the declaration no longer applies
-    if text.startswith("<?xml"):
-        text = text.partition("?>")[2]
+    return text.partition("?>")[2] if text.startswith("<?xml") else text
+
+
+def _tree(packet: bytes) -> tuple[ET.Element | None, bool]:
+    """The root element, None if the packet can't be parsed, and whether the whole packet is in it."""
+    text = decoded(packet)
+    if text is None:
+        return None, False
     builder = _BoundedBuilder()
     try:
         # without a DOCTYPE there are no entities to expand
@@ -182,14 +189,25 @@ def location_field(properties: Properties, structure: str, field: str) -> str | 
     return None
 
 
-def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
-    """A language alternative: the first text as `x-default`, then each text with a language, tagged with `xml:lang`."""
+def language_items(properties: Properties, name: str) -> list[tuple[str, str]]:
+    """The entries of a text property as (`xml:lang`, text), without blank ones; untagged entries are `x-default`."""
+    items = _items(properties.get(name))
+    return [(item.get(LANG, "x-default"), item.text) for item in items if item.text and not item.text.isspace()]
+
+
+def alternative(name: str, entries: Iterable[tuple[str, str]]) -> ET.Element:
+    """A language alternative of entries as (`xml:lang`, text)."""
     element = ET.Element(name)
     holder = ET.SubElement(element, RDF + "Alt")
-    ET.SubElement(holder, RDF + "li", {LANG: "x-default"}).text = found[0].text
-    for tag, text in {entry.language: entry.text for entry in reversed(found) if entry.language}.items():
+    for tag, text in entries:
         ET.SubElement(holder, RDF + "li", {LANG: tag}).text = text
     return element
+
+
+def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
+    """A language alternative: the first text as `x-default`, then each text with a language, tagged with `xml:lang`."""
+    tagged = {entry.language: entry.text for entry in reversed(found) if entry.language}
+    return alternative(name, [("x-default", found[0].text), *tagged.items()])
 
 
 def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
@@ -244,14 +262,24 @@ def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = P
     return packet or None
 
 
-def _packet(elements: Sequence[ET.Element], style: PacketStyle) -> bytes:
-    rdf = ET.Element(RDF + "RDF")
-    description = ET.SubElement(rdf, RDF + "Description", {} if style is PacketStyle.SHORT else {RDF + "about": ""})
+def description(elements: Iterable[ET.Element], about: str) -> bytes:
+    """An `rdf:Description` of these properties that declares its own prefixes, to be inserted into a packet."""
+    return _serialized(_description(elements, {RDF + "about": about}), PacketStyle.PLAIN).encode()
+
+
+def _description(elements: Iterable[ET.Element], attributes: dict[str, str]) -> ET.Element:
+    description = ET.Element(RDF + "Description", attributes)
     for element in elements:
         if len(element) or element.attrib or not element.text or any(char in element.text for char in "\n\r\t"):
             description.append(element)
         else:
             description.set(element.tag, element.text)
+    return description
+
+
+def _packet(elements: Sequence[ET.Element], style: PacketStyle) -> bytes:
+    rdf = ET.Element(RDF + "RDF")
+    rdf.append(_description(elements, {} if style is PacketStyle.SHORT else {RDF + "about": ""}))
     packet = _serialized(rdf, style)
     if style is PacketStyle.PLAIN:
         packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'

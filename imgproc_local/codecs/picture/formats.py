@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.codecs.container import Data, avif, avif_xmp, gif, jpeg, jpeg_xmp, png, webp
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -35,8 +35,9 @@ class FormatRow(Struct, frozen=True):
     """What a format is called and can do.
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
-    libvips' operation. `read_timing` gives the frames' delays in milliseconds and the number of plays (0 is endless);
-    None for formats whose animations can't be converted. `max_side_px` is the largest width or height that is written.
+    libvips' operation. `with_xmp` replaces a file's XMP packet, and that packet's extension where one is given, and
+    nothing else. `read_timing` gives the frames' delays in milliseconds and the number of plays (0 is endless); None
+    for formats whose animations can't be converted. `max_side_px` is the largest width or height that is written.
     """
 
     name: str
@@ -45,14 +46,21 @@ class FormatRow(Struct, frozen=True):
     extensions: tuple[str, ...]
     container: Container
     loader: str
+    with_xmp: Callable[[Data, bytes, bytes | None], bytes]
     read_timing: Callable[[Data], tuple[list[int], int]] | None = None
     max_side_px: int | None = None
 
 
 FORMATS: dict[Format, FormatRow] = {
-    Format.JPEG: FormatRow("JPEG", "a", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), jpeg, "jpegload"),
-    Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.read_timing),
-    Format.GIF: FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.read_timing),
-    Format.WEBP: FormatRow("WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.read_timing, webp.MAX_SIDE_PX),
-    Format.AVIF: FormatRow("AVIF", "an", "image/avif", ("avif",), avif, "heifload", max_side_px=avif.MAX_SIDE_PX),
+    Format.JPEG: FormatRow(
+        "JPEG", "a", "image/jpeg", ("jpg", "jpeg", "jpe", "jfif"), jpeg, "jpegload", jpeg_xmp.with_xmp
+    ),
+    Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
+    Format.GIF: FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.with_xmp, gif.read_timing),
+    Format.WEBP: FormatRow(
+        "WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.with_xmp, webp.read_timing, webp.MAX_SIDE_PX
+    ),
+    Format.AVIF: FormatRow(
+        "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif_xmp.with_xmp, max_side_px=avif.MAX_SIDE_PX
+    ),
 }

@@ -1,0 +1,118 @@
+"""Replaces the XMP packet of an AVIF, or adds one, and changes nothing else but offsets and sizes.
+
+Source: ISO/IEC 14496-12, 8.11 (items); ISO/IEC 23008-12, 6.3.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from imgproc_local.codecs.container import Data, avif, unpack
+from imgproc_local.codecs.container.avif import Box, Edit
+from imgproc_local.domain.errors import StageFailed
+
+_TABLES = frozenset((b"iinf", b"iloc", b"iref"))
+"""The boxes into which the entries of a new item are inserted."""
+_TYPE = b"application/rdf+xml\0"
+
+
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+    """The file with this XMP packet in place of its own, or in a new item that describes the picture.
+
+    `more_xmp` is part of the interface of containers and has no effect here.
+    Raises: BrokenImage; StageFailed for a file whose tables can't hold a further item.
+    """
+    edits: set[Edit] = set()
+    lengths: dict[tuple[int, int], int] = {}
+    # an animation's tracks may repeat the items of the file
+    for name, item in avif.metadata_items(data):
+        if name == "xmp":
+            item_edits, item_lengths = avif.replacing(item, xmp)
+            edits |= item_edits
+            lengths |= item_lengths
+    if edits:
+        return avif.with_edits(data, edits, lengths)
+    packet = avif.xmp_box(data)
+    if packet is not None:
+        return avif.with_edits(data, {(*packet, xmp)}, {})
+    return _with_new_item(data, xmp)
+
+
+def _with_new_item(data: Data, xmp: bytes) -> bytes:
+    meta = avif.meta_box(data)
+    tables = {box.kind: box for box in avif.boxes(data, meta.body, meta.end) if box.kind in (*_TABLES, b"pitm")}
+    names, places = tables.get(b"iinf"), tables.get(b"iloc")
+    if names is None or places is None or b"pitm" not in tables:
+        raise StageFailed("The AVIF has no table of items, so no texts can be written into it.")
+    primary = avif.primary_item(data, tables[b"pitm"])
+    number = 1 + max((item.id for item in avif.items(data, meta)), default=primary)
+    references = tables.get(b"iref")
+    if references is None:
+        wide = number > 0xFFFF
+        box = _box(b"iref", struct.pack(">I", wide << 24) + _reference(number, primary, wide=wide))
+        described = tables[b"pitm"].end, tables[b"pitm"].end, box
+    else:
+        wide = unpack(">B", data, references.body, "item references")[0] != 0
+        described = references.end, references.end, _reference(number, primary, wide=wide)
+    inserted: set[Edit] = {(names.end, names.end, _name(number)), described}
+    place_bytes = len(_place(data, places, number, 0, 0))
+    at = len(data) + sum(len(content) for _, _, content in inserted) + place_bytes + 8
+    place = _place(data, places, number, at, len(xmp))
+    counts = _one_more(data, names, 0) | _one_more(data, places, 2)
+    edits = {*inserted, (places.end, places.end, place)}
+    out = avif.with_edits(data, edits, {}, overwritten=counts, tables=_TABLES) + _box(b"mdat", xmp)
+    if avif.read_blocks(out).xmp != xmp:
+        # the tables hold more than their entries
+        raise StageFailed("The AVIF's tables of items are damaged, so no texts can be written into it.")
+    return out
+
+
+def _name(number: int) -> bytes:
+    """The entry of the new item in the table of names."""
+    layout, version = (">IIH4s", 3) if number > 0xFFFF else (">IHH4s", 2)
+    return _box(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _TYPE)
+
+
+def _reference(number: int, primary: int, *, wide: bool) -> bytes:
+    """The statement that the new item describes the picture."""
+    if not wide and number > 0xFFFF:
+        raise StageFailed("The AVIF's table of references can't hold a further item.")
+    return _box(b"cdsc", struct.pack(">IHI" if wide else ">HHH", number, 1, primary))
+
+
+def _place(data: Data, places: Box, number: int, offset: int, length: int) -> bytes:
+    """The entry of the new item in the table of locations."""
+    (version,) = unpack(">B", data, places.body, "item table")
+    sizes, more = unpack(">BB", data, places.body + 4, "item table")
+    offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, more & 15 if version else 0
+    # the offset is written into the base where the table has no room for offsets
+    values = (
+        (number, 4 if version == 2 else 2),
+        (0, 2 if version else 0),
+        (0, 2),
+        (0 if offset_size else offset, base_size),
+        (1, 2),
+        (0, index_size),
+        (offset if offset_size else 0, offset_size),
+        (length, length_size),
+    )
+    if length_size == 0 or offset_size + base_size == 0 or any(value >> 8 * size for value, size in values):
+        raise StageFailed("The AVIF's table of locations can't hold a further item.")
+    return b"".join(value.to_bytes(size, "big") for value, size in values)
+
+
+def _one_more(data: Data, table: Box, fields: int) -> dict[int, bytes]:
+    """The count of a table's entries, `fields` bytes after its version, increased by one; by its offset.
+
+    It has two bytes, or four in tables of a higher version: 1 for names, 2 for locations.
+    """
+    (version,), at = unpack(">B", data, table.body, "item table"), table.body + 4 + fields
+    layout = ">I" if version >= (2 if fields else 1) else ">H"
+    (count,) = unpack(layout, data, at, "item table")
+    if (count + 1) >> 8 * struct.calcsize(layout):
+        raise StageFailed("The AVIF's tables can't hold a further item.")
+    return {at: struct.pack(layout, count + 1)}
+
+
+def _box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I4s", 8 + len(body), kind) + body

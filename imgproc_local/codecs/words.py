@@ -1,0 +1,112 @@
+"""Writes alt texts into picture files, as XMP that other programs read, and into sidecar files.
+
+The texts of all languages become `Iptc4xmpCore:AltTextAccessibility` and `ExtDescrAccessibility`, language alternatives
+with `x-default` first. Only these two properties change: pixels, profile, orientation, other metadata and other XMP are
+copied bit for bit. A file grows by the texts, so a result can become larger than its original.
+Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_NODES
+from imgproc_local.codecs.metadata.xmp_edit import with_properties
+from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.result import Translation
+
+_DEFAULT = "x-default"
+
+
+class Words(Struct, frozen=True):
+    """The texts to write, by language code, the first language being that of `x-default`."""
+
+    alt_texts: dict[str, str] = {}
+    extended_descriptions: dict[str, str] = {}
+
+
+def words_of(translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None) -> Words:
+    """The alt texts that may be written into files: those that say something of the content."""
+    texts = {each.language_code: each.seo_alt_text for each in translations if not each.needs_text}
+    return Words({code: text for code, text in texts.items() if text.strip()}, dict(extended_descriptions or {}))
+
+
+@translate_errors("The texts can't be written into the picture")
+def write_words(
+    path: Path, info: ImageInfo, words: Words, check_stop: Callable[[], None], *, overwrite: bool = False
+) -> bytes:
+    """The file with these texts in its XMP; its own bytes if it holds a text in each of the languages already.
+
+    A text in the file is replaced only with `overwrite`: in another language it stays, too, and an `x-default` that no
+    language is known of stays first. Writing the same texts again changes nothing.
+    Raises: BrokenImage; StageFailed if the file's XMP can't be parsed or the format can't hold the texts; and what
+    `check_stop` raises.
+    """
+    check_stop()
+    row = FORMATS[info.format]
+    with opened(path) as data:
+        blocks = row.container.read_blocks(data)
+        # in a JPEG, properties may be in the extension of the packet
+        main, more = xmp.parse(blocks.xmp).properties, xmp.parse(blocks.more_xmp).properties
+        changed = _changed({**more, **main}, words, overwrite=overwrite)
+        if not changed:
+            return bytes(data)
+        check_stop()
+        of_main = {name: element for name, element in changed.items() if name in main or name not in more}
+        of_more = {name: element for name, element in changed.items() if name in more}
+        extension = _edited(blocks.more_xmp, of_more) if of_more else None
+        return row.with_xmp(data, _edited(blocks.xmp, of_main), extension)
+
+
+def sidecar(words: Words) -> bytes:
+    """An XMP packet of these texts, for a file `NAME.xmp` beside the picture."""
+    return _edited(None, _changed({}, words, overwrite=False))
+
+
+def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> bytes:
+    edited = with_properties(packet, properties)
+    if edited is None or len(edited) > MAX_XMP_BYTES:
+        raise StageFailed(
+            "No texts can be added to the file's XMP: expected well-formed XML without a DOCTYPE, of at most"
+            f" {MAX_XMP_NODES:,} elements and attributes and, with the texts, {MAX_XMP_BYTES:,} bytes."
+        )
+    return edited
+
+
+def _changed(stored: xmp.Properties, words: Words, *, overwrite: bool) -> dict[str, xmp.Element]:
+    """The properties that have to be written, by name."""
+    changed = {}
+    for name, texts in (
+        (xmp.ALT_TEXT, words.alt_texts),
+        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions),
+    ):
+        before = xmp.language_items(stored, name)
+        after = _merged(before, texts, overwrite=overwrite)
+        if after != before:
+            changed[name] = xmp.alternative(name, after)
+    return changed
+
+
+def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], *, overwrite: bool) -> list[tuple[str, str]]:
+    """The entries of a language alternative with `texts` added; with `overwrite` also in place of its own."""
+    if not texts:
+        return list(before)
+    # language tags differ only in case
+    merged = {tag.lower(): (tag, text) for tag, text in reversed(before)}
+    merged = {tag.lower(): merged[tag.lower()] for tag, _ in before}
+    for tag, text in texts.items():
+        if overwrite or tag.lower() not in merged:
+            merged[tag.lower()] = (tag, text)
+    first = next(iter(texts)).lower()
+    default = merged.pop(_DEFAULT, None)
+    if default is None or overwrite:
+        default = (_DEFAULT, merged[first][1])
+    return [default, *merged.values()]

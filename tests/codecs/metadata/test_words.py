@@ -1,0 +1,337 @@
+"""Alt texts are written into files as other programs read them, and nothing else in the files changes.
+
+The packets are read by Pillow and the standard library's XML parser, and by exiftool where it is installed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import time
+import zlib
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+from PIL.MpoImagePlugin import MpoImageFile
+
+from imgproc_local.codecs.container import jpeg as jpeg_container
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES
+from imgproc_local.codecs.optimize import optimize_file
+from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.words import Words, sidecar, words_of, write_words
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.result import TextSource, Translation
+from tests.codecs import pictures
+from tests.codecs.metadata.test_odd_places import ultra_hdr
+from tests.codecs.metadata.test_privacy import KINDS, plain
+from tests.codecs.operations import read_blocks
+from tests.codecs.pictures import never_stop
+
+MAX_PIXELS = 10**9
+RDF, CORE = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}", "{http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/}"
+LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+ALT_TEXTS = {
+    "fr": 'Une e\u0301toile & <deux> "barques" à l\'eau ]]>',
+    "de": "Ein rotes Boot – größer als „blau“",
+    "ar": "قارب أحمر في البحر",
+    "he": "סירה \u200fאדומה",
+    "hi": "हिंदी तस्वीर",
+    "ja": "赤い船と\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "zh": "红船",
+    "th": "เรือสีแดง",
+    "ko": "빨간 배",
+    "en": "A red boat &amp; &#65; %41 \\n",
+}
+WORDS = Words(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
+EXTENSIONS = {"jpeg": "jpg", "png": "png", "apng": "png", "webp": "webp", "avif": "avif", "gif": "gif"}
+
+
+def packet(inner: str, attributes: str = "", *, head: str = "") -> bytes:
+    core, dc = CORE[1:-1], "http://purl.org/dc/elements/1.1/"
+    return (
+        f'{head}<rdf:RDF xmlns:rdf="{RDF[1:-1]}"><rdf:Description rdf:about="" xmlns:Iptc4xmpCore="{core}"'
+        f' xmlns:dc="{dc}" xmlns:acme="http://acme.example/"{attributes}>{inner}</rdf:Description></rdf:RDF>'
+    ).encode()
+
+
+def with_packet(xmp: bytes) -> bytes:
+    source = plain("jpeg")
+    return source[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp) + source[2:]
+
+
+def written(folder: Path, data: bytes, words: Words = WORDS, *, overwrite: bool = False) -> bytes:
+    """The file with the words, after checking that writing them again changes nothing."""
+    path = pictures.write(folder, data)
+    info = probe(path, MAX_PIXELS)
+    out = write_words(path, info, words, never_stop, overwrite=overwrite)
+    path = pictures.write(folder, out)
+    assert probe(path, MAX_PIXELS) == info
+    assert write_words(path, info, words, never_stop, overwrite=overwrite) == out
+    return out
+
+
+def stored_packet(data: bytes) -> bytes:
+    """The packet that Pillow finds; where it searches none, in GIFs and animated AVIFs, the one that exiftool finds."""
+    with Image.open(io.BytesIO(data)) as image:
+        image.load()
+        if image.format == "GIF" or (image.format == "AVIF" and getattr(image, "n_frames", 1) > 1):
+            return read_blocks(data, Format[image.format]).xmp or b""
+        raw = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or b""
+    return raw.encode() if isinstance(raw, str) else raw
+
+
+def texts_in(xmp: bytes, name: str = "AltTextAccessibility") -> dict[str, str]:
+    """The texts of a language alternative by language. There must be at most one such property."""
+    properties = list(ET.fromstring(xmp.strip(b"\0")).iter(CORE + name))
+    assert len(properties) <= 1
+    items = properties[0].findall(f"{RDF}Alt/{RDF}li") if properties else []
+    assert len({item.get(LANG) for item in items}) == len(items)
+    return {item.get(LANG, ""): item.text or "" for item in items}
+
+
+def pixels(data: bytes) -> list[np.ndarray]:
+    with Image.open(io.BytesIO(data)) as image:
+        found = []
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            found.append(np.asarray(image.convert("RGBA")).copy())
+        return found
+
+
+@cache
+def sources() -> dict[str, bytes]:
+    """Files of every format without metadata, animations among them, and with all of it."""
+    found = {kind: plain(kind) for kind in KINDS}
+    found["lossless webp"] = pictures.saved(pictures.graphic(64, 48), "WEBP", lossless=True)
+    found["avif with a profile"] = pictures.saved(
+        pictures.graphic(64, 48), "AVIF", quality=5, icc_profile=pictures.wide_profile()
+    )
+    return found
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "lossless webp", "avif with a profile"])
+def test_the_texts_of_all_languages_are_read_back_and_the_picture_is_the_same(tmp_path: Path, kind: str) -> None:
+    source = sources()[kind]
+    out = written(tmp_path, source)
+    assert list(texts_in(stored_packet(out)).items()) == [("x-default", ALT_TEXTS["fr"]), *ALT_TEXTS.items()]
+    assert texts_in(stored_packet(out), "ExtDescrAccessibility")["ar"] == "وصف طويل"
+    assert all(np.array_equal(one, other) for one, other in zip(pixels(source), pixels(out), strict=True))
+    with Image.open(io.BytesIO(source)) as before, Image.open(io.BytesIO(out)) as after:
+        assert before.info.get("icc_profile") == after.info.get("icc_profile")
+        assert before.info.get("duration") == after.info.get("duration")
+        assert before.info.get("loop") == after.info.get("loop")
+
+
+@pytest.mark.skipif(shutil.which("exiftool") is None, reason="exiftool is not installed")
+def test_exiftool_reads_every_language_from_every_format(tmp_path: Path) -> None:
+    names = []
+    for kind, source in sources().items():
+        names.append(tmp_path / f"{kind}.{EXTENSIONS.get(kind.split()[-1], kind.split()[0])}")
+        names[-1].write_bytes(written(tmp_path, source))
+    (tmp_path / "sidecar.xmp").write_bytes(sidecar(WORDS))
+    command = ["exiftool", "-j", "-validate", "-warning", "-error", "-XMP-iptcCore:all", *map(str, names)]
+    answer = subprocess.run([*command, str(tmp_path / "sidecar.xmp")], capture_output=True, check=True, timeout=60)
+    found = json.loads(answer.stdout)
+    assert len(found) == len(sources()) + 1
+    for entry in found:
+        assert entry["AltTextAccessibility"] == ALT_TEXTS["fr"], entry
+        assert {code: entry[f"AltTextAccessibility-{code}"] for code in ALT_TEXTS} == ALT_TEXTS
+        assert entry["ExtDescrAccessibility-ar"] == "وصف طويل"
+        assert (entry["Validate"], entry.get("Warning"), entry.get("Error")) == ("OK", None, None), entry
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param('<rdf:Alt><rdf:li xml:lang="{}">{}</rdf:li></rdf:Alt>', id="alternative"),
+        pytest.param('<rdf:Bag>\n <rdf:li xml:lang="{}">{}</rdf:li>\n</rdf:Bag>', id="other array"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["x-default", "DE"])
+def test_a_text_in_the_file_is_replaced_only_on_request(tmp_path: Path, stored: str, tag: str) -> None:
+    inner = stored.format(tag, "Own words")
+    source = with_packet(packet(f"<Iptc4xmpCore:AltTextAccessibility>{inner}</Iptc4xmpCore:AltTextAccessibility>"))
+    words = Words({"en": "A boat", "de": "Ein Boot"})
+    added = {"x-default": "Own words", "en": "A boat", "de": "Ein Boot"}
+    if tag == "DE":
+        added = {"x-default": "A boat", "DE": "Own words", "en": "A boat"}
+    assert texts_in(stored_packet(written(tmp_path, source, words))) == added
+    replaced = {"x-default": "A boat", "en": "A boat", "de": "Ein Boot"}
+    assert texts_in(stored_packet(written(tmp_path, source, words, overwrite=True))) == replaced
+    assert written(tmp_path, source, Words({})) == source
+
+
+TITLE = "<dc:title><rdf:Alt><rdf:li xml:lang='x-default'>Harbour &amp;amp; <!-- a > b --></rdf:li></rdf:Alt></dc:title>"
+UNKNOWN = "<acme:Thing acme:note=' Iptc4xmpCore:AltTextAccessibility=\"x\" '/><?pi <rdf:RDF>?><![CDATA[ </rdf:RDF> ]]>"
+PACKETS = {
+    "attribute": packet(TITLE, ' acme:a="1>2" Iptc4xmpCore:AltTextAccessibility = "Own &quot;words&quot;"'),
+    "attribute in other quotes": packet(TITLE, " Iptc4xmpCore:AltTextAccessibility='Own \"words\"'"),
+    "text": packet(TITLE + '<Iptc4xmpCore:AltTextAccessibility>Own "words"</Iptc4xmpCore:AltTextAccessibility>'),
+    "unknown properties": packet(TITLE + UNKNOWN),
+    "no properties": packet(""),
+    "other prefixes": packet(TITLE).replace(b"rdf:", b"r:").replace(b"xmlns:rdf", b"xmlns:r"),
+    "no prefix for RDF": packet(TITLE.replace("rdf:", "r:"), f' xmlns:r="{RDF[1:-1]}"')
+    .replace(b"<rdf:", b"<").replace(b"</rdf:", b"</").replace(b"xmlns:rdf", b'xmlns:rdf="u:v" xmlns')
+    .replace(b"rdf:about", b"r:about"),
+    "UTF-16": packet(TITLE).decode().encode("utf-16"),
+    "padding": packet(TITLE, head='<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?>')
+    + b" " * 2000
+    + b'<?xpacket end="w"?>',
+    "without RDF": b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>',
+    "empty RDF": f'<rdf:RDF xmlns:rdf="{RDF[1:-1]}"/>'.encode(),
+    "RDF without description": f'<rdf:RDF xmlns:rdf="{RDF[1:-1]}"></rdf:RDF>'.encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKETS)
+def test_every_notation_of_a_packet_is_extended_and_its_other_properties_are_preserved(
+    tmp_path: Path, name: str
+) -> None:
+    stored = PACKETS[name]
+    out = stored_packet(written(tmp_path, with_packet(stored), Words({"en": "A boat"})))
+    own = "own" in stored.decode("utf-16" if name == "UTF-16" else "utf-8").lower()
+    assert texts_in(out) == {"x-default": 'Own "words"' if own else "A boat", "en": "A boat"}
+    prefix = b"r:" if "prefix" in name else b"rdf:"
+    if TITLE[:9].encode() in stored.replace(b"\0", b""):
+        assert TITLE.encode().replace(b"rdf:", prefix) in out
+    if name == "unknown properties":
+        assert UNKNOWN.encode() in out
+    if name.startswith("attribute"):
+        assert out.count(b"AltTextAccessibility") == 2
+    assert len(out) < len(stored) + 1000
+
+
+def test_texts_in_the_extension_of_a_jpegs_packet_are_extended_there(tmp_path: Path) -> None:
+    own = '<Iptc4xmpCore:AltTextAccessibility><rdf:Alt><rdf:li xml:lang="de">Eigenes</rdf:li></rdf:Alt>'
+    long = "<acme:Long>" + "abcdefghi " * 9000 + "</acme:Long>"
+    extension = packet(f"{own}</Iptc4xmpCore:AltTextAccessibility>{long}")
+    guid = b"0123456789ABCDEF0123456789ABCDEF"
+    note = f' xmlns:xmpNote="http://ns.adobe.com/xmp/note/" xmpNote:HasExtendedXMP="{guid.decode()}"'
+    pieces = b""
+    for at in range(0, len(extension), 60_000):
+        head = guid + len(extension).to_bytes(4, "big") + at.to_bytes(4, "big")
+        piece = head + extension[at : at + 60_000]
+        pieces += pictures.segment(0xE1, b"http://ns.adobe.com/xmp/extension/\0" + piece)
+    source = with_packet(packet(TITLE, note))
+    at = source.index(b"\xff\xe0")
+    source = source[:at] + pieces + source[at:]
+    for overwrite, text in ((False, "Eigenes"), (True, "Ein Boot")):
+        words = Words({"de": "Ein Boot", "en": "A boat"})
+        blocks = jpeg_container.read_blocks(written(tmp_path, source, words, overwrite=overwrite))
+        assert blocks.xmp is not None
+        assert blocks.more_xmp is not None
+        assert texts_in(blocks.more_xmp) == {"x-default": text, "de": text, "en": "A boat"}
+        assert texts_in(blocks.xmp) == {}
+        assert (long.encode() in blocks.more_xmp, TITLE.encode() in blocks.xmp) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(packet(TITLE))),
+        pictures.chunk(
+            b"zTXt",
+            b"Raw profile type xmp\0\0"
+            + zlib.compress(f"\nxmp\n{len(packet(TITLE)):8}\n{packet(TITLE).hex()}\n".encode()),
+        ),
+    ],
+    ids=["compressed", "raw profile"],
+)
+def test_compressed_xmp_of_a_png_is_extended(tmp_path: Path, chunk: bytes) -> None:
+    other = pictures.chunk(b"tEXt", b"Comment\0by hand") + pictures.chunk(b"prVt", b"private")
+    out = written(tmp_path, pictures.with_png_chunks(plain("png"), other, chunk))
+    assert TITLE.encode() in stored_packet(out)
+    assert texts_in(stored_packet(out))["ko"] == ALT_TEXTS["ko"]
+    assert other in out
+    assert chunk not in out
+
+
+@pytest.mark.parametrize("signalled_by", ["attributes", "iso"])
+def test_a_gain_map_is_still_found(tmp_path: Path, signalled_by: str) -> None:
+    path = pictures.write(tmp_path, ultra_hdr(signalled_by))
+    source = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
+    assert source is not None
+    out = written(tmp_path, source)
+    assert jpeg_container.gain_map(out) == jpeg_container.gain_map(source) is not None
+    for data in (source, out):
+        with MpoImageFile(io.BytesIO(data)) as several:
+            assert several.n_frames == 2
+            assert [entry["Size"] for entry in several.mpinfo[0xB002]] == [
+                len(data) - len(jpeg_container.gain_map(data) or b""), len(jpeg_container.gain_map(data) or b"")
+            ]  # fmt: skip
+            several.seek(1)
+            assert several.size == (80, 60)
+
+
+@pytest.mark.parametrize(
+    ("xmp", "message"),
+    [
+        (b"<x:xmpmeta", "expected well-formed XML"),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "without a DOCTYPE"),
+        (packet("<a/>" * 60_000), "at most 50,000 elements"),
+        (packet("<acme:Long>" + "x" * 64_900 + "</acme:Long>"), "sidecar"),
+    ],
+)
+def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, xmp: bytes, message: str) -> None:
+    chunk = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)
+    source = with_packet(xmp) if len(xmp) < 65_500 else pictures.with_png_chunks(plain("png"), chunk)
+    path = pictures.write(tmp_path, source)
+    with pytest.raises(StageFailed, match=message):
+        write_words(path, probe(path, MAX_PIXELS), WORDS, never_stop)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<acme:A/>" * 40_000,
+        "<acme:A>" * 40_000 + "</acme:A>" * 40_000,
+        "".join(f'<acme:A acme:b{number}="{"&gt;" * 8}"/>' for number in range(20_000)),
+        " " * 1_900_000,
+    ],
+    ids=["many", "deep", "attributes", "blanks"],
+)
+def test_the_time_is_linear_in_the_length_of_a_packet(tmp_path: Path, inner: str) -> None:
+    stored = packet(inner)
+    assert len(stored) < MAX_XMP_BYTES
+    chunk = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + stored)
+    path = pictures.write(tmp_path, pictures.with_png_chunks(plain("png"), chunk))
+    start_s = time.process_time()
+    out = write_words(path, probe(path, MAX_PIXELS), WORDS, never_stop)
+    assert time.process_time() - start_s < 2
+    assert ALT_TEXTS["ko"].encode() in out
+
+
+def test_texts_made_from_pixels_and_blank_ones_are_not_written() -> None:
+    texts = [Translation(code, code, text, source) for code, text, source in (
+        ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.FACTS),
+        ("it", "Una barca", TextSource.PERSON),
+    )]  # fmt: skip
+    assert words_of(texts).alt_texts == {"en": "A boat", "it": "Una barca"}
+
+
+def test_a_sidecar_holds_the_texts_of_all_languages() -> None:
+    xmp = sidecar(WORDS)
+    assert texts_in(xmp) == {"x-default": ALT_TEXTS["fr"], **ALT_TEXTS}
+    assert texts_in(xmp, "ExtDescrAccessibility")["en"] == "A long description."
+    assert sidecar(WORDS) == xmp
+
+
+def test_the_metadata_of_every_format_is_preserved_bit_for_bit(tmp_path: Path) -> None:
+    for name, make in (
+        ("JPEG", pictures.jpeg_with_metadata), ("PNG", pictures.png_with_metadata),
+        ("WEBP", pictures.webp_with_metadata), ("AVIF", pictures.avif_with_metadata),
+        ("GIF", pictures.gif_with_metadata),
+    ):  # fmt: skip
+        source = make()
+        info = probe(pictures.write(tmp_path, source), MAX_PIXELS)
+        before, after = (read_blocks(data, info.format) for data in (source, written(tmp_path, source)))
+        assert (before.exif, before.iptc, before.icc, before.texts) == (after.exif, after.iptc, after.icc, after.texts)
+        found = texts_in(stored_packet(written(tmp_path, source)))
+        assert found == {**ALT_TEXTS, **pictures.ALT_TEXT, "x-default": pictures.ALT_TEXT["en"]}, name
