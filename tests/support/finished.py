@@ -52,7 +52,7 @@ async def add_job(
         results[StageName.OPTIMIZE] = (optimized, ())
     if converted or StageName.CONVERT in errors:
         results[StageName.CONVERT] = (converted, ())
-    account_id = await services.store.keys.account_id(account)
+    account_id = await services.store.keys.account_id(account, create=True)
     with services.blobs.incoming() as incoming:
         incoming.write(original)
         async with services.blobs.stored(incoming) as blob:
