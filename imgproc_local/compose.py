@@ -25,6 +25,7 @@ from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.export.exporter import Exporter
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
+from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
@@ -35,6 +36,7 @@ from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
+from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
@@ -86,6 +88,7 @@ class Services(Struct, frozen=True):
     jobs: Jobs
     blobs: Blobs
     engine: Engine
+    thumbnails: Thumbnails
     models: ModelTasks
     origins: Mapping[str, str]
     exporter: Exporter
@@ -376,7 +379,12 @@ async def open_services(
             )
             await engine.start()
             models = model_tasks(config)
-            upkeep = asyncio.create_task(run_upkeep(Retention(store.database), blobs, max_age(config), clock))
+            stored_thumbnails = ThumbnailFiles(blobs)
+            await asyncio.to_thread(stored_thumbnails.sweep, await jobs.referenced_files())
+            thumbnails = Thumbnails(workers, blobs, stored_thumbnails)
+            upkeep = asyncio.create_task(
+                run_upkeep(Retention(store.database), blobs, max_age(config), clock, engine.reset_account_changes)
+            )
             try:
                 yield Services(
                     config=config,
@@ -385,12 +393,14 @@ async def open_services(
                     jobs=jobs,
                     blobs=blobs,
                     engine=engine,
+                    thumbnails=thumbnails,
                     models=models,
                     origins=origins or {},
                     exporter=Exporter(store.database, blobs),
                 )
             finally:
                 upkeep.cancel()
+                thumbnails.close()
                 await asyncio.to_thread(models.close)
                 await engine.stop()
                 await asyncio.to_thread(workers.close)

@@ -44,6 +44,7 @@ def make_app(
             images.convert,
             images.process,
             images.original,
+            images.thumbnail,
             images.optimized,
             images.converted,
             jobs.list_jobs,

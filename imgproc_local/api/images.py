@@ -22,6 +22,7 @@ from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation
+from imgproc_local.storage.thumbnails import THUMBNAIL_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,25 @@ async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
     return await file_of_image(request, image_id, authenticated_key(request).account_id, "converted")
 
 
+@get("/images/{image_id:str}/thumbnail", guards=[require_key])
+async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) -> Response[bytes | None]:
+    return await thumbnail_of_image(request, image_id, authenticated_key(request).account_id)
+
+
+async def thumbnail_of_image(request: Request[Any, Any, Any], image_id: str, account_id: str) -> Response[bytes | None]:
+    """The thumbnail of an image of the account. It never changes, so browsers need not ask again.
+
+    Raises: NotFound; BrokenImage, if none can be made.
+    """
+    services: Services = request.app.state.services
+    job = await services.jobs.by_image(image_id.lower(), account_id)
+    etag = f'"{job.original.sha256}-thumbnail-{THUMBNAIL_VERSION}"'
+    headers = {"ETag": etag, "Cache-Control": "private, max-age=31536000, immutable"}
+    if _is_current(request, etag):
+        return Response(None, status_code=304, headers=headers)
+    return Response(await services.thumbnails.get(job), media_type="image/webp", headers=headers)
+
+
 async def file_of_image(
     request: Request[Any, Any, Any],
     image_id: str,
@@ -135,7 +155,7 @@ async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: 
 
     services: Services = request.app.state.services
     etag = f'"{file.sha256}"'
-    if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
+    if _is_current(request, etag):
         return Response(None, status_code=304, headers={"ETag": etag})
     if file.removed:
         raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
@@ -149,6 +169,11 @@ async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: 
         etag=ETag(value=file.sha256),
         headers={"Content-Disposition": disposition, "Cache-Control": "private, no-cache"},
     )
+
+
+def _is_current(request: Request[Any, Any, Any], etag: str) -> bool:
+    """Whether the client has the content with this entity tag."""
+    return etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", ""))
 
 
 def content_disposition(stem: str, ending: str, disposition: Disposition = "attachment") -> str:

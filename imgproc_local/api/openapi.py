@@ -293,6 +293,26 @@ def _export() -> dict[str, Any]:
     }
 
 
+def _thumbnail() -> dict[str, Any]:
+    return {
+        "operationId": "thumbnail",
+        "summary": "The upload as WebP of at most 512 pixels on each side (local addition)",
+        "parameters": [IMAGE_ID],
+        "responses": _keyed(
+            {
+                "200": {
+                    "description": "the thumbnail",
+                    "headers": {"ETag": {"schema": {"type": "string"}, "description": "changes with the content"}},
+                    "content": {"image/webp": {"schema": {"type": "string", "contentMediaType": "image/webp"}}},
+                },
+                "304": {"description": "If-None-Match names the thumbnail's ETag"},
+                "404": _json(wire.ErrorBody, "no such image in this account, or its upload was removed"),
+                "422": _json(wire.ValidationErrorBody, "no thumbnail can be made, because the picture is damaged"),
+            }
+        ),
+    }
+
+
 def _operation(
     operation_id: str, summary: str, answers: dict[str, Any], parameters: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
@@ -321,6 +341,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         "/images/convert": {"post": _upload(Operation.CONVERT, "The image in WebP or AVIF", schemas)},
         "/images/process": {"post": _upload(Operation.PROCESS, "Analyze, optimize and convert in one call", schemas)},
         "/images/{id}/original": {"get": _download("The upload as it was received (local addition)", "original")},
+        "/images/{id}/thumbnail": {"get": _thumbnail()},
         "/images/{id}/optimized": {"get": _download("The optimized file", "optimized")},
         "/images/{id}/converted": {"get": _download("The converted file (local addition)", "converted")},
         "/jobs": {
@@ -358,7 +379,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                         "links": {
                             **{
                                 name: _link(name, "$response.body#/data/image/id")
-                                for name in ("original", "optimized", "converted")
+                                for name in ("original", "thumbnail", "optimized", "converted")
                             },
                             "delete_job": _link("delete_job", "$response.body#/data/job_id"),
                         },

@@ -33,9 +33,13 @@ async def run_upkeep(
     blobs: Blobs,
     age: MaxAge,
     clock: Callable[[], datetime],
+    on_removed: Callable[[], None],
     elapsed: Callable[[], float] = elapsed_s,
 ) -> None:
-    """Remove what is too old, once an hour, and delete the files that wait for it, until the task is cancelled."""
+    """Remove what is too old, once an hour, and delete the files that wait for it, until the task is cancelled.
+
+    `on_removed` is called after jobs or files were removed, here or by the command `prune`.
+    """
     began_at, began_s = clock(), elapsed()
     removed_s: float | None = None
     while True:
@@ -51,7 +55,8 @@ async def run_upkeep(
                     )
                 else:
                     await retention.remove(age)
-            await retention.delete_files(blobs)
+            if await retention.delete_files(blobs):
+                on_removed()
         except StorageFailed as error:
             log.error("The upkeep of the data folder failed: %s", error.message)
         except Exception:  # the upkeep must go on after any error

@@ -101,6 +101,7 @@ class Blobs:
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
         self._files = folder / "files"
+        self.thumbnail_folder = folder / "thumbnails"
         self.incoming_folder = folder / "incoming"
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
@@ -115,6 +116,10 @@ class Blobs:
 
     def path(self, sha256: str) -> Path:
         return self._files / sha256[:2] / sha256
+
+    def thumbnail_path(self, sha256: str) -> Path:
+        """Where the thumbnail of a file is stored (`thumbnails.py`). It is removed with the file."""
+        return self.thumbnail_folder / f"{sha256}.webp"
 
     def incoming(self) -> Incoming:
         return Incoming(self.incoming_folder)
@@ -218,6 +223,7 @@ class Blobs:
                     continue
                 try:
                     self.path(sha256).unlink(missing_ok=True)
+                    self.thumbnail_path(sha256).unlink(missing_ok=True)
                 except OSError as error:  # on Windows, a file that is being downloaded
                     log.warning("A file can't be deleted now and will be at the next start: %s", error.strerror)
 

@@ -87,13 +87,18 @@ class Retention:
                     await tx.run(statement, {"job_id": row["id"], "at": tx.at})
         return len(rows)
 
-    async def delete_files(self, blobs: Blobs) -> None:
-        """Delete the files that wait for it and that no row references. Only for the owner of the data folder."""
+    async def delete_files(self, blobs: Blobs) -> int:
+        """Delete the files that wait for it and that no row references, and return how many waited.
+
+        Only for the owner of the data folder.
+        """
+        count = 0
         while True:
             async with self._database.reading() as read:
                 waiting = [row["sha256"] for row in await read.all("queued_removals", {"limit": BATCH})]
             if not waiting:
-                return
+                return count
+            count += len(waiting)
             await blobs.remove(waiting)
             async with self._database.transaction() as tx:
                 for sha256 in waiting:

@@ -202,3 +202,6 @@ def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
         for file in entries(Path(entry.path)):
             if file.name not in expected or file.name[:2] != entry.name:
                 yield os.path.relpath(file.path, folder)
+    for entry in entries(folder / "thumbnails"):
+        if entry.name.removesuffix(".webp") not in expected:
+            yield os.path.relpath(entry.path, folder)

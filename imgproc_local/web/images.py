@@ -8,7 +8,7 @@ from litestar import Request, Response
 from litestar.params import FromPath
 from litestar.response import File
 
-from imgproc_local.api.images import Variant, file_of_image
+from imgproc_local.api.images import Variant, file_of_image, thumbnail_of_image
 from imgproc_local.compose import Services
 from imgproc_local.web.guard import get, require_session
 
@@ -28,10 +28,16 @@ async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
     return await _inline(request, image_id, "converted")
 
 
+@get("/local/images/{image_id:str}/thumbnail", guards=[require_session])
+async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) -> Response[bytes | None]:
+    services: Services = request.app.state.services
+    return await thumbnail_of_image(request, image_id, await services.store.keys.account_id())
+
+
 async def _inline(request: Request[Any, Any, Any], image_id: str, variant: Variant) -> File | Response[None]:
     services: Services = request.app.state.services
     account_id = await services.store.keys.account_id()
     return await file_of_image(request, image_id, account_id, variant, "inline")
 
 
-HANDLERS = [original, optimized, converted]
+HANDLERS = [original, optimized, converted, thumbnail]

@@ -34,11 +34,16 @@ async def test_only_time_that_has_passed_makes_jobs_old(
     blobs = Blobs(tmp_path, store.jobs.is_referenced)
     retention = Retention(store.database)
     elapsed = 0.0
+    removals: list[None] = []
     try:
         job = await store.submit()
         await store.finish()
         task = asyncio.create_task(
-            run_upkeep(retention, blobs, MaxAge(jobs=timedelta(days=90)), lambda: store.now, lambda: elapsed)
+            run_upkeep(
+                *(retention, blobs, MaxAge(jobs=timedelta(days=90)), lambda: store.now),
+                on_removed=lambda: removals.append(None),
+                elapsed=lambda: elapsed,
+            )
         )
         await asyncio.sleep(0.1)
         assert [one.id for one in await store.jobs.page(store.account_id, 10)] == [job.id]
@@ -48,6 +53,7 @@ async def test_only_time_that_has_passed_makes_jobs_old(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert len(await store.jobs.page(store.account_id, 10)) == remaining
+        assert bool(removals) == (remaining == 0)
         assert ("went ahead" in caplog.text or "days ahead" in caplog.text) == (clock_days - elapsed_days > 1)
     finally:
         await store.database.close()

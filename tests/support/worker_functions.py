@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from imgproc_local.codecs.thumbnail import Thumbnail, ThumbnailSource
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.engine.memory_limit import memory_limit_bytes
 from imgproc_local.engine.stage import CheckStop, Output, WorkItem
@@ -143,3 +144,20 @@ def find_the_disk_full(work: WorkItem, check_stop: CheckStop) -> Output:
 
     Path.write_bytes = refuse  # type: ignore[method-assign,assignment]
     return Output(data=b"", format=work.info.format)
+
+
+# ---- in place of `codecs.thumbnail.make_thumbnail` ----
+
+
+def crash_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+    ctypes.string_at(0)
+    return Thumbnail(b"")
+
+
+def raise_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+    raise ValueError("an error in the program")
+
+
+def hang_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+    ctypes.PyDLL(None).sleep(1000)
+    return Thumbnail(b"")

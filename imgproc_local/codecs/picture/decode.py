@@ -267,6 +267,16 @@ def thumbnail(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckSt
 
     Smaller pictures are not scaled. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
+    image = scaled_down(path, info, max_side_px, check_stop)
+    alpha_mean = 1.0
+    if image.hasalpha():
+        alpha_mean = image[image.bands - 1].avg() / 255
+        image = image.flatten(background=[255])
+    return Pixels(image.width, image.height, bytes(image.write_to_memory()), alpha_mean)
+
+
+def scaled_down(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckStop) -> pyvips.Image:
+    """The picture, or an animation's first frame, in 8-bit sRGB with its alpha, in memory, scaled as by `thumbnail`."""
     longer, shorter = max(info.width_px, info.height_px), min(info.width_px, info.height_px)
     shrink = max(step for step in (1, 2, 4, 8) if step == 1 or (longer // step >= max_side_px and shorter >= step))
 
@@ -275,12 +285,7 @@ def thumbnail(path: Path, info: ImageInfo, max_side_px: int, check_stop: CheckSt
         return evaluate(_scaled(image, max_side_px), check_stop, "copy_memory")
 
     # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
-    image = to_srgb(decode_complete(path, info, scaled))
-    alpha_mean = 1.0
-    if image.hasalpha():
-        alpha_mean = image[image.bands - 1].avg() / 255
-        image = image.flatten(background=[255])
-    return Pixels(image.width, image.height, bytes(image.write_to_memory()), alpha_mean)
+    return to_srgb(decode_complete(path, info, scaled))
 
 
 def _scaled(image: pyvips.Image, max_side_px: int) -> pyvips.Image:

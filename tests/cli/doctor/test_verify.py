@@ -266,9 +266,10 @@ def test_files_that_belong_to_no_job_are_a_warning(data: Path, program: Program)
     (data / "files" / "notes.txt").write_bytes(b"a note")
     (data / "files" / "00").mkdir(exist_ok=True)
     (data / "files" / "00" / ("0" * 64)).write_bytes(b"left over")
+    (data / "thumbnails" / ("0" * 64 + ".webp")).write_bytes(b"left over")
     found = verify(program)
     assert list(found) == ["foreign"]
-    assert len(found["foreign"]) == 3
+    assert len(found["foreign"]) == 4
     assert "warning" in program.in_process("verify").stdout
 
 

@@ -1,0 +1,202 @@
+"""`GET /images/{id}/thumbnail` and its copy for the page: made once, beside the stages, whatever the picture is."""
+
+from __future__ import annotations
+
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.job import Job
+from imgproc_local.engine import thumbnails
+from imgproc_local.engine.thumbnails import Thumbnails
+from tests.support import pictures, worker_functions
+from tests.support.service import GatedDescriber, Running, running
+
+
+class Made:
+    """Counts the thumbnails that are made, and the most at the same time. `failure` is raised instead."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = self.at_once = self.most_at_once = 0
+        self.failure: Exception | None = None
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        make = Thumbnails._run
+
+        def counted(thumbnails: Thumbnails, job: Job) -> bytes:
+            self.count += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            try:
+                assert self.may_go_on.wait(20)
+                if self.failure:
+                    raise self.failure
+                return make(thumbnails, job)
+            finally:
+                self.at_once -= 1
+
+        monkeypatch.setattr(Thumbnails, "_run", counted)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
+    return Made(monkeypatch)
+
+
+def upload(service: Running, seed: int = 1) -> str:
+    """The id of the image of a new job."""
+    job = service.dispatch("optimize", pictures.jpeg(800, 600, seed))
+    image_id: str = service.job(job["job_id"])["image"]["id"]
+    return image_id
+
+
+def get(service: Running, image_id: str, **headers: str) -> httpx.Response:
+    return service.client.get(f"/images/{image_id}/thumbnail", headers=headers)
+
+
+def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, made: Made) -> None:
+    image_id = upload(service)
+    answer = get(service, image_id)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
+    assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+    assert Image.open(io.BytesIO(answer.content)).size == (512, 384)
+    assert get(service, image_id).content == answer.content
+    current = get(service, image_id, **{"If-None-Match": answer.headers["etag"]})
+    assert (current.status_code, current.content) == (304, b"")
+    head = service.client.head(f"/images/{image_id}/thumbnail")
+    assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", answer.headers["etag"])
+    shown = httpx.get(f"{service.root}/local/images/{image_id}/thumbnail", headers=service.page_cookie())
+    assert shown.content == answer.content
+    for name in ("etag", "cache-control", "content-type"):
+        assert shown.headers[name] == answer.headers[name]
+    assert made.count == 1
+
+
+def test_requests_at_the_same_time_share_one(service: Running, made: Made) -> None:
+    same, others = upload(service), [upload(service, seed) for seed in (11, 12, 13, 14)]
+    made.may_go_on.clear()
+    with ThreadPoolExecutor(12) as pool:
+        answers = [pool.submit(get, service, image_id) for image_id in [same, *others] + [same] * 6]
+        made.may_go_on.set()
+    assert [answer.result().status_code for answer in answers] == [200] * 11
+    assert len({answer.result().content for answer in answers}) == 5
+    assert made.count <= 5
+    assert made.most_at_once <= thumbnails.AT_ONCE
+
+
+def test_a_damaged_thumbnail_is_made_again(service: Running, made: Made) -> None:
+    image_id = upload(service, 21)
+    content = get(service, image_id).content
+    for path in service.services.blobs.thumbnail_folder.iterdir():
+        path.write_bytes(b"damaged")
+    assert get(service, image_id).content == content
+    assert made.count == 2
+
+
+def test_a_thumbnail_is_there_before_the_picture_is_processed(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job = gated.job(gated.dispatch("analyze", pictures.png())["job_id"])
+    assert get(gated, job["image"]["id"]).status_code == 200
+    assert gated.job(job["job_id"])["status"] != "completed"
+
+
+def test_a_thumbnail_is_deleted_with_the_job(gated: Running) -> None:
+    job = gated.process("optimize", pictures.jpeg())
+    get(gated, job["image"]["id"]).raise_for_status()
+    folder = gated.services.blobs.thumbnail_folder
+    assert len(list(folder.iterdir())) == 1
+    gated.client.delete(f"/jobs/{job['job_id']}").raise_for_status()
+    assert list(folder.iterdir()) == []
+    assert get(gated, job["image"]["id"]).status_code == 404
+
+
+def test_other_accounts_and_other_origins_have_none(service: Running) -> None:
+    image_id = upload(service, 31)
+    with service.client_for(service.make_key("another")) as other:
+        assert other.get(f"/images/{image_id}/thumbnail").status_code == 404
+    url = f"{service.root}/local/images/{image_id}/thumbnail"
+    assert httpx.get(url).status_code == 401
+    answer = httpx.get(url, headers={**service.page_cookie(), "Sec-Fetch-Site": "same-site"})
+    assert answer.status_code == 403
+
+
+# ---- pictures that can't be decoded ----
+
+
+def crashed(service: Running, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.crash_on_a_thumbnail)
+    return pictures.jpeg(seed=41)
+
+
+def raised(service: Running, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.raise_on_a_thumbnail)
+    return pictures.jpeg(seed=42)
+
+
+def slow(service: Running, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.hang_on_a_thumbnail)
+    monkeypatch.setattr(thumbnails, "TIMEOUT_S", 0.2)
+    return pictures.jpeg(seed=43)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda *_: pictures.broken_jpeg(), "No thumbnail can be made of this picture: its data is damaged"),
+        (crashed, "This picture ended the process that worked on it"),
+        (raised, "No thumbnail can be made of this picture: it caused an unexpected error."),
+        (slow, "No thumbnail can be made of this picture within 0.2 seconds."),
+    ],
+    ids=["damaged", "crashed", "raised", "slow"],
+)
+def test_a_hostile_picture_is_refused_with_the_reason_and_not_tried_at_once_again(
+    gated: Running, monkeypatch: pytest.MonkeyPatch, made: Made, prepare: Any, message: str
+) -> None:
+    job = gated.final(gated.dispatch("optimize", prepare(gated, monkeypatch))["job_id"])
+    for _ in range(3):
+        answer = get(gated, job["image"]["id"])
+        assert answer.status_code == 422
+        assert answer.json()["message"].startswith(message)
+        assert list(answer.json()["errors"]) == ["image"]
+    assert made.count == 1
+    assert httpx.get(f"{gated.root}/healthz").status_code == 200
+
+
+def test_an_upload_that_was_damaged_or_removed_has_none(service: Running) -> None:
+    image_id = upload(service, 51)
+    job = service.run(service.services.jobs.by_image(image_id, service.run(service.services.store.keys.account_id())))
+    service.final(job.id)
+    service.services.blobs.path(job.original.sha256).write_bytes(b"damaged")
+    answer = get(service, image_id)
+    assert (answer.status_code, list(answer.json())) == (404, ["message"])
+
+
+def test_a_stopped_service_ends_the_requests_for_thumbnails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Made
+) -> None:
+    monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.hang_on_a_thumbnail)
+    with running(tmp_path) as service, ThreadPoolExecutor(1) as pool:
+        image_id = upload(service)
+        answer = pool.submit(get, service, image_id)
+        while not made.count:
+            pass
+        service.services.thumbnails.close()
+        assert answer.result(5).status_code == 503
+
+
+def test_an_error_of_the_machine_is_not_remembered_for_ever(
+    service: Running, monkeypatch: pytest.MonkeyPatch, made: Made
+) -> None:
+    image_id = upload(service, 61)
+    made.failure = StageFailed("The process that works on pictures can't be started.")
+    assert get(service, image_id).status_code == 422
+    made.failure = None
+    monkeypatch.setattr(thumbnails, "RETRY_AFTER_S", 0.0)
+    assert get(service, image_id).status_code == 200
