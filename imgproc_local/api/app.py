@@ -21,6 +21,7 @@ from imgproc_local.api import (
     metrics,
     openapi,
     projects,
+    translations,
 )
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
 from imgproc_local.api.entry import Entry
@@ -47,6 +48,10 @@ def make_app(
             images.thumbnail,
             images.optimized,
             images.converted,
+            translations.edit_translation,
+            translations.undo_translation,
+            translations.redo_translation,
+            translations.regenerate_translation,
             jobs.list_jobs,
             jobs.get_job,
             jobs.job_events,

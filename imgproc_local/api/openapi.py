@@ -108,6 +108,8 @@ BODIES: list[type[Struct]] = [
     wire.LanguagesBody,
     wire.DispatchBody,
     wire.JobBody,
+    wire.EditedTranslationBody,
+    wire.TranslationEdit,
     wire.JobsBody,
     wire.StatusEvent,
     wire.ProjectsBody,
@@ -199,6 +201,7 @@ IDEMPOTENCY_KEY = _header(
 PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
 JOB_ID = _path_id("id", "the job_id of a dispatch, in either case")
 IMAGE_ID = _path_id("id", "the id of a job's image, in either case")
+LANGUAGE = _path_id("lang", "the language of one of the image's translations, ISO 639-1")
 INCLUDE = _query(
     "include",
     "parts of a job that its body has only where they are asked for, separated by commas: removed, details",
@@ -324,6 +327,51 @@ def _operation(
     }
 
 
+def _translation(
+    operation_id: str, summary: str, answers: dict[str, Any], status: str = "200", headers: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """An operation that changes one text of an image and responds with it."""
+    written = _json(wire.EditedTranslationBody, "the text as it is now", headers)
+    no_text = _json(wire.ErrorBody, "no such image in this account, or it has no text in this language (yet)")
+    return _operation(operation_id, summary, {status: written, "404": no_text, **answers}, [IMAGE_ID, LANGUAGE])
+
+
+def _translation_paths() -> dict[str, Any]:
+    path = "/images/{id}/translations/{lang}"
+    edit = _translation(
+        "edit_translation",
+        "Edit an alt text or file name by hand (local addition)",
+        {
+            "408": _json(wire.ErrorBody, "the body was not received in time"),
+            "413": _json(wire.ErrorBody, "the body has more than 16 KiB"),
+            "422": _json(wire.ValidationErrorBody, "a field is invalid, or none was sent"),
+        },
+    )
+    schema = {"$ref": REF.format(name="TranslationEdit"), "minProperties": 1}
+    edit["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    no_version = {"409": _json(wire.ErrorBody, "there is no such version; nothing was changed")}
+    regenerate = _translation(
+        "regenerate_translation",
+        "Have one text written anew (local addition)",
+        {
+            "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
+            "409": _json(wire.ErrorBody, "the uploaded picture was removed because of its age"),
+        },
+        "202",
+        PREFERENCE_APPLIED,
+    )
+    regenerate["description"] = "It costs what analyze costs for one language, which is given back if it fails."
+    regenerate["parameters"].append(PREFER)
+    undo = _translation("undo_translation", "Restore the version before a change (local addition)", no_version)
+    redo = _translation("redo_translation", "Repeat a change that was undone (local addition)", no_version)
+    return {
+        path: {"patch": edit},
+        f"{path}/regenerate": {"post": regenerate},
+        f"{path}/undo": {"post": undo},
+        f"{path}/redo": {"post": redo},
+    }
+
+
 def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
     invalid = _json(wire.ValidationErrorBody, "a parameter is invalid")
     no_job = _json(wire.ErrorBody, "no such job in this account")
@@ -344,6 +392,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         "/images/{id}/thumbnail": {"get": _thumbnail()},
         "/images/{id}/optimized": {"get": _download("The optimized file", "optimized")},
         "/images/{id}/converted": {"get": _download("The converted file (local addition)", "converted")},
+        **_translation_paths(),
         "/jobs": {
             "get": _operation(
                 "list_jobs",

@@ -12,13 +12,14 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.export import ExportProblems, MissingFile, NeededText
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Job, JobDetails, JobTotals, Project, StageState, Status
 from imgproc_local.domain.languages import Language
 from imgproc_local.domain.plan import Affordability
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import TextState, Translation
 
 StatusSet = Literal["A", "B"]
 
@@ -77,7 +78,7 @@ class TranslationBody(Struct, frozen=True):
     seo_filename: Annotated[
         str, Meta(description="lower-case ASCII words joined by hyphens, no extension", max_length=80)
     ]
-    seo_alt_text: Annotated[str, Meta(description="descriptive alt text in the language", max_length=250)]
+    seo_alt_text: Annotated[str, Meta(description="descriptive alt text in the language", max_length=MAX_ALT_CHARS)]
     source: Annotated[
         Literal["vision", "embedded", "facts", "pixels", "person"],
         Meta(
@@ -93,6 +94,38 @@ class TranslationBody(Struct, frozen=True):
             " write one"
         ),
     ]
+
+
+class EditedTranslation(TranslationBody, frozen=True):
+    can_undo: Annotated[bool, Meta(description="whether there is an earlier version of the text")]
+    can_redo: Annotated[bool, Meta(description="whether there is a later version of the text")]
+    remarks: Annotated[list[str], Meta(description="advice on the alt text, in English; empty if there is none")]
+    regenerating: Annotated[bool, Meta(description="whether the text is being written anew")]
+    error: Annotated[str | None, Meta(description="why the text could not be written anew the last time")]
+
+
+class EditedTranslationBody(Struct, frozen=True):
+    data: EditedTranslation
+
+
+class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a PATCH; at least one field is sent."""
+
+    seo_alt_text: Annotated[
+        str | UnsetType,
+        Meta(
+            description="one line of plain text; stored in Unicode NFC, without white space around it",
+            extra_json_schema={"minLength": 1, "maxLength": MAX_ALT_CHARS},
+        ),
+    ] = UNSET
+    seo_filename: Annotated[
+        str | UnsetType,
+        Meta(
+            description="stored as lower-case ASCII words joined by hyphens, with a number if another image of the"
+            " project has that name",
+            extra_json_schema={"minLength": 1},
+        ),
+    ] = UNSET
 
 
 class ProjectNameBody(Struct, frozen=True):
@@ -412,6 +445,26 @@ def translation_body(translation: Translation) -> TranslationBody:
         seo_alt_text=translation.seo_alt_text,
         source=translation.source.value,
         needs_text=translation.needs_text,
+    )
+
+
+def edited_translation_body(
+    translation: Translation, state: TextState, remarks: Sequence[str]
+) -> EditedTranslationBody:
+    body = translation_body(translation)
+    return EditedTranslationBody(
+        EditedTranslation(
+            body.language_code,
+            body.seo_filename,
+            body.seo_alt_text,
+            body.source,
+            body.needs_text,
+            state.can_undo,
+            state.can_redo,
+            list(remarks),
+            state.regenerating,
+            state.error,
+        )
     )
 
 

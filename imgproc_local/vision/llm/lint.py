@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
@@ -50,39 +50,48 @@ _FILE_NAME = re.compile(
 )
 
 
+PROMPT_REPEATED = "it repeated words of the prompt"
+
+
 def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", prompt: str = "") -> str | None:
     """The complaint about the alt text of a cleaned `answer`; None if it can be published.
 
     `prompt` is the notes about the picture. Names in them may be in any script and spelling.
     """
-    text = answer.alt_text
+    complaints = alt_text_problems(answer.alt_text, language, original_filename=original_filename, prompt=prompt)
+    return next(complaints, None)
+
+
+def alt_text_problems(text: str, language: str, *, original_filename: str = "", prompt: str = "") -> Iterator[str]:
+    """All complaints about an alt text, the most important first; see `alt_text_problem`."""
     if len(text) > MAX_ALT_CHARS:
-        return f"it was longer than {MAX_ALT_CHARS} characters"
+        yield f"it was longer than {MAX_ALT_CHARS} characters"
+        return
     unquoted = without_quotations(text, "•")
     # words with a capital in the owner's notes
     names = frozenset(word.casefold() for word in words_of(prompt) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
     name = LANGUAGES[language].name
     if _has_unprintable(text):
-        return "it contained unprintable characters"
+        yield "it contained unprintable characters"
     if _PROMPT_MARKS.search(text) or _echoes_prompt(text):
-        return "it repeated words of the prompt"
-    if is_other_language(words, language):
-        return f"it was not in {name}"
-    problem = (
-        _length_problem(text, language)
-        or _opening_problem(text, language)
-        or _file_name_problem(text, unquoted, original_filename)
-        or remark_problem(text, unquoted, language)
-        or content_problem(text, unquoted, language)
+        yield PROMPT_REPEATED
+    if is_other := is_other_language(words, language):
+        yield f"it was not in {name}"
+    checks: tuple[Callable[[], str], ...] = (
+        lambda: _length_problem(text, language),
+        lambda: _opening_problem(text, language),
+        lambda: _file_name_problem(text, unquoted, original_filename),
+        lambda: remark_problem(text, unquoted, language),
+        lambda: content_problem(text, unquoted, language),
     )
-    if problem:
-        return problem
+    yield from (problem for check in checks if (problem := check()))
     if repeats_itself(unquoted, language):
-        return "it repeated itself"
-    if is_nonsense(unquoted, words, language):
-        return f"it was no sentence in {name}"
-    return "the sentence was cut off" if is_cut_off(text, language) else None
+        yield "it repeated itself"
+    if not is_other and is_nonsense(unquoted, words, language):
+        yield f"it was no sentence in {name}"
+    if is_cut_off(text, language):
+        yield "the sentence was cut off"
 
 
 def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:

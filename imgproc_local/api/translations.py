@@ -1,0 +1,108 @@
+"""Editing the texts of a picture: a person's words, undo and redo, and writing one text anew."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from litestar import Request, Response, patch, post
+from litestar.params import FromPath
+from msgspec import UNSET
+
+from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.body import read_json
+from imgproc_local.api.requests import preference_applied, read_wait_s
+from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
+from imgproc_local.compose import Services
+from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text
+from imgproc_local.domain.errors import InvalidRequest, NotFound
+from imgproc_local.domain.job import Job
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import make_slug
+
+PATH = "/images/{image_id:str}/translations/{language_code:str}"
+EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
+
+
+@patch(PATH, guards=[require_key])
+async def edit_translation(
+    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
+) -> EditedTranslationBody:
+    services: Services = request.app.state.services
+    job, text = await _text(request, image_id, language_code)
+    requested = await read_json(request, TranslationEdit, EXPECTED)
+    alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
+    edited = await services.engine.texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug)
+    return await _body(edited, text.language_code)
+
+
+@post(f"{PATH}/undo", status_code=200, guards=[require_key])
+async def undo_translation(
+    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
+) -> EditedTranslationBody:
+    services: Services = request.app.state.services
+    job, text = await _text(request, image_id, language_code)
+    return await _body(await services.engine.texts.undo(job.id, text.language_code), text.language_code)
+
+
+@post(f"{PATH}/redo", status_code=200, guards=[require_key])
+async def redo_translation(
+    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
+) -> EditedTranslationBody:
+    services: Services = request.app.state.services
+    job, text = await _text(request, image_id, language_code)
+    return await _body(await services.engine.texts.redo(job.id, text.language_code), text.language_code)
+
+
+@post(f"{PATH}/regenerate", status_code=202, guards=[require_key])
+async def regenerate_translation(
+    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
+) -> Response[EditedTranslationBody]:
+    services: Services = request.app.state.services
+    wait_s = read_wait_s(request.headers)
+    job, text = await _text(request, image_id, language_code)
+    job = await services.engine.texts.regenerate(job.id, text.language_code, timeout_s=wait_s or 0)
+    return Response(await _body(job, text.language_code), status_code=202, headers=preference_applied(wait_s))
+
+
+async def _text(request: Request[Any, Any, Any], image_id: str, language_code: str) -> tuple[Job, Translation]:
+    """The job of the image, and its text in the language. Raises: NotFound."""
+    services: Services = request.app.state.services
+    job = await services.jobs.by_image(image_id.lower(), authenticated_key(request).account_id)
+    for text in job.translations:
+        if text.language_code == language_code.lower():
+            return job, text
+    written = ", ".join(text.language_code for text in job.translations) or "none"
+    raise NotFound(f"This image has no text in {language_code[:40]!r}; it has texts in: {written}.")
+
+
+def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | None, str | None]:
+    """The alt text and the file name as they are stored; None for what was not sent. Raises: InvalidRequest."""
+    alt_text = slug = None
+    errors: dict[str, list[str]] = {}
+    if requested.seo_alt_text is not UNSET:
+        alt_text = normalized_alt_text(requested.seo_alt_text)
+        if error := alt_text_error(alt_text):
+            errors["seo_alt_text"] = [error]
+    if requested.seo_filename is not UNSET:
+        slug = requested.seo_filename
+        if slug != present.seo_filename:  # a name with a number may have one word more than a slug
+            slug = make_slug(slug, present.language_code)
+        if not slug:
+            received = repr(requested.seo_filename[:40])
+            errors["seo_filename"] = [
+                f"seo_filename must have words that can be written in Latin letters; received {received}."
+            ]
+    if alt_text is slug is None:
+        errors["body"] = [f"Expected {EXPECTED}; received neither."]
+    if errors:
+        raise InvalidRequest(errors)
+    return alt_text, slug
+
+
+async def _body(job: Job, language_code: str) -> EditedTranslationBody:
+    from imgproc_local.vision.llm.editing_remarks import remarks_on
+
+    text = next(text for text in job.translations if text.language_code == language_code)
+    remarks = await asyncio.to_thread(remarks_on, text.seo_alt_text, language_code, job.original_filename)
+    return edited_translation_body(text, job.text_states[language_code], remarks)
