@@ -1,0 +1,428 @@
+"""Texts are edited, restored and written anew as api/README.md, "Editing texts", says.
+
+This is one long file because its tests share one service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import unicodedata
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from imgproc_local.domain.errors import StageFailed
+from imgproc_local.storage.retention import MaxAge, Retention
+from tests.support import pictures
+from tests.support.service import GatedDescriber, Running, running
+
+UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
+STATE = {"can_undo": False, "can_redo": False, "remarks": [], "regenerating": False, "error": None}
+
+
+DESCRIBER = GatedDescriber()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that the tests of this file share; each text is "Text in CODE." of source `facts`."""
+    with running(tmp_path_factory.mktemp("data"), lambda: DESCRIBER) as started:
+        yield started
+
+
+@pytest.fixture
+def describer() -> Iterator[GatedDescriber]:
+    """The describer of `shared`, as it was after the test."""
+    yield DESCRIBER
+    DESCRIBER.slug, DESCRIBER.error = "a-test-picture", None
+    DESCRIBER.open.set()
+
+
+class Picture:
+    """An analyzed picture of a project of its own, unless `project_name` is given."""
+
+    def __init__(self, service: Running, *languages: str, project_name: str = "") -> None:
+        self.service = service
+        job = service.process(
+            "analyze",
+            pictures.jpeg(),
+            languages=",".join(languages or ("en",)),
+            project_name=project_name or f"p{time.monotonic_ns()}",
+        )
+        self.job_id, self.image_id = job["job_id"], job["image"]["id"]
+
+    def path(self, language: str = "en", action: str = "") -> str:
+        return f"/images/{self.image_id}/translations/{language}{action and '/'}{action}"
+
+    def patch(self, language: str = "en", **fields: Any) -> httpx.Response:
+        return self.service.client.patch(self.path(language), json=fields)
+
+    def edit(self, language: str = "en", **fields: Any) -> dict[str, Any]:
+        return data(self.patch(language, **fields))
+
+    def post(self, action: str, language: str = "en", **options: Any) -> httpx.Response:
+        return self.service.client.post(self.path(language, action), **options)
+
+    def stored(self, language: str = "en") -> dict[str, Any]:
+        """The translation as `GET /jobs/{id}` has it."""
+        texts = self.service.job(self.job_id)["image"]["translations"]
+        return next(text for text in texts if text["language_code"] == language)
+
+
+@pytest.fixture(scope="module")
+def unchanged(shared: Running) -> Picture:
+    """A picture that no test changes."""
+    return Picture(shared)
+
+
+@pytest.fixture(scope="module")
+def edited(shared: Running) -> Picture:
+    """A picture whose present text no test relies on."""
+    return Picture(shared)
+
+
+def data(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    body: dict[str, Any] = answer.json()["data"]
+    return body
+
+
+def balance(service: Running) -> int:
+    amount: int = service.client.get("/credits/balance").json()["data"]["balance"]
+    return amount
+
+
+# ---- edits ----
+
+
+def test_an_edited_text_is_of_a_person(shared: Running) -> None:
+    picture = Picture(shared, "en", "de")
+    text = picture.edit("de", seo_alt_text="  Bru\u0308cke über die Donau. ", seo_filename="Rote Brücke")
+    words = {
+        "language_code": "de",
+        "seo_filename": "rote-bruecke",
+        "seo_alt_text": "Brücke über die Donau.",
+        "source": "person",
+        "needs_text": False,
+    }
+    assert text == {**words, **STATE, "can_undo": True}
+    assert unicodedata.is_normalized("NFC", text["seo_alt_text"])
+    assert picture.stored("de") == words
+    assert picture.stored("en")["source"] == "facts"
+    assert shared.job(picture.job_id)["status"] == "completed"
+
+
+def test_a_text_that_is_sent_unchanged_is_accepted(shared: Running) -> None:
+    picture = Picture(shared)
+    before = picture.stored()
+    after = picture.edit(seo_alt_text=before["seo_alt_text"])
+    assert picture.stored() == before | {"source": "person"}
+    assert after["can_undo"]
+    assert picture.edit(seo_filename=before["seo_filename"]) == after, "the same again is no change"
+    assert data(picture.post("undo"))["source"] == "facts"
+    assert picture.post("undo").status_code == 409
+
+
+def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path) -> None:
+    with running(tmp_path, pixel_texts=False, first_balance=5, price_analyze=3) as service:
+        picture = Picture(service)
+        assert (picture.stored()["seo_alt_text"], picture.stored()["needs_text"]) == ("", True)
+        named = picture.edit(seo_filename="two boats")
+        assert (named["seo_filename"], named["source"], named["needs_text"]) == ("two-boats", "pixels", True)
+        assert not picture.edit(seo_alt_text="Two boats.")["needs_text"]
+        assert data(picture.post("undo"))["needs_text"]
+        refused = picture.post("regenerate")
+        assert refused.status_code == 402
+        asked = {name: refused.json()[name] for name in ("required", "balance", "shortfall")}
+        assert asked == {"required": 3, "balance": 2, "shortfall": 1}
+
+
+ALT = {
+    "": "1 to 250 characters",
+    "   ": "1 to 250 characters",
+    "x" * 251: "received 251",
+    "two\nlines": "U+000A",
+    "tab\there": "U+0009",
+    "\u202eabc": "U+202E",
+    "\ue000 private": "U+E000",
+    "…!": "letters",
+    "<b>bold</b>": "<b>",
+    "a picture<br>": "<br>",
+    "fish &amp; chips": "&amp;",
+    "it&#39;s": "&#39;",
+}
+
+
+@pytest.mark.parametrize(("alt", "expected"), ALT.items())
+def test_an_alt_text_that_can_not_be_stored_is_refused(unchanged: Picture, alt: str, expected: str) -> None:
+    answer = unchanged.patch(seo_alt_text=alt)
+    assert answer.status_code == 422
+    assert list(answer.json()["errors"]) == ["seo_alt_text"]
+    assert expected in answer.json()["message"]
+    assert unchanged.stored()["source"] == "facts"
+
+
+@pytest.mark.parametrize("alt", ["Tom & Jerry < 5 > 3", "é" * 250, "👩‍🚀 ☕", "可愛い猫", "1/2", "a <- b; c"])
+def test_an_unusual_alt_text_is_stored_as_it_is(edited: Picture, alt: str) -> None:
+    assert edited.edit(seo_alt_text=alt)["seo_alt_text"] == alt
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"{}", "body"),
+        (b"", "body"),
+        (b"[]", "body"),
+        (b'{"seo_alt_text": null}', "body"),
+        (b'{"seo_alt_text": 1}', "body"),
+        (b'{"alt": "a"}', "body"),
+        (b'{"seo_alt_text": "\\ud800"}', "body"),
+        (b'{"seo_alt_text": "\xff"}', "request"),
+        (b'{"seo_filename": "!?"}', "seo_filename"),
+        (b'{"seo_filename": ""}', "seo_filename"),
+    ],
+)
+def test_an_invalid_body_is_refused(unchanged: Picture, body: bytes, field: str) -> None:
+    answer = unchanged.service.client.patch(unchanged.path(), content=body)
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == [field]
+
+
+def test_a_body_has_a_limit(unchanged: Picture) -> None:
+    assert unchanged.patch(seo_alt_text="x" * 20_000).status_code == 413
+
+
+def test_a_text_that_does_not_exist_is_not_found(shared: Running) -> None:
+    picture = Picture(shared)
+    paths = [picture.path("fr"), picture.path("xx"), f"/images/{UNKNOWN}/translations/en"]
+    other = shared.client_for(shared.make_key("another"))
+    with other:
+        for client, path in [*((shared.client, path) for path in paths), (other, picture.path())]:
+            assert client.patch(path, json={"seo_alt_text": "A boat."}).status_code == 404
+            for action in ("undo", "redo", "regenerate"):
+                answer = client.post(f"{path}/{action}")
+                assert (answer.status_code, list(answer.json())) == (404, ["message"])
+    assert httpx.patch(f"{shared.url}{picture.path()}", json={"seo_alt_text": "A boat."}).status_code == 401
+
+
+def test_a_text_is_edited_while_other_stages_run_but_not_before_it_is_written(
+    shared: Running, describer: GatedDescriber
+) -> None:
+    describer.open.clear()
+    job = shared.dispatch("analyze", pictures.jpeg())
+    path = f"/images/{shared.job(job['job_id'])['image']['id']}/translations/en"
+    assert shared.client.patch(path, json={"seo_alt_text": "A boat."}).status_code == 404
+    describer.open.set()
+    shared.final(job["job_id"])
+    assert shared.client.patch(path.upper().replace("/IMAGES/", "/images/").replace("/TRANSLATIONS/", "/translations/"),
+                              json={"seo_alt_text": "A boat."}).status_code == 200  # fmt: skip
+
+
+def test_a_text_of_a_deleted_job_is_not_found(shared: Running) -> None:
+    picture = Picture(shared)
+    assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
+    assert picture.patch(seo_alt_text="A boat.").status_code == 404
+    assert picture.post("regenerate").status_code == 404
+
+
+def test_remarks_say_what_could_be_better(edited: Picture) -> None:
+    assert edited.edit(seo_alt_text="A photo of a boat.")["remarks"] == ['It begins with "a photo of".']
+    assert edited.edit(seo_alt_text="Two red boats in the harbour of Bremen.")["remarks"] == []
+
+
+# ---- file names ----
+
+
+def test_a_name_that_another_picture_has_is_numbered(shared: Running) -> None:
+    first, second = Picture(shared, project_name="names"), Picture(shared, project_name="names")
+    assert second.stored()["seo_filename"] == "a-test-picture-2"
+    assert first.edit(seo_filename="Harbour")["seo_filename"] == "harbour"
+    assert second.edit(seo_filename="harbour")["seo_filename"] == "harbour-2"
+    assert second.edit(seo_filename="harbour")["seo_filename"] == "harbour-2", "it has a number of this name already"
+    assert second.edit(seo_filename="harbour-2", seo_alt_text="A boat.")["seo_filename"] == "harbour-2"
+    assert first.edit(seo_filename="a test picture")["seo_filename"] == "a-test-picture"
+    assert second.edit(seo_filename="harbour")["seo_filename"] == "harbour"
+    assert first.edit(seo_filename="one two three four five six seven eight")["seo_filename"].count("-") == 7
+    nine = second.edit(seo_filename="one two three four five six seven eight")["seo_filename"]
+    assert nine == "one-two-three-four-five-six-seven-eight-2"
+    assert second.edit(seo_filename=nine)["seo_filename"] == nine
+
+
+def test_a_restored_name_that_was_taken_meanwhile_is_numbered(shared: Running) -> None:
+    first, second = Picture(shared, project_name="taken"), Picture(shared, project_name="taken")
+    first.edit(seo_filename="harbour")
+    assert second.edit(seo_filename="a test picture")["seo_filename"] == "a-test-picture"
+    restored = data(first.post("undo"))
+    assert (restored["seo_filename"], restored["source"]) == ("a-test-picture-2", "facts")
+    assert data(first.post("redo"))["seo_filename"] == "harbour"
+    assert data(first.post("undo"))["seo_filename"] == "a-test-picture-2"
+
+
+def test_names_are_unique_under_parallel_edits(shared: Running) -> None:
+    album = [Picture(shared, project_name="parallel") for _ in range(5)]
+
+    async def edit_all() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=shared.url, headers={"X-API-Key": shared.key}, timeout=30) as client:
+            edits = [
+                client.patch(picture.path(), json={"seo_filename": "the same", "seo_alt_text": f"Text {number}."})
+                for number in range(10)
+                for picture in album
+            ]
+            return list(await asyncio.gather(*edits))
+
+    answers = asyncio.run(edit_all())
+    assert {answer.status_code for answer in answers} == {200}
+    expected = {"the-same", *(f"the-same-{number}" for number in range(2, 6))}
+    assert {picture.stored()["seo_filename"] for picture in album} == expected
+    undone = 0
+    while album[0].post("undo").status_code == 200:
+        undone += 1
+    assert undone == 10, "every edit is a version"
+
+
+# ---- undo and redo ----
+
+
+def test_versions_are_restored_in_order(shared: Running) -> None:
+    picture = Picture(shared)
+    for number in range(3):
+        picture.edit(seo_alt_text=f"Text {number}.")
+    texts = []
+    for action in ("undo", "undo", "undo", "redo"):
+        text = data(picture.post(action))
+        texts.append((text["seo_alt_text"], text["source"], text["can_undo"], text["can_redo"]))
+    assert texts == [
+        ("Text 1.", "person", True, True),
+        ("Text 0.", "person", True, True),
+        ("Text in en.", "facts", False, True),
+        ("Text 0.", "person", True, True),
+    ]
+    new = picture.edit(seo_alt_text="Another.")
+    assert (new["can_undo"], new["can_redo"]) == (True, False), "a change replaces what was undone"
+    refused = picture.post("redo")
+    assert (refused.status_code, list(refused.json())) == (409, ["message"])
+    assert picture.stored()["seo_alt_text"] == "Another."
+
+
+# ---- writing anew ----
+
+
+def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: GatedDescriber) -> None:
+    picture = Picture(shared, "en", "de")
+    picture.edit("de", seo_alt_text="Ein Boot.")
+    funds, described = balance(shared), describer.described
+    describer.slug = "another-name"
+    describer.open.clear()
+    first = data(picture.post("regenerate", "de"), 202)
+    assert first["regenerating"]
+    assert first["seo_alt_text"] == "Ein Boot."
+    assert data(picture.post("regenerate", "de"), 202) == first, "one request waits"
+    assert balance(shared) == funds - 1
+    details = shared.client.get(f"/jobs/{picture.job_id}?include=details").json()["data"]
+    assert details["status"] == "completed"
+    assert details["image"]["details"]["texts"]["de"]["regenerating"]
+    threading.Timer(0.2, describer.open.set).start()
+    answer = picture.post("regenerate", "de", headers={"Prefer": "wait=20"})
+    assert answer.headers["preference-applied"] == "wait=20"
+    text = data(answer, 202)
+    assert (text["seo_alt_text"], text["seo_filename"]) == ("Text in de.", "another-name")
+    assert (text["source"], text["regenerating"], text["error"]) == ("facts", False, None)
+    assert (describer.described - described, balance(shared)) == (1, funds - 1)
+    assert picture.stored("en")["seo_filename"] == "a-test-picture"
+    assert data(picture.post("undo", "de"))["seo_alt_text"] == "Ein Boot."
+
+
+def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, describer: GatedDescriber) -> None:
+    picture = Picture(shared)
+    describer.open.clear()
+    data(picture.post("regenerate"), 202)
+    assert picture.edit(seo_alt_text="A boat.")["regenerating"]
+    describer.open.set()
+    assert data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)["source"] == "facts"
+    assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
+
+
+def test_a_failure_is_reported_and_costs_nothing(shared: Running, describer: GatedDescriber) -> None:
+    picture = Picture(shared)
+    funds, before = balance(shared), picture.stored()
+    describer.error = StageFailed("The model is tired.")
+    failed = data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)
+    assert (failed["error"], failed["regenerating"]) == ("The model is tired.", False)
+    assert (picture.stored(), balance(shared)) == (before, funds)
+    assert shared.job(picture.job_id)["status"] == "completed"
+    describer.error = None
+    assert data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)["error"] is None
+    assert balance(shared) == funds - 1
+
+
+def test_a_text_is_not_written_anew_without_the_upload(shared: Running) -> None:
+    picture = Picture(shared)
+    funds = balance(shared)
+    retention = Retention(shared.services.store.database)
+    shared.run(retention.remove(MaxAge(originals=timedelta(seconds=-1))))
+    refused = picture.post("regenerate")
+    assert refused.status_code == 409
+    assert "removed because of its age" in refused.json()["message"]
+    assert balance(shared) == funds
+    assert picture.edit(seo_alt_text="A boat.")["source"] == "person"
+
+
+def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: GatedDescriber) -> None:
+    picture = Picture(shared, "en", "de")
+    funds = balance(shared)
+    describer.open.clear()
+    with ThreadPoolExecutor() as pool:
+        waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=20"}) for code in ("en", "de")]
+        while balance(shared) > funds - 2:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
+        assert {wait.result().status_code for wait in waits} == {202}
+    assert balance(shared) == funds - 1, "only what had not started is given back"
+    describer.open.set()
+    assert Picture(shared).stored()["source"] == "facts"
+
+
+def test_texts_take_turns_with_pictures(shared: Running, describer: GatedDescriber) -> None:
+    pictures_done = [Picture(shared, project_name="turns") for _ in range(2)]
+    describer.open.clear()
+    waiting = [shared.dispatch("analyze", pictures.jpeg(), project_name="turns")["job_id"] for _ in range(4)]
+    for picture in pictures_done:
+        data(picture.post("regenerate"), 202)
+    with shared.client.stream("GET", "/events") as stream:
+        lines = stream.iter_lines()
+        describer.open.set()
+        order: list[str] = []
+        for line in lines:
+            if line.startswith('data: {"data":') and '"regenerating":false' in line and "Text in en" in line:
+                order += [job_id for job_id in (*waiting, *(p.job_id for p in pictures_done)) if job_id in line]
+            if set(order) >= {*waiting, *(p.job_id for p in pictures_done)}:
+                break
+    texts = [order.index(picture.job_id) for picture in pictures_done]
+    assert max(texts) < order.index(waiting[3]), order
+
+
+# ---- those who follow ----
+
+
+def test_followers_of_a_job_and_of_the_account_are_sent_edits(shared: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job = shared.dispatch("analyze", pictures.jpeg())
+    done = Picture.__new__(Picture)
+    with shared.client.stream("GET", "/events") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "event: snapshot"
+        describer.open.set()
+        done.service, done.job_id = shared, job["job_id"]
+        done.image_id = shared.final(job["job_id"])["image"]["id"]
+        with shared.client.stream("GET", f"/jobs/{done.job_id}/events") as ended:
+            assert len([line for line in ended.iter_lines() if line.startswith("event:")]) == 1
+        done.edit(seo_alt_text="Edited after the end.")
+        assert any("Edited after the end." in line for line in lines)
