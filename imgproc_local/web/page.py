@@ -50,9 +50,9 @@ SAFETY_HEADERS = {
 
 SCRIPTS = [
     "add-pictures", "app", "compare", "copy", "detail", "export", "files", "format", "help", "list", "messages",
-    "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor", "texts",
-    "thumbnail", "toolbar", "unpack", "upload", "view-access", "view-models", "view-settings", "view-storage",
-    "view-welcome",
+    "model-progress", "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor",
+    "texts", "thumbnail", "toolbar", "unpack", "upload", "view-access", "view-models", "view-parts",
+    "view-settings", "view-storage", "view-welcome",
 ]  # fmt: skip
 STATIC = {
     "style.css": "text/css",

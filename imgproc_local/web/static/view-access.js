@@ -1,8 +1,236 @@
-// The view "Keys and access".
+// The view "Access": credits and their use, API keys, and the browsers that are signed in.
 
-import { html } from "./preact.js";
+import { html, useEffect, useId, useRef, useState } from "./preact.js";
+import { counted, dateTime, number } from "./format.js";
+import { forgetKey, storedKey } from "./service.js";
+import { CopyButton, Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function AccessView({ app }) {
-  return html`<section class="panel" aria-labelledby="view-title"><h2 id="view-title" tabindex="-1">Keys and access</h2></section>`;
+  return html`
+    <${Panel} title="Access" columns=${true} intro="Programs such as a website’s plugin send an API key with every request. Browsers open this page with a link.">
+      <${Keys} app=${app} />
+      <${Credits} app=${app} />
+      <${Sessions} app=${app} />
+    </${Panel}>`;
+}
+
+// ---- API keys ----
+
+const limitText = (limit) => limit === 0 ? "no limit" : `${counted(limit, "request")} per minute`;
+
+function Keys({ app }) {
+  const { data, problem, reload } = useLoaded(() => app.local("GET", "/keys"));
+  const [created, setCreated] = useState(null);
+  const action = useAction(async (key) => {
+    await app.local("DELETE", `/keys/${key.id}`);
+    if (key.id === storedKey()?.id) forgetKey();
+    await reload();
+    app.announce(`${key.name} was revoked.`);
+    document.getElementById("keys-title")?.focus();
+  });
+  const revoke = async (key) => {
+    const text = key.id === storedKey()?.id
+      ? "This page uses this key. It will ask you to create a new one when it next needs a key."
+      : "Programs that use this key will be refused. This can’t be undone.";
+    if (await app.confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
+  };
+  const active = (data ?? []).filter((key) => !key.revoked_at);
+  const revoked = (data ?? []).filter((key) => key.revoked_at);
+  const row = (key) => html`<${Key} key=${key.id} item=${key} defaultLimit=${app.overview.rate_limit_per_minute} onRevoke=${() => revoke(key)} />`;
+  return html`
+    <section aria-labelledby="keys-title" class="group">
+      <h3 id="keys-title" tabindex="-1">API keys</h3>
+      ${created
+        ? html`<${CreatedKey} app=${app} created=${created} onClose=${() => setCreated(null)} />`
+        : html`<${NewKey} app=${app} onCreated=${(key) => { setCreated(key); reload(); }} />`}
+      <${Problem} text=${problem ?? action.problem} />
+      ${active.length > 0 && html`<ul class="entries sheet" aria-label="Active keys">${active.map(row)}</ul>`}
+      ${revoked.length > 0 && html`<details><summary>${counted(revoked.length, "revoked key")}</summary><ul class="entries sheet" aria-label="Revoked keys">${revoked.map(row)}</ul></details>`}
+    </section>`;
+}
+
+function Key({ item, defaultLimit, onRevoke }) {
+  const limit = item.rate_limit === null ? `${limitText(defaultLimit)} (default)` : limitText(item.rate_limit);
+  return html`
+    <li class="entry">
+      <div class="entry-head"><h4 dir="auto">${item.name}</h4>${item.id === storedKey()?.id && html`<span class="tag good">this page</span>`}</div>
+      <dl class="facts">
+        <${Fact} term="Account">${item.account}</${Fact}>
+        <${Fact} term="Limit">${limit}</${Fact}>
+        <${Fact} term="Created">${dateTime(item.created_at)}</${Fact}>
+        ${item.revoked_at && html`<${Fact} term="Revoked">${dateTime(item.revoked_at)}</${Fact}>`}
+      </dl>
+      ${!item.revoked_at && html`<button type="button" class="danger small" aria-label=${`Revoke ${item.name}`} onClick=${onRevoke}>Revoke</button>`}
+    </li>`;
+}
+
+function NewKey({ app, onCreated }) {
+  const hint = useId();
+  const problem = useId();
+  const [form, setForm] = useState({ name: "", limit: "" });
+  const action = useAction(async () => {
+    const limit = form.limit.trim();
+    onCreated(await app.local("POST", "/keys", { name: form.name, rate_limit: limit === "" ? null : Number(limit) }));
+  });
+  const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
+  return html`
+    <form class="sheet new-key" onSubmit=${(event) => { event.preventDefault(); action.run(); }}>
+      <label class="field"><span>Name of the new key</span>
+        <input type="text" required maxlength="100" autocomplete="off" placeholder="Shop website" aria-describedby=${problem} ...${field("name")} /></label>
+      <label class="field"><span>Requests per minute</span>
+        <input type="text" inputmode="numeric" pattern="[0-9]{1,7}" title="digits" autocomplete="off" aria-describedby=${hint} placeholder=${String(app.overview.rate_limit_per_minute)} ...${field("limit")} /></label>
+      <button type="submit" class="main" disabled=${action.busy}>Create key</button>
+      <p id=${hint} class="hint">Without a number, the limit is the default (${limitText(app.overview.rate_limit_per_minute)}). 0 means no limit.</p>
+      <${Problem} id=${problem} text=${action.problem} />
+    </form>`;
+}
+
+/** The secret of a new key, shown once: in the page, not in a dialog that Escape would close. */
+function CreatedKey({ app, created: { name, key }, onClose }) {
+  const region = useRef(null);
+  useEffect(() => region.current.focus(), []);
+  const curl = `curl -H "Authorization: Bearer ${key}" -H "Prefer: wait=60" -F languages=en -F image=@picture.jpg ${location.origin}/api/v1/images/process`;
+  const close = () => {
+    onClose();
+    document.getElementById("keys-title")?.focus();
+  };
+  return html`
+    <div class="sheet created-key" ref=${region} tabindex="-1" role="region" aria-labelledby="created-title">
+      <h4 id="created-title">Your new key “${name}”</h4>
+      <p><strong>Copy it now: it can’t be shown again.</strong></p>
+      <p class="secret"><code dir="ltr">${key}</code><${CopyButton} app=${app} text=${key} what="the key" /></p>
+      <p>To try it with one of your pictures:</p>
+      <p class="secret"><code dir="ltr">${curl}</code><${CopyButton} app=${app} text=${curl} what="the command" /></p>
+      <div class="actions"><button type="button" class="main" onClick=${close}>I have stored the key</button></div>
+    </div>`;
+}
+
+// ---- credits ----
+
+const OPERATIONS = { analyze: "Texts", optimize: "Optimized files", convert: "Converted files" };
+const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const dayText = (day) => shortDay.format(new Date(`${day}T00:00:00Z`));
+
+function Credits({ app }) {
+  const { data, problem } = useLoaded(() => app.local("GET", "/credits"));
+  const used = data ? data.days.reduce((sum, day) => sum + day.credits, 0) : 0;
+  return html`
+    <section aria-labelledby="credits-title" class="group">
+      <h3 id="credits-title">Credits</h3>
+      <${Problem} text=${problem} />
+      ${data && html`
+        <div class="sheet credit-sheet">
+          <dl class="figures">
+            <div><dt>Balance</dt><dd class="number">${data.balance === null ? "–" : number(data.balance)}</dd></div>
+            <div><dt>Used in 30 days</dt><dd class="number">${number(used)}</dd></div>
+            <div><dt>Pictures in 30 days</dt><dd class="number">${number(data.days.reduce((sum, day) => sum + day.pictures, 0))}</dd></div>
+          </dl>
+          ${data.days.length > 0 && html`<${UsageChart} days=${data.days} />`}
+          ${used > 0 && html`
+            <div class="tables">
+              <${UsageByDay} days=${data.days} />
+              <${UsageByKey} keys=${data.keys} />
+            </div>`}
+          <p class="hint">Credits count work and cost nothing; they let several users share one machine fairly. <code>imgproc-local credits grant N</code> adds more to the account “${data.account}”.</p>
+        </div>`}
+    </section>`;
+}
+
+/** The credits of each day as bars. The table beside it has the same numbers. */
+function UsageChart({ days }) {
+  const most = Math.max(1, ...days.map((day) => day.credits));
+  const total = days.reduce((sum, day) => sum + day.credits, 0);
+  const label = `Credits used per day from ${dayText(days[0].day)} to ${dayText(days.at(-1).day)}: ${number(total)} together, at most ${number(most)} a day.`;
+  return html`
+    <figure class="chart">
+      <svg viewBox="0 0 ${days.length * 10} 60" preserveAspectRatio="none" role="img" aria-label=${label}>
+        ${days.map(({ day, credits }, index) => {
+          const height = credits > 0 ? Math.max(1.5, (credits / most) * 58) : 0.6;
+          return html`<rect key=${day} class=${credits > 0 ? "bar" : "bar none"} x=${index * 10 + 1} y=${60 - height} width="8" height=${height}><title>${dayText(day)}: ${number(credits)}</title></rect>`;
+        })}
+      </svg>
+      <figcaption class="hint"><span>${dayText(days[0].day)}</span><span>${dayText(days.at(-1).day)}</span></figcaption>
+    </figure>`;
+}
+
+function UsageByDay({ days }) {
+  const shown = days.filter((day) => day.credits || day.pictures).reverse();
+  const operations = [...new Set(shown.flatMap((day) => Object.keys(day.operations)))];
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Use per day">
+      <table>
+        <caption>Per day (UTC)</caption>
+        <thead><tr><th scope="col">Day</th><th scope="col" class="right">Pictures</th>
+          ${operations.map((name) => html`<th key=${name} scope="col" class="right">${OPERATIONS[name] ?? name}</th>`)}<th scope="col" class="right">Credits</th></tr></thead>
+        <tbody>${shown.map((day) => html`
+          <tr key=${day.day}><th scope="row">${dayText(day.day)}</th><td class="right">${number(day.pictures)}</td>
+            ${operations.map((name) => html`<td key=${name} class="right">${number(day.operations[name] ?? 0)}</td>`)}<td class="right">${number(day.credits)}</td></tr>`)}
+        </tbody>
+      </table>
+    </div>`;
+}
+
+function UsageByKey({ keys }) {
+  return html`
+    <div class="scroll" tabindex="0" role="region" aria-label="Use per key">
+      <table>
+        <caption>Per key, 30 days</caption>
+        <thead><tr><th scope="col">Key</th><th scope="col" class="right">Credits</th></tr></thead>
+        <tbody>${keys.map(({ key_id: id, name, credits }) => html`
+          <tr key=${id ?? "unknown"}><th scope="row" dir="auto">${name ?? (id ? "A deleted key" : "Deleted pictures and commands")}</th><td class="right">${number(credits)}</td></tr>`)}
+        </tbody>
+      </table>
+    </div>`;
+}
+
+// ---- browsers ----
+
+/** The browser and its system in a few words, from a User-Agent header. */
+function browserName(userAgent) {
+  const browser = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]]
+    .find(([mark]) => userAgent.includes(mark));
+  const system = ["Android", "iPhone", "iPad", "Windows", "Mac OS X", "Linux"].find((mark) => userAgent.includes(mark));
+  if (!browser) return userAgent.slice(0, 60) || "Unnamed browser";
+  return system ? `${browser[1]} on ${system === "Mac OS X" ? "macOS" : system}` : browser[1];
+}
+
+function Sessions({ app }) {
+  const { data, problem, reload } = useLoaded(() => app.local("GET", "/sessions"));
+  const action = useAction(async (session, name) => {
+    await app.local("DELETE", `/sessions/${session.id}`);
+    await reload();
+    app.announce(`${name} was signed out.`);
+    document.getElementById("sessions-title")?.focus();
+  });
+  const revoke = async (session) => {
+    const name = browserName(session.browser);
+    const text = "That browser needs a new link to open this page again.";
+    if (await app.confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await action.run(session, name);
+  };
+  const signOut = useAction(async () => {
+    await app.local("POST", "/sign-out");
+    forgetKey();
+    location.replace("/");
+  });
+  const sessions = [...(data ?? [])].sort((a, b) => Number(b.current) - Number(a.current));
+  return html`
+    <section aria-labelledby="sessions-title" class="group">
+      <h3 id="sessions-title" tabindex="-1">Signed-in browsers</h3>
+      <p class="hint">To sign in another one, run <code>imgproc-local sign-in</code> in a terminal and open the link that it prints.</p>
+      <${Problem} text=${problem ?? action.problem ?? signOut.problem} />
+      <ul class="entries sheet" aria-label="Signed-in browsers">
+        ${sessions.map((session) => html`
+          <li key=${session.id} class="entry">
+            <div class="entry-head"><h4 dir="auto">${browserName(session.browser)}</h4>${session.current && html`<span class="tag good">this browser</span>`}</div>
+            <dl class="facts">
+              <${Fact} term="Signed in">${dateTime(session.created_at)}</${Fact}>
+              <${Fact} term="Until">${dateTime(session.expires_at)}</${Fact}>
+            </dl>
+            ${session.current
+              ? html`<button type="button" class="small" disabled=${signOut.busy} onClick=${() => signOut.run()}>Sign out of this browser</button>`
+              : html`<button type="button" class="danger small" aria-label=${`Sign out ${browserName(session.browser)}`} onClick=${() => revoke(session)}>Sign out</button>`}
+          </li>`)}
+      </ul>
+    </section>`;
 }

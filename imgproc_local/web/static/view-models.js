@@ -1,8 +1,200 @@
-// The view "Models".
+// The view "Models": which model describes pictures, and installing, importing, using and removing models.
 
-import { html } from "./preact.js";
+import { html, useId, useState } from "./preact.js";
+import { bytes } from "./format.js";
+import { TaskProgress, usePolledModels } from "./model-progress.js";
+import { Fact, Panel, Problem, languageName, useAction, withCode } from "./view-parts.js";
+
+const NOT_INSTALLED = ["available", "paused", "failed"];
+const SHOWN_GRADES = 8;
+// a name in another program may have slashes, which one path segment can't hold even if they are encoded once
+const pathOf = (name) => encodeURIComponent(encodeURIComponent(name));
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function ModelsView({ app }) {
-  return html`<section class="panel" aria-labelledby="view-title"><h2 id="view-title" tabindex="-1">Models</h2></section>`;
+  const ended = (task, failure) => {
+    const done = task.kind === "test" ? `${task.name} works and is in use.` : `${task.name} is installed.`;
+    app.announce(task.is_cancelled ? `${task.name} was stopped.` : failure ? `${task.name} failed: ${failure}` : done);
+    app.refresh();
+  };
+  const { data, problem, reload } = usePolledModels(app, ended);
+  const action = useAction(async (method, path, body) => {
+    await app.local(method, path, body);
+    await reload();
+    app.refresh();
+    return true;
+  });
+  const actions = {
+    isBusy: action.busy,
+    install: (name) => action.run("POST", `/models/${pathOf(name)}/install`),
+    cancel: (name) => action.run("POST", `/models/${pathOf(name)}/cancel`),
+    use: (name) => action.run("POST", `/models/${pathOf(name)}/use`),
+    import: (body) => action.run("POST", `/models/import`, body),
+    async remove({ name, size_bytes: size }) {
+      const text = `This frees ${bytes(size)}. To use it again, it has to be downloaded or imported again.`;
+      if (!(await app.confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
+      if (await action.run("DELETE", `/models/${pathOf(name)}`)) app.announce(`${name} was removed.`);
+      document.getElementById("view-title")?.focus();
+    },
+  };
+  return html`
+    <${Panel} title="Models" problem=${problem} loading=${!data}
+      intro="A vision model looks at a picture and writes its alt text and file name. It runs on this machine: no picture is sent anywhere.">
+      ${data && html`
+        <${InUse} data=${data} actions=${actions} />
+        <${Problem} text=${action.problem} />
+        ${data.task && html`<section class="sheet" aria-label="In progress">
+          <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task.name)} /></section>`}
+        <${ModelList} title="Installed" data=${data} actions=${actions} of=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
+        <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} of=${({ program }) => program} />
+        <${ModelList} title="Can be installed" data=${data} actions=${actions} of=${({ state }) => NOT_INSTALLED.includes(state)} />
+        <${Import} data=${data} actions=${actions} />`}
+    </${Panel}>`;
+}
+
+/** The model in use, and what keeps models from being used. */
+function InUse({ data, actions }) {
+  const used = data.models.find((model) => model.in_use);
+  const fixed = data.fixed_by_setting;
+  return html`
+    <section class="sheet in-use" aria-labelledby="in-use-title">
+      <h3 id="in-use-title">In use: ${used ? used.name : "no model"}</h3>
+      <p>${used
+        ? used.problem
+          ? "It does not work now, so texts and names are written from the metadata of each file, without looking at the picture."
+          : "The next picture is described by this model. A text that a person wrote into the file is always preferred."
+        : "Texts and names are written from the metadata of each file: titles, captions, keywords, places. Pictures without such words get a text that you need to write."}</p>
+      <${Problem} text=${used?.problem} />
+      <${Warning} text=${data.runtime_problem && `No model can run here: ${data.runtime_problem}`} />
+      <${Warning} text=${data.folder_problem} />
+      <${Warning} text=${data.air_gapped && "This service is air-gapped: it downloads nothing, and models in other programs are not used. Import a model from files instead."} />
+      <${Warning} text=${fixed && `The setting model is “${fixed}” and decides which model is used. Remove that setting and start the service again to choose here.`} />
+      ${used && !fixed && html`<div class="actions"><button type="button" disabled=${actions.isBusy} onClick=${() => actions.use("none")}>Use no model</button></div>`}
+      <p class="hint">This machine has ${bytes(data.memory_bytes)} of memory, and ${bytes(data.free_bytes)} free on the disk of the models folder <code>${data.models_folder}</code>.</p>
+    </section>`;
+}
+
+const Warning = ({ text }) => text ? html`<p class="warning">${withCode(text)}</p>` : null;
+
+function ModelList({ title, data, of, actions }) {
+  const id = useId();
+  const models = data.models.filter(of);
+  if (!models.length) return null;
+  return html`
+    <section aria-labelledby=${id} class="group">
+      <h3 id=${id}>${title}</h3>
+      <ul class="models" aria-labelledby=${id}>
+        ${models.map((model) => html`<${Model} key=${model.name} model=${model} data=${data} actions=${actions} />`)}
+      </ul>
+    </section>`;
+}
+
+function Model({ model, data, actions }) {
+  const id = useId();
+  const isReader = model.kind === "text-reader";
+  return html`
+    <li class="sheet model" aria-labelledby=${id}>
+      <div class="model-head">
+        <h4 id=${id}>${isReader ? "Text in pictures" : model.name}</h4>
+        <${Tags} model=${model} />
+      </div>
+      ${isReader && html`<p class="hint">Reads signs, posters and screenshots, beside any model (<code>${model.name}</code>).</p>`}
+      <dl class="facts">
+        ${model.size_bytes > 0 && html`<${Fact} term=${NOT_INSTALLED.includes(model.state) ? "Download" : "On disk"}>${bytes(model.size_bytes)}</${Fact}>`}
+        ${model.memory_bytes > 0 && html`<${Fact} term="Memory">${bytes(model.memory_bytes)}</${Fact}>`}
+        ${model.languages && html`<${Fact} term="Languages">${model.languages.replace(/^text: /, "")}</${Fact}>`}
+        ${model.licence && html`<${Fact} term="Licence">${model.licence}</${Fact}>`}
+        ${model.program && html`<${Fact} term="Program">${model.program}</${Fact}>`}
+      </dl>
+      <${Grades} model=${model} />
+      ${!model.in_use && html`<${Problem} text=${model.problem} />`}
+      <${ModelActions} model=${model} data=${data} actions=${actions} />
+    </li>`;
+}
+
+function Tags({ model }) {
+  const tags = [];
+  if (model.in_use) tags.push(["good", "in use"]);
+  if (model.recommended && !model.in_use) tags.push(["good", "recommended for this machine"]);
+  if (model.fits_memory === false) tags.push(["warn", "too large for this machine’s memory"]);
+  if (model.state === "untested") tags.push(["warn", "not tested yet"]);
+  if (model.state === "unusable") tags.push(["bad", "does not work here"]);
+  if (model.state === "damaged") tags.push(["bad", "damaged"]);
+  if (model.state === "failed") tags.push(["bad", "failed"]);
+  if (model.state === "paused") tags.push(["warn", "paused"]);
+  if (model.state === "installing") tags.push(["", "installing"]);
+  if (model.state === "testing") tags.push(["", "testing"]);
+  return html`${tags.map(([kind, text]) => html`<span key=${text} class=${`tag ${kind}`}>${text}</span>`)}`;
+}
+
+/** The grades by language. Without any, how to get them. */
+function Grades({ model }) {
+  const grades = Object.entries(model.grades);
+  if (model.kind === "text-reader" || NOT_INSTALLED.includes(model.state)) return null;
+  if (!grades.length) {
+    return html`<p class="hint">Not graded. <code>imgproc-local models check ${model.name}</code> grades each language in a terminal.</p>`;
+  }
+  const chip = ([code, grade]) => html`<li key=${code} class=${`grade grade-${grade[0]}`}><span>${languageName(code)}</span> <strong>${grade}</strong></li>`;
+  return html`
+    <div class="grades">
+      <ul aria-label=${`Grades of ${model.name} by language`}>${grades.slice(0, SHOWN_GRADES).map(chip)}</ul>
+      ${grades.length > SHOWN_GRADES && html`
+        <details><summary>${grades.length - SHOWN_GRADES} more languages</summary><ul aria-label=${`More grades of ${model.name}`}>${grades.slice(SHOWN_GRADES).map(chip)}</ul></details>`}
+    </div>`;
+}
+
+function ModelActions({ model, data, actions }) {
+  const { name, state } = model;
+  const isOccupied = actions.isBusy || Boolean(data.task);
+  const isReader = model.kind === "text-reader";
+  const label = isReader ? "the reader of text in pictures" : name;
+  if (state === "installing" || state === "testing") return null;
+  if (NOT_INSTALLED.includes(state)) {
+    const missing_bytes = model.size_bytes - model.downloaded_bytes;
+    const verb = model.downloaded_bytes ? "Resume" : "Install";
+    return html`
+      <div class="actions">
+        <button type="button" class=${model.recommended ? "main" : ""} disabled=${isOccupied || data.air_gapped} aria-label=${`${verb} ${label}`}
+          onClick=${() => actions.install(name)}>${verb}, ${bytes(missing_bytes)}</button>
+        ${missing_bytes > data.free_bytes && html`<span class="problem">The disk has only ${bytes(data.free_bytes)} free.</span>`}
+      </div>`;
+  }
+  const canUse = !isReader && !model.in_use && state !== "damaged" && !data.fixed_by_setting && !(data.runtime_problem && !model.program);
+  return html`
+    <div class="actions">
+      ${canUse && html`<button type="button" disabled=${isOccupied} aria-label=${`Use ${name}`} onClick=${() => actions.use(name)}>
+        ${state === "installed" || model.program ? "Use" : "Test and use"}</button>`}
+      ${!model.program && !model.in_use && html`<button type="button" class="danger" disabled=${isOccupied} aria-label=${`Remove ${label}`} onClick=${() => actions.remove(model)}>Remove</button>`}
+    </div>`;
+}
+
+/** The form that imports a model from files on the machine of the service. */
+function Import({ data, actions }) {
+  const hint = useId();
+  const [form, setForm] = useState({ paths: "", name: "" });
+  const [sent, setSent] = useState(null);
+  const submit = async (event) => {
+    event.preventDefault();
+    const paths = form.paths.split("\n").map((path) => path.trim()).filter(Boolean);
+    const name = form.name.trim();
+    setSent(name || paths[0]?.split(/[\\/]/).filter(Boolean).pop());
+    if (await actions.import({ paths, name: name || null })) setForm({ paths: "", name: "" });
+  };
+  const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
+  const failure = sent && !data.models.some(({ name }) => name === sent) ? data.failures[sent] : null;
+  return html`
+    <section aria-labelledby="import-title" class="group">
+      <h3 id="import-title">Import from files</h3>
+      <form class="sheet import-form" onSubmit=${submit}>
+        <p id=${hint} class="hint">Two GGUF files that belong together (the text model and its mmproj), a folder with them, or a tar archive.
+          ${" "}The paths are on the machine on which the service runs; nothing is downloaded. On a connected machine,
+          ${" "}<code>imgproc-local models pull NAME --to FOLDER</code> makes such a folder.</p>
+        <label class="field"><span>Paths, one per line</span>
+          <textarea rows="2" required spellcheck="false" autocomplete="off" aria-describedby=${hint} placeholder="/home/anna/models/gemma-4-e2b" ...${field("paths")}></textarea></label>
+        <label class="field"><span>Name <span class="hint">(if the files don’t have one)</span></span>
+          <input type="text" maxlength="64" pattern="[a-z0-9]([a-z0-9._\\-]*[a-z0-9])?" title="lower-case letters, digits, dots, hyphens and underscores" spellcheck="false" autocomplete="off" ...${field("name")} /></label>
+        <${Problem} text=${failure && `${sent}: ${failure}`} />
+        <div class="actions"><button type="submit" disabled=${actions.isBusy || Boolean(data.task)}>Import</button></div>
+      </form>
+    </section>`;
 }

@@ -1,0 +1,82 @@
+// What the service installs or tests now, with its progress.
+
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { bytes, duration } from "./format.js";
+
+const POLL_MS = 1000;
+const MIN_RATE_S = 3; // no estimate of the time left before this many seconds
+
+const STEPS = {
+  starting: "Connecting",
+  downloading: "Downloading",
+  verifying: "Verifying the files",
+  copying: "Copying",
+  testing: "Testing on this machine, which takes up to a few minutes",
+};
+const VERBS = { install: "Installing", import: "Importing", test: "Testing" };
+
+/**
+ * Reads the models, and reads them again every second while one is installed or tested. `onEnd(name, failure)` is called when
+ * that has ended; `failure` is null if it succeeded.
+ */
+export function usePolledModels(app, onEnd) {
+  const [state, setState] = useState({ data: null, problem: null });
+  const running = useRef(null);
+  const timer = useRef(null);
+  const mounted = useRef(true);
+  const read = async () => {
+    clearTimeout(timer.current);
+    let data = null;
+    try {
+      data = await app.local("GET", "/models");
+    } catch (error) {
+      if (mounted.current) setState((before) => ({ ...before, problem: error.message }));
+    }
+    if (!mounted.current) return;
+    if (data) {
+      const before = running.current;
+      running.current = data.task;
+      setState({ data, problem: null });
+      if (before && !data.task) onEnd(before, data.failures[before.name] ?? null);
+    }
+    clearTimeout(timer.current);
+    if (running.current) timer.current = setTimeout(read, POLL_MS);
+  };
+  useEffect(() => {
+    mounted.current = true;
+    read();
+    return () => {
+      mounted.current = false;
+      clearTimeout(timer.current);
+    };
+  }, []);
+  return { ...state, reload: read };
+}
+
+/** The progress of `task`, with a button that calls `onCancel`. */
+export function TaskProgress({ task, onCancel }) {
+  const left = useTimeLeft(task);
+  const { name, step, done_bytes: done, total_bytes: total, is_cancelled: isCancelled, kind } = task;
+  const known = total > 0 && (step === "downloading" || step === "copying");
+  const sizes = known ? ` ${bytes(done)} of ${bytes(total)}` : "";
+  const text = isCancelled ? "Stopping …" : `${STEPS[step]}${sizes}${left ? `, ${left} left` : ""}`;
+  const verb = VERBS[kind];
+  return html`
+    <div class="task" role="group" aria-label=${`${verb} ${name}`}>
+      <p class="task-text"><strong>${verb} ${name}</strong> <span class="number">${text}</span></p>
+      <progress aria-label=${`${verb} ${name}`} value=${known ? done / total : undefined} max="1"></progress>
+      <button type="button" disabled=${isCancelled} onClick=${onCancel}>${kind === "install" ? "Pause" : "Cancel"}</button>
+    </div>`;
+}
+
+/** The estimated time until all bytes are there, as text; "" while it is unknown. */
+function useTimeLeft({ name, step, done_bytes: done, total_bytes: total }) {
+  const start = useRef(null);
+  const key = `${name} ${step} ${total}`;
+  const now = performance.now() / 1000;
+  if (start.current?.key !== key) start.current = { key, done, at_s: now };
+  const elapsed_s = now - start.current.at_s;
+  const received = done - start.current.done;
+  if (!total || elapsed_s < MIN_RATE_S || received <= 0 || done >= total) return "";
+  return duration(((total - done) * elapsed_s) / received);
+}

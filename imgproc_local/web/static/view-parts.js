@@ -1,0 +1,109 @@
+// Parts that the views of models, access, storage and settings share.
+
+import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
+
+/**
+ * What `load` resolves with, as `data`, and its error message, as `problem`. `reload()` loads it again and resolves with the
+ * data, or null after an error; the data of an earlier time remains shown then.
+ */
+export function useLoaded(load, dependencies = []) {
+  const [state, setState] = useState({ data: null, problem: null });
+  const latest = useRef(0);
+  const reload = useCallback(async () => {
+    latest.current += 1;
+    const turn = latest.current;
+    try {
+      const data = await load();
+      if (turn === latest.current) setState({ data, problem: null });
+      return data;
+    } catch (error) {
+      if (turn === latest.current) setState((before) => ({ ...before, problem: error.message }));
+      return null;
+    }
+  }, dependencies);
+  useEffect(() => {
+    reload();
+    return () => { latest.current += 1; };
+  }, [reload]);
+  return { ...state, reload };
+}
+
+/** A function that runs `work`, and the error message of its last run. While it runs, `busy` is true. */
+export function useAction(work) {
+  const [state, setState] = useState({ busy: false, problem: null });
+  const run = async (...values) => {
+    setState({ busy: true, problem: null });
+    try {
+      const result = await work(...values);
+      setState({ busy: false, problem: null });
+      return result;
+    } catch (error) {
+      setState({ busy: false, problem: error.message });
+      return null;
+    }
+  };
+  return { ...state, run };
+}
+
+/** The frame of a view with its heading. With `columns`, its sections are side by side on wide screens. */
+export function Panel({ title, intro, problem, loading, columns = false, children }) {
+  return html`
+    <section class=${columns ? "panel columns" : "panel"} aria-labelledby="view-title">
+      <header class="panel-head"><h2 id="view-title" tabindex="-1">${title}</h2>${intro && html`<p class="hint">${intro}</p>`}</header>
+      <${Problem} text=${problem} />
+      ${loading && !problem && html`<p class="hint" role="status">Loading …</p>`}
+      ${children}
+    </section>`;
+}
+
+/** An error message, which assistive technology reads when it appears. */
+export function Problem({ text, id = null }) {
+  return html`<div role="alert" id=${id} class="problem-text">${text && html`<p class="problem">${withCode(text)}</p>`}</div>`;
+}
+
+/** `text` with what stands between backticks as code. */
+export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? html`<code key=${index}>${part}</code>` : part));
+
+/** A term and its description, in a `dl`. */
+export function Fact({ term, children }) {
+  return html`<div class="fact"><dt>${term}</dt><dd>${children}</dd></div>`;
+}
+
+/** A button that copies `text` to the clipboard and says so. `what` names it, such as "the key". */
+export function CopyButton({ app, text, what }) {
+  const [label, setLabel] = useState("Copy");
+  const timer = useRef(null);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const copy = async (event) => {
+    const done = await copyText(text, event.currentTarget);
+    setLabel(done ? "Copied" : "Press Ctrl+C");
+    app.announce(done ? `Copied ${what}.` : "The browser did not allow copying.");
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setLabel("Copy"), 2000);
+  };
+  return html`<button type="button" class="small" aria-label=${`Copy ${what}`} onClick=${copy}>${label}</button>`;
+}
+
+async function copyText(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // browsers offer the clipboard only to secure contexts, to which pages over http from another machine do not belong
+    const field = document.createElement("textarea");
+    field.className = "visually-hidden";
+    field.readOnly = true;
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    button.focus();
+    return done;
+  }
+}
+
+const languages = new Intl.DisplayNames("en", { type: "language" });
+
+/** The English name of a language, from its code. */
+export const languageName = (code) => languages.of(code) ?? code;
