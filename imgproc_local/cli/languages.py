@@ -18,6 +18,11 @@ def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str 
         raise click.BadParameter(f"expected language codes separated by commas, such as en,de; received {value!r}.")
     for code in codes:
         if code not in LANGUAGES:
+            parts = code.split()
+            if len(parts) > 1 and all(part in LANGUAGES for part in parts):
+                raise click.BadParameter(
+                    f"expected language codes separated by commas, such as {','.join(parts)}; received {value!r}."
+                )
             raise click.BadParameter(
                 f"{code!r} is not a supported language.{_suggestion(code)} Supported: {', '.join(LANGUAGES)}."
             )

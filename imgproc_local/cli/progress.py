@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from imgproc_local.domain.job import Job, StageName, StageState
-
 BAR_CHARS = 10
 """The width of a progress bar."""
 REDRAW_S = 0.1
@@ -113,43 +111,5 @@ class TransferProgress:
             self.line.clear()
 
 
-class StageProgress:
-    """Counts the finished stages of `pictures` pictures. Shows nothing where `stream` is not a terminal."""
-
-    def __init__(self, pictures: int, stream: IO[str]) -> None:
-        self._pictures = pictures
-        self.line = StatusLine(stream) if stream.isatty() else None
-        self._done = dict.fromkeys(StageName, 0)
-
-    def job_changed(self, before: Job, after: Job) -> None:
-        """Count the stages that have ended in `after` but not in `before`, two states of one job."""
-        for old, new in zip(before.stages, after.stages, strict=True):
-            if _ended(new.state) and not _ended(old.state):
-                self._done[new.name] += 1
-        self._draw()
-
-    def picture_refused(self) -> None:
-        """Expect one picture fewer: it was refused and has no job."""
-        self._pictures -= 1
-        self._draw()
-
-    def clear(self) -> None:
-        if self.line is not None:
-            self.line.clear()
-
-    def _draw(self) -> None:
-        if self.line is None:
-            return
-        counts = self._done.items()
-        self.line.draw("  ".join(f"{stage.value} {self._bar(done)} {done}/{self._pictures}" for stage, done in counts))
-
-    def _bar(self, done: int) -> str:
-        return _bar(BAR_CHARS * done // self._pictures if self._pictures else BAR_CHARS)
-
-
 def _bar(filled: int) -> str:
     return "[" + "#" * filled + "." * (BAR_CHARS - filled) + "]"
-
-
-def _ended(state: StageState) -> bool:
-    return state in (StageState.DONE, StageState.FAILED)

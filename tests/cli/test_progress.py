@@ -5,39 +5,12 @@ from __future__ import annotations
 import io
 import logging
 
-from imgproc_local.cli.progress import StageProgress, StatusLine, TransferProgress, log_above
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.cli.progress import StatusLine, TransferProgress, log_above
 
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
-
-
-def job(*states: StageState) -> Job:
-    stages = tuple(Stage(name, state) for name, state in zip(StageName, states, strict=True))
-    return Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), stages, "")
-
-
-def test_the_line_has_a_bar_per_stage_and_clear_removes_it() -> None:
-    terminal = Terminal()
-    progress = StageProgress(2, terminal)
-    waiting = job(StageState.PENDING, StageState.PENDING, StageState.PENDING)
-    changed = job(StageState.DONE, StageState.RUNNING, StageState.FAILED)
-    progress.job_changed(waiting, changed)
-    line = terminal.getvalue().split("\r")[-1]
-    assert line.split("  ") == ["analyze [#####.....] 1/2", "optimize [..........] 0/2", "convert [#####.....] 1/2"]
-    progress.picture_refused()
-    assert "analyze [##########] 1/1" in terminal.getvalue().split("\r")[-1]
-    progress.clear()
-    assert terminal.getvalue().split("\r")[-2].strip() == ""
-
-
-def test_nothing_is_written_where_there_is_no_terminal() -> None:
-    stream = io.StringIO()
-    StageProgress(2, stream).job_changed(job(*[StageState.PENDING] * 3), job(*[StageState.DONE] * 3))
-    assert stream.getvalue() == ""
 
 
 def test_a_transfer_is_redrawn_in_place_up_to_its_end() -> None:

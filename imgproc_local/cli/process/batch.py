@@ -1,4 +1,8 @@
-"""Processes pictures with the engine, a few at a time: submit a job, wait for it, write its results, delete it.
+"""Processes the pictures of a run, several at a time: submit their jobs, wait, write the results, delete the jobs.
+
+Pictures are worked on at the same time and end in any order. Their results get names in the order of the pictures, so
+that names and manifest do not depend on timing. A job has an idempotency key made of the content, the options and the
+output folder: a run that continues a killed one finds the jobs of that run and does not repeat their work.
 
 Invariant: when `run` returns, every job that it queued is deleted, whether it completed, failed or was interrupted. If
 the data folder can't be written, the job remains, and the outcome has an error that names it.
@@ -7,237 +11,297 @@ the data folder can't be written, the job remains, and the outcome has an error 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct, structs
 
-from imgproc_local.cli.process.results import Results
-from imgproc_local.cli.progress import StageProgress
+from imgproc_local import __version__
+from imgproc_local.cli.process.discovery import Picture
+from imgproc_local.cli.process.manifest import Manifest, Record, source_key
+from imgproc_local.cli.process.progress import StageProgress
+from imgproc_local.cli.process.publishing import Finished, Publisher
+from imgproc_local.cli.process.request import Request
+from imgproc_local.cli.process.results import Results, StagedFile
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.compose import Services, core_count
-from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed, UploadTooLarge
+from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, StageState, Status
+from imgproc_local.domain.job import Job, StageName, StageState
 from imgproc_local.domain.plan import Plan
-from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import make_slug
-from imgproc_local.storage.blobs import Incoming
+from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import is_disk_full
 
-JOBS_PER_THREAD = 4
-"""Enough jobs that no thread is idle, and few enough that the data folder holds only some pictures at a time."""
-STORAGE_CHECK_S = 5.0
-"""If a job has not changed for this time, check that the data folder can still store results."""
-COPY_BYTES = 1024 * 1024
+MAX_WAITING_FOR_NAME = 256
+"""How many pictures may be finished and wait for an earlier one. It bounds the files in the data folder."""
 INTERRUPTED = "Interrupted."
 
 
-class Outcome(Struct, frozen=True):
-    """The result of one picture. `job` is the last state of its job, None if the picture was refused.
+class Jobs(Protocol):
+    """Where the jobs run: `EngineJobs` in this process, `ServerJobs` in the server that owns the data folder."""
 
-    `translations` contain the names of the written files, which may have a number added to the name in the job. An
-    error is a pair of the failed stage, None for an error outside a stage, and a message.
+    at_once: int
+
+    async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job: ...
+    def changes(self, job: Job) -> AsyncIterator[Job]: ...
+    async def base_names(self, job: Job) -> dict[str, str]: ...
+    async def stage(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile: ...
+    async def delete(self, job_id: str) -> None: ...
+    async def leftovers(self, key_prefix: str) -> list[str]: ...
+    def end_waits(self) -> None: ...
+
+
+class Outcome(Struct, frozen=True):
+    """The result of one picture. `record` is what the manifest has of it, None if nothing was written.
+
+    `image_id` is that of the API. `unchanged` says that an earlier run made the results. An error is a pair of the
+    failed stage, None for an error outside a stage, and a message.
     """
 
     picture: Path
-    job: Job | None = None
-    translations: tuple[Translation, ...] = ()
-    optimized_file: Path | None = None
-    converted_file: Path | None = None
+    record: Record | None = None
+    image_id: str | None = None
+    unchanged: bool = False
     errors: tuple[tuple[str | None, str], ...] = ()
     interrupted: bool = False
 
     @property
     def needs_text(self) -> bool:
         """Whether a person has to write one of the alt texts."""
-        return any(text.needs_text for text in self.translations)
+        return self.record is not None and self.record.needs_text
 
     @property
     def done(self) -> bool:
-        return self.job is not None and self.job.status is Status.COMPLETED and not self.errors
+        return self.record is not None and not self.errors
 
 
 class Batch:
-    """Processes pictures for one account. `stop_reason` says why it ended early; None if it did not."""
+    """Processes pictures. `stop_reason` says why it ended early; None if it did not."""
 
     def __init__(
-        self, services: Services, account_id: str, plan: Plan, results: Results, progress: StageProgress
+        self, jobs: Jobs, request: Request, out: Path, results: Results, manifest: Manifest, progress: StageProgress
     ) -> None:
-        self._services = services
-        self._account_id = account_id
-        self._plan = plan
+        self._jobs = jobs
+        self._request = request
+        self._out = out
         self._results = results
         self._progress = progress
+        folder = hashlib.sha256(str(out.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self._key_prefix = f"imgproc-local-process-{folder}-"
+        self._publisher = Publisher(out, request, results, manifest)
         self._job_deleted = asyncio.Event()
-        self._stopping = False
+        self._in_work: dict[int, list[Job]] = {}
+        self._dropped: set[int] = set()
+        self._deletions: list[asyncio.Future[None]] = []
         self.stop_reason: str | None = None
+        self._finishing = False
+        self._stopping = False
 
-    async def run(self, pictures: Sequence[Path]) -> list[Outcome]:
-        """Process `pictures` and return one outcome for each that was started, in the same order.
+    # ---- the run ----
 
-        Ctrl+C stops the run and deletes its jobs.
+    async def run(self, pictures: Sequence[Picture], on_outcome: Callable[[Outcome], None]) -> None:
+        """Process `pictures`. `on_outcome` is called for each that was started, in their order.
+
+        The first Ctrl+C finishes what is in work, the second ends the run at once.
         """
+        finished: dict[int, Finished] = {}
+        changed = asyncio.Event()
+        room = asyncio.Semaphore(self._jobs.at_once + MAX_WAITING_FOR_NAME)
         remaining = iter(enumerate(pictures))
-        outcomes: dict[int, Outcome] = {}
+        started = 0
 
         async def work() -> None:
-            for number, picture in remaining:
-                outcomes[number] = await self._process(picture)
-                if self._stopping:
-                    return
+            nonlocal started
+            while not self._finishing:
+                await room.acquire()
+                if self._finishing or (following := next(remaining, None)) is None:
+                    break
+                number, picture = following
+                started = number + 1
+                finished[number] = await self._process(number, picture)
+                changed.set()
+            changed.set()
 
-        config = self._services.config
-        concurrency = min(len(pictures), config.queue_limit, JOBS_PER_THREAD * (config.codec_threads or core_count()))
-        with _stop_on_signals(lambda: self.stop(INTERRUPTED)):
-            await asyncio.gather(*(work() for _ in range(concurrency)))
-        return [outcomes[number] for number in sorted(outcomes)]
+        async def name_in_order() -> None:
+            number = 0
+            interrupted = False
+            while number < started or not all(worker.done() for worker in workers):
+                if number not in finished:
+                    changed.clear()
+                    await changed.wait()
+                    continue
+                outcome = await self._finish(finished.pop(number), interrupted=interrupted)
+                interrupted = interrupted or outcome.interrupted
+                on_outcome(outcome)
+                room.release()
+                number += 1
+
+        with _on_signals(self._interrupt):
+            async with asyncio.TaskGroup() as group:
+                workers = [group.create_task(work()) for _ in range(min(len(pictures), self._jobs.at_once))]
+                for worker in workers:
+                    worker.add_done_callback(lambda _: changed.set())
+                group.create_task(name_in_order())
+            await asyncio.gather(*self._deletions)
+            await self._delete_leftovers()
 
     def stop(self, reason: str) -> None:
         """Start no more pictures, and end all waits at once."""
+        self.stop_reason = self.stop_reason or reason
+        self._finishing = True
         if not self._stopping:
             self._stopping = True
-            self.stop_reason = reason
             self._job_deleted.set()
-            self._services.engine.end_waits()
+            self._jobs.end_waits()
+
+    def _interrupt(self, count: int) -> None:
+        """Ctrl+C was pressed for the `count`-th time in this run."""
+        if count > 1:
+            self.stop(INTERRUPTED)
+            return
+        self.stop_reason = self.stop_reason or INTERRUPTED
+        self._finishing = True
+        self._job_deleted.set()
+        # from the end, because the names of a picture depend on all before it
+        for number in sorted(self._in_work, reverse=True):
+            if any(stage.started_seq is not None for job in self._in_work[number] for stage in job.stages):
+                break
+            self._dropped.add(number)
+        in_hand = len(self._in_work) - len(self._dropped)
+        for number in self._dropped:
+            self._deletions += [asyncio.ensure_future(self._delete_quietly(job.id)) for job in self._in_work[number]]
+        if in_hand:
+            pictures = "1 picture" if in_hand == 1 else f"{in_hand} pictures"
+            self._progress.print(f"Finishing {pictures} in work. Press Ctrl+C again to stop at once.")
 
     # ---- one picture ----
 
-    async def _process(self, picture: Path) -> Outcome:
+    async def _process(self, number: int, picture: Picture) -> Finished:
+        """Submit the jobs of a picture, wait for them, and copy their results to the output folder, without names."""
+        jobs = self._in_work.setdefault(number, [])
         try:
-            job = await self._submit(picture)
+            sha256 = await asyncio.to_thread(hash_file, picture.path)
+            for plan in self._request.plans:
+                job = await self._submit(picture, plan, sha256, is_first=not jobs)
+                if job is not None:
+                    jobs.append(job)
+                    self._progress.job_adopted(job)
+                if job is None or number in self._dropped:
+                    return Finished(picture, job_ids=_ids(jobs), interrupted=True)
+            for index in range(len(jobs)):
+                await self._wait_until_final(jobs, index)
+            merged = _merged(jobs)
+            if not merged.status.final or number in self._dropped:
+                return Finished(picture, job_ids=_ids(jobs), interrupted=True)
+            return await self._stage(picture, sha256, merged, _ids(jobs))
         except StorageFailed as error:
             self.stop(error.message)
-            return self._refuse(picture, error.message)
+            return self._refused(picture, jobs, error.message)
         except ServiceError as error:
-            return self._refuse(picture, error.message)
+            if number in self._dropped:
+                return Finished(picture, job_ids=_ids(jobs), interrupted=True)
+            return self._refused(picture, jobs, error.message)
         except OSError as error:
-            return self._refuse(picture, f"It can't be read: {error.strerror}.")
-        if job is None:
-            return Outcome(picture, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
-        storage_problem = None
-        try:
-            job = await self._wait_until_final(job)
-        except StorageFailed as error:
-            storage_problem = error.message
-            self.stop(storage_problem)
-        outcome = await self._outcome(picture, job, storage_problem)
-        try:
-            await self._services.engine.delete(job.id, self._account_id)
-        except StorageFailed as error:
-            self.stop(error.message)
-            message = f"Its job {job.id} could not be deleted from the data folder: {error.message}"
-            return structs.replace(outcome, errors=(*outcome.errors, (None, message)))
-        self._job_deleted.set()
-        return outcome
+            return self._refused(picture, jobs, f"It can't be read: {error.strerror}.")
+        finally:
+            del self._in_work[number]
 
-    def _refuse(self, picture: Path, message: str) -> Outcome:
-        self._progress.picture_refused()
-        return Outcome(picture, errors=((None, message),))
+    def _refused(self, picture: Picture, jobs: Sequence[Job], message: str) -> Finished:
+        failed = _stage_errors(_merged(jobs)) if jobs else ()
+        return Finished(picture, job_ids=_ids(jobs), errors=(*failed, (None, message)))
 
-    async def _submit(self, picture: Path) -> Job | None:
+    async def _submit(self, picture: Picture, plan: Plan, sha256: str, *, is_first: bool) -> Job | None:
         """Queue a job for the picture and return it; None if the run is stopped before that.
 
-        Raises: ServiceError or OSError if the picture is refused; nothing is stored then.
+        A picture whose first job is in work gets the others too, unless the run ends at once.
         """
-        services = self._services
-        while not self._stopping:
+        source = f"{source_key(picture.path, self._out)}\n{sha256}\n{self._request.options}\n{__version__}"
+        key = f"{self._key_prefix}{plan.operation.value}-{hashlib.sha256(source.encode()).hexdigest()}"
+        while not (self._finishing if is_first else self._stopping):
             self._job_deleted.clear()
             try:
-                await services.jobs.require_room(self._account_id)
-                with services.blobs.incoming() as incoming:
-                    await asyncio.to_thread(_copy_to_store, picture, incoming, services.config.max_upload_bytes)
-                    if self._stopping:
-                        return None
-                    job, _ = await services.engine.accept(self._account_id, self._plan, incoming, picture.name)
-                    return job
+                return await self._jobs.submit(picture.path, plan, key)
             except QueueFull as full:
-                await self._wait_for_queue(full.retry_after_s)
+                with suppress(TimeoutError):
+                    # at most `retry_after_s`, because jobs of others may fill the queue
+                    async with asyncio.timeout(full.retry_after_s):
+                        await self._job_deleted.wait()
         return None
 
-    async def _wait_for_queue(self, retry_after_s: int) -> None:
-        """Wait until a job of this run is deleted. At most `retry_after_s`, because older jobs may fill the queue."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(retry_after_s):
-                await self._job_deleted.wait()
+    async def _wait_until_final(self, jobs: list[Job], index: int) -> None:
+        """Replace the job by its latest states, until it is final, or until the run is stopped or the job deleted."""
+        async for state in self._jobs.changes(jobs[index]):
+            self._progress.job_changed(jobs[index], state)
+            jobs[index] = state
 
-    async def _wait_until_final(self, job: Job) -> Job:
-        """The job in its final state, or in its latest state if the run is stopped before that.
-
-        Raises: StorageFailed if the data folder can't store results any more.
-        """
-        async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=STORAGE_CHECK_S):
-            if state is None:
-                await self._require_storage(job)
-            else:
-                self._progress.job_changed(job, state)
-                job = state
-        return job
-
-    async def _require_storage(self, job: Job) -> None:
-        services = self._services
-        await services.jobs.test_write()
-        if not services.engine.is_claiming:
-            raise StorageFailed("The engine has stopped: `imgproc-local doctor` checks the data folder.")
-        if services.blobs.free_bytes() < job.original.size_bytes:
-            raise StorageFailed("The disk of the data folder is full: the results can't be stored.")
-
-    async def _outcome(self, picture: Path, job: Job, storage_problem: str | None) -> Outcome:
-        """Write the results of a completed or failed job, and collect the errors of its stages."""
-        errors = [(stage.name.value, stage.error or "") for stage in job.stages if stage.state is StageState.FAILED]
-        if storage_problem is not None:
-            return Outcome(picture, job, errors=(*errors, (None, storage_problem)))
-        if not job.status.final:
-            return Outcome(picture, job, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
+    async def _stage(self, picture: Picture, sha256: str, job: Job, job_ids: tuple[str, ...]) -> Finished:
+        ending = original_extension(picture.path, job.optimized.format if job.optimized else job.original.format)
+        optimized = converted = None
         try:
-            return await asyncio.to_thread(self._write, picture, job, tuple(errors))
+            if job.optimized is not None:
+                optimized = await self._jobs.stage(job, StageName.OPTIMIZE, self._results, ending)
+            if job.converted is not None:
+                new_ending = "." + FORMATS[job.converted.format].extensions[0]
+                # a WebP converted to WebP: the two files need different names
+                same = job.optimized is not None and new_ending == ending
+                converted = await self._jobs.stage(
+                    job, StageName.CONVERT, self._results, f"-converted{new_ending}" if same else new_ending
+                )
         except OSError as error:
+            if optimized is not None:
+                optimized.part.unlink(missing_ok=True)
             message = _write_problem(error)
             self.stop(message)
-            return Outcome(picture, job, errors=(*errors, (None, message)))
+            return Finished(picture, job_ids=job_ids, errors=(*_stage_errors(job), (None, message)))
+        names = await self._jobs.base_names(job) if job.translations else {}
+        return Finished(picture, sha256, job, job_ids, names, optimized, converted, _stage_errors(job))
 
-    def _write(self, picture: Path, job: Job, errors: tuple[tuple[str | None, str], ...]) -> Outcome:
-        path = self._services.blobs.path
-        language = self._plan.languages[0]
-        # without translations, because analyze failed, the files are named after the original
-        fallback = make_slug(picture.stem, language) or "image"
-        preferred = job.translations[0].seo_filename if job.translations else fallback
-        sources: list[tuple[Path, str]] = []
-        ending = original_extension(picture, job.original.format)
-        if job.optimized is not None:
-            sources.append((path(job.optimized.sha256), ending))
-        if job.converted is not None:
-            new_ending = "." + FORMATS[job.converted.format].extensions[0]
-            # a WebP converted to WebP: the two files need different names
-            same = job.optimized is not None and new_ending == ending
-            sources.append((path(job.converted.sha256), f"-converted{new_ending}" if same else new_ending))
-        files: list[Path] = []
-        name = preferred
-        if sources:
-            name, files = self._results.write(preferred, language, sources)
-        written = iter(files)
-        return Outcome(
-            picture,
-            job,
-            self._renamed(job.translations, name),
-            optimized_file=next(written) if job.optimized is not None else None,
-            converted_file=next(written) if job.converted is not None else None,
-            errors=errors,
-        )
+    # ---- in the order of the pictures ----
 
-    def _renamed(self, translations: Sequence[Translation], name: str) -> tuple[Translation, ...]:
-        """The translations with file names that are unique in this run; `name`, that of the files, is the first one."""
-        return tuple(
-            Translation(
-                one.language_code,
-                name if number == 0 else self._results.name(one.seo_filename, one.language_code),
-                one.seo_alt_text,
-                one.source,
-            )
-            for number, one in enumerate(translations)
-        )
+    async def _finish(self, finished: Finished, *, interrupted: bool) -> Outcome:
+        """Give the results their names, store the record, and delete the jobs.
+
+        After an `interrupted` picture, the results are discarded: their names could depend on that picture.
+        """
+        outcome = Outcome(finished.picture.path, errors=finished.errors, interrupted=finished.interrupted)
+        if finished.interrupted or interrupted:
+            outcome = Outcome(outcome.picture, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
+        elif finished.job is not None:
+            try:
+                record = await asyncio.to_thread(self._publisher.publish, finished, finished.job)
+                outcome = structs.replace(outcome, record=record, image_id=finished.job.image_id)
+            except OSError as error:
+                message = _write_problem(error)
+                self.stop(message)
+                outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
+        for staged in finished.staged:
+            staged.part.unlink(missing_ok=True)
+        for job_id in finished.job_ids:
+            try:
+                await self._jobs.delete(job_id)
+            except StorageFailed as error:
+                self.stop(error.message)
+                message = f"Its job {job_id} could not be deleted from the data folder: {error.message}"
+                outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
+        self._job_deleted.set()
+        self._progress.picture_finished(outcome.record, finished.picture.size_bytes)
+        return outcome
+
+    async def _delete_leftovers(self) -> None:
+        """Delete the jobs of a killed run that this run did not need."""
+        try:
+            for job_id in await self._jobs.leftovers(self._key_prefix):
+                await self._jobs.delete(job_id)
+        except ServiceError as error:
+            self.stop_reason = self.stop_reason or f"Jobs of an earlier run could not be deleted: {error.message}"
+
+    async def _delete_quietly(self, job_id: str) -> None:
+        """Delete a job that has not begun. If that fails, `_finish` tries it again and reports the error."""
+        with suppress(ServiceError):
+            await self._jobs.delete(job_id)
 
 
 def original_extension(picture: Path, file_format: Format) -> str:
@@ -247,37 +311,56 @@ def original_extension(picture: Path, file_format: Format) -> str:
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 
-def _copy_to_store(picture: Path, incoming: Incoming, max_bytes: int) -> None:
-    with picture.open("rb") as file:
-        while chunk := file.read(COPY_BYTES):
-            if incoming.size_bytes + len(chunk) > max_bytes:
-                raise UploadTooLarge(
-                    f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
-                )
-            incoming.write(chunk)
+def _ids(jobs: Sequence[Job]) -> tuple[str, ...]:
+    return tuple(job.id for job in jobs)
+
+
+def _merged(jobs: Sequence[Job]) -> Job:
+    """One job with the stages and results of all jobs of a picture."""
+    merged = jobs[0]
+    for job in jobs[1:]:
+        merged = structs.replace(
+            merged,
+            stages=(*merged.stages, *job.stages),
+            optimized=merged.optimized or job.optimized,
+            converted=merged.converted or job.converted,
+            translations=merged.translations or job.translations,
+        )
+    return merged
+
+
+def _stage_errors(job: Job) -> tuple[tuple[str | None, str], ...]:
+    return tuple((stage.name.value, stage.error or "") for stage in job.stages if stage.state is StageState.FAILED)
 
 
 def _write_problem(error: OSError) -> str:
     if is_disk_full(error):
         return "The disk of the output folder is full."
-    return f"The results can't be written to the output folder ({error.strerror})."
+    return f"The results can't be written to the output folder ({error.strerror or error})."
 
 
 @contextmanager
-def _stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside the block, the first SIGINT or SIGTERM calls `stop`; the second is handled as before the block."""
+def _on_signals(interrupt: Callable[[int], None]) -> Iterator[None]:
+    """Inside the block, the first and the second SIGINT or SIGTERM call `interrupt` with their number.
+
+    The third is handled as before the block.
+    """
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if before[signal.SIGINT] is signal.SIG_IGN:
         del before[signal.SIGINT]  # shells start background jobs like this, so that Ctrl+C does not end them
+    received = 0
 
     def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
 
     def handle(*_: object) -> None:
-        restore()
-        loop.call_soon_threadsafe(stop)
+        nonlocal received
+        received += 1
+        if received > 1:
+            restore()
+        loop.call_soon_threadsafe(interrupt, received)
 
     for number in before:
         signal.signal(number, handle)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, exit_command
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, exit_command
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
-from imgproc_local.cli.output import path_text, printable
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.plan import MAX_SIDE_PX
+from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.process.batch import Outcome
-    from imgproc_local.cli.process.discovery import Discovery
-    from imgproc_local.cli.process.results import Results
-    from imgproc_local.compose import Services
-    from imgproc_local.config import Config
-    from imgproc_local.domain.plan import Plan
+    from imgproc_local.cli.process.run import Run
 
 
 def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -45,10 +39,35 @@ def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: st
     return value
 
 
+def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback: a name or a score that the setting quality_target accepts."""
+    if value is None or (value := value.strip().lower()) in TARGETS:
+        return value
+    try:
+        score = float(value)
+    except ValueError:
+        score = 0.0
+    if not LOWEST_TARGET <= score <= HIGHEST_TARGET:
+        raise click.BadParameter(
+            f"expected {', '.join(TARGETS)}, or a score from {LOWEST_TARGET:g} to {HIGHEST_TARGET:g};"
+            f" received {value!r}."
+        )
+    return value
+
+
 @click.command("process")
 @click.argument(
     "paths", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path)
 )
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="imgproc-out",
+    show_default=True,
+    help="Write the results to this folder, and create it if needed.",
+)
+@click.option("--flat", is_flag=True, help="Write all results into one folder, without the subfolders of FOLDER.")
 @click.option(
     "--languages",
     metavar="CODES",
@@ -66,19 +85,40 @@ def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: st
     help="Convert to this format.",
 )
 @click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="imgproc-out",
-    show_default=True,
-    help="Write the results to this folder, and create it if needed.",
+    "--only",
+    type=click.Choice(("analyze", "optimize", "convert"), case_sensitive=False),
+    multiple=True,
+    help="Do only this: analyze (names and texts), optimize or convert. Can be given twice.",
 )
+@click.option(
+    "--quality",
+    metavar="TARGET",
+    callback=_checked_quality,
+    help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
+    "  [default: the setting quality_target]",
+)
+@click.option("--max-width", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width.")
+@click.option("--max-height", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height.")
 @click.option(
     "--effort",
     type=click.Choice(get_args(Effort), case_sensitive=False),
     help="Trade CPU time for file size at the same quality.  [default: the setting effort]",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    help="Optimize and convert N pictures at once.  [default: the setting codec_threads]",
+)
+@click.option("--dry-run", is_flag=True, help="Only list what would be processed and what is unchanged.")
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
+@click.option(
+    "--csv",
+    "csv_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the alt texts to this file, with a row per result file and language.",
+)
 @click.option(
     "--project",
     metavar="NAME",
@@ -99,11 +139,19 @@ def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: st
 def command(
     ctx: click.Context,
     paths: tuple[Path, ...],
+    out: Path,
+    flat: bool,
     languages: tuple[str, ...],
     convert_to: str,
-    out: Path,
+    only: tuple[str, ...],
+    quality: str | None,
+    max_width: int | None,
+    max_height: int | None,
     effort: Effort | None,
+    jobs: int | None,
+    dry_run: bool,
     as_json: bool,
+    csv_file: Path | None,
     project: str | None,
     context: str,
     data_dir: str | None,
@@ -111,178 +159,100 @@ def command(
     """Optimize, convert, rename and describe pictures.
 
     Takes JPEG, PNG, GIF and WebP files and folders, which are searched recursively; hidden files and links to folders
-    in them are skipped. Writes two files per picture to the --out folder: the optimized picture in its own format, and
-    the converted one. Both get the SEO file name; the alt texts are printed. Existing files are never overwritten: if a
-    name is taken, -2, -3 … is added. The pictures themselves are not changed. Pictures of which nothing but the colours
-    is known are listed first: their alt texts need your words.
+    in them are skipped. Writes two files per picture to the --out folder, in the same subfolders: the optimized picture
+    in its own format, and the converted one. Both get the SEO file name; the alt texts are printed. Your files are
+    never overwritten: if a name is taken, -2, -3 … is added. The pictures themselves are not changed. Pictures of which
+    nothing but the colours is known are listed first: their alt texts need your words.
+
+    The --out folder has a manifest, a hidden file: the same command again continues an interrupted run, processes what
+    is new or changed, and skips the rest. A picture whose content or options have changed gets new results in place of
+    the old ones. Results are never taken as input. Ctrl+C finishes the pictures in work, and ends the command at once
+    if it is pressed again.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
     contains neither the pictures nor their jobs.
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
-    from imgproc_local.cli.process.discovery import find_pictures
-
-    config = load_config(ctx, data_dir, effort=effort)
-    discovery = find_pictures(paths, exclude=(out, config.data_dir))
-    if not discovery.pictures and not discovery.failed:
-        _refuse_empty(paths, len(discovery.skipped))
-    run = _Run(config, discovery, languages, convert_to, out, project, context)
-    try:
-        asyncio.run(run.process())
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
-    _report(run, as_json)
-    exit_command(ctx, run.exit_code, run.has_unstopped_threads)
-
-
-class _Run:
-    """One invocation of the command: its arguments and, after `process`, its results."""
-
-    def __init__(
-        self,
-        config: Config,
-        discovery: Discovery,
-        languages: tuple[str, ...],
-        convert_to: str,
-        out: Path,
-        project: str | None,
-        context: str,
-    ) -> None:
-        self.config = config
-        self.discovery = discovery
-        self.convert_to = convert_to
-        self.out = out
-        self.plan = _plan(languages, convert_to, project, context)
-        self.outcomes: list[Outcome] = []
-        self.stop_reason: str | None = None
-        self.has_unstopped_threads = False
-
-    async def process(self) -> None:
-        """Process every picture. Raises: ServiceError or Refused before anything is done."""
-        from imgproc_local.compose import open_services
-        from imgproc_local.domain.errors import DataFolderBusy
-
-        if not self.discovery.pictures:
-            return
-        try:
-            async with open_services(self.config, "process") as services:
-                await self._process(services)
-            self.has_unstopped_threads = services.engine.has_unstopped_threads
-        except DataFolderBusy as error:
-            raise Refused(error.message + _how_to_use_server(self.config)) from error
-
-    async def _process(self, services: Services) -> None:
-        from imgproc_local.cli.process.batch import Batch
-        from imgproc_local.cli.process.results import Results
-        from imgproc_local.cli.progress import StageProgress, log_above
-
-        account_id = await services.store.keys.account_id(create=True)
-        await _require_credits(services, account_id, len(self.discovery.pictures), self.plan)
-        await _report_leftover_jobs(services)
-        results = Results(self.out)
-        _create_folder(results, self.out)
-        progress = StageProgress(len(self.discovery.pictures), sys.stderr)
-        batch = Batch(services, account_id, self.plan, results, progress)
-        with log_above(progress.line):
-            try:
-                self.outcomes = await batch.run(self.discovery.pictures)
-            finally:
-                progress.clear()
-        self.stop_reason = batch.stop_reason
-
-    @property
-    def is_unfinished(self) -> bool:
-        return any(outcome.interrupted for outcome in self.outcomes) or len(self.outcomes) < len(
-            self.discovery.pictures
-        )
-
-    @property
-    def exit_code(self) -> int:
-        from imgproc_local.cli.process.batch import INTERRUPTED
-
-        if not self.discovery.pictures:
-            return EXIT_REFUSED
-        if self.stop_reason == INTERRUPTED and self.is_unfinished:
-            return EXIT_INTERRUPTED
-        return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
-
-
-def _plan(languages: tuple[str, ...], convert_to: str, project: str | None, context: str) -> Plan:
+    from imgproc_local.cli.process.request import make_request
+    from imgproc_local.cli.process.run import Run, RunOptions
+    from imgproc_local.compose import used_model_status
     from imgproc_local.domain.image import Format
+    from imgproc_local.domain.job import StageName
     from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Operation, Plan
 
-    return Plan(
+    config = load_config(ctx, data_dir, effort=effort, quality_target=quality, codec_threads=jobs)
+    plan = Plan(
         Operation.PROCESS,
         languages,
         Format(convert_to),
         project_name=project or DEFAULT_PROJECT_NAME,
         context=context,
+        max_width_px=max_width,
+        max_height_px=max_height,
     )
-
-
-def _refuse_empty(paths: tuple[Path, ...], skipped: int) -> None:
-    where = ", ".join(printable(path_text(path)) for path in paths)
-    others = f", only {skipped:,} other file{'s' if skipped != 1 else ''}" if skipped else ""
-    raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
-
-
-async def _require_credits(services: Services, account_id: str, pictures: int, plan: Plan) -> None:
-    """Check before the first picture that the balance suffices for all of them. Raises: InsufficientCredits."""
-    from imgproc_local.domain.errors import InsufficientCredits
-    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
-
-    balance = await services.store.credits.balance(account_id)
-    affordability = services.engine.affordability(pictures, len(plan.languages), balance)
-    if not affordability.can_afford:
-        raise InsufficientCredits(affordability.required, balance, DEFAULT_ACCOUNT)
-
-
-async def _report_leftover_jobs(services: Services) -> None:
-    async with services.store.database.reading() as read:
-        waiting = int(await read.value("count_open_jobs"))
-    if waiting:
-        click.echo(f"Unfinished jobs in the data folder: {waiting:,}. They are processed too.", err=True)
-
-
-def _create_folder(results: Results, out: Path) -> None:
+    request = make_request(plan, [StageName(name) for name in only], config, used_model_status(config).model)
+    run = Run(config, RunOptions(paths, out, flat), request)
+    run.find()
+    if dry_run:
+        _print_plan(run, as_json)
+        return
     try:
-        results.create_folder()
-    except OSError as error:
-        raise Refused(
-            f"The output folder {printable(path_text(out))} can't be written ({error.strerror})."
-            " Choose another folder with --out."
-        ) from error
+        asyncio.run(run.process())
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
+    _report(run, convert_to, as_json)
+    if csv_file is not None:
+        _write_csv(run, csv_file)
+    exit_command(ctx, run.exit_code, run.has_unstopped_threads)
 
 
-def _how_to_use_server(config: Config) -> str:
-    """Instructions for sending pictures to the server that uses the data folder; empty if no server uses it."""
-    from imgproc_local.system.folder_lock import current_owner
+def _print_plan(run: Run, as_json: bool) -> None:
+    from imgproc_local.cli.output import echo_json, path_text, printable
+    from imgproc_local.cli.process.report import entries, planned_entry, problems
 
-    owner = current_owner(config.data_dir)
-    if owner is None or owner.address is None:
-        return ""
-    return (
-        "\nTo send a picture to it:\n"
-        f'  curl -H "Authorization: Bearer KEY" -F image=@FILE -F languages=en {owner.address}/api/v1/images/process\n'
-        "To create a KEY: imgproc-local keys create --name NAME"
+    pending, unchanged = run.plan()
+    discovery = run.discovery
+    if as_json:
+        rest = entries(unchanged, discovery.failed, discovery.skipped, run.config.status_set, run.out)
+        echo_json([*(planned_entry(picture.path) for picture in pending), *rest])
+        return
+    for picture in pending:
+        click.echo(f"Would process: {printable(path_text(picture.path))}")
+    for line in problems([], discovery.failed, discovery.skipped):
+        click.echo(line, err=True)
+    click.echo(
+        f"{len(pending):,} to process, {len(unchanged):,} unchanged since an earlier run,"
+        f" {len(discovery.failed):,} failed, {len(discovery.skipped):,} skipped. Nothing was written."
     )
 
 
-def _report(run: _Run, as_json: bool) -> None:
+def _report(run: Run, convert_to: str, as_json: bool) -> None:
     from imgproc_local.cli.output import echo_json
-    from imgproc_local.cli.process.report import entries, problems, summary
+    from imgproc_local.cli.process.report import closing_line, entries, problems, summary
 
     discovery = run.discovery
     if as_json:
-        echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set))
+        echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set, run.out))
     else:
-        for line in summary(run.outcomes, run.convert_to, run.out):
+        for line in summary(run.outcomes, convert_to, run.out):
             click.echo(line)
     for line in problems(run.outcomes, discovery.failed, discovery.skipped):
         click.echo(line, err=True)
+    closing = closing_line(run.outcomes, len(discovery.failed), len(discovery.skipped))
+    click.echo(closing, err=as_json or not discovery.pictures)
     if run.stop_reason is not None and run.is_unfinished:
         done = sum(outcome.done for outcome in run.outcomes)
-        rest = "; the other pictures are no longer queued" if run.exit_code == EXIT_INTERRUPTED else ""
-        click.echo(f"{run.stop_reason} {done:,} of {len(discovery.pictures):,} pictures are done{rest}.", err=True)
+        click.echo(
+            f"{run.stop_reason} {done:,} of {len(discovery.pictures):,} pictures are done. To continue, run the same"
+            " command again: finished pictures are skipped.",
+            err=True,
+        )
+
+
+def _write_csv(run: Run, csv_file: Path) -> None:
+    from imgproc_local.cli.process.report import csv_bytes
+    from imgproc_local.system.files import write_atomically
+
+    write_atomically(csv_file, csv_bytes(run.outcomes))

@@ -1,18 +1,28 @@
-"""Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension."""
+"""Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension.
+
+Results of earlier runs are no pictures to process. They are recognised by the manifest of their output folder, wherever
+that folder lies, and where they were copied elsewhere, by their content.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from imgproc_local.cli.process.manifest import MANIFEST_FILE, Record, read_manifest
 from imgproc_local.codecs.picture.probe import detect
 from imgproc_local.domain.errors import UnsupportedImage
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
+from imgproc_local.storage.blobs import hash_file
 
 HEAD_BYTES = 512
+OWN_RESULT = "It is a result of an earlier run."
+MAX_KNOWN_HEADS = 200_000
+"""The most files whose first bytes are remembered while a folder is watched."""
 
 
 class RejectedFile(Struct, frozen=True):
@@ -22,67 +32,178 @@ class RejectedFile(Struct, frozen=True):
     reason: str
 
 
+class Picture(Struct, frozen=True):
+    """A file to process. `subfolder` is where its results belong, relative to the output folder."""
+
+    path: Path
+    subfolder: PurePosixPath
+    size_bytes: int
+    modified_ns: int
+
+
 class Discovery(Struct, frozen=True):
     """The files to process, and those that are not processed.
 
     `failed` lists arguments that are missing or not pictures, and everything that can't be read. `skipped` lists files
-    in folders that are not pictures.
+    in folders that are not pictures, and results of earlier runs.
     """
 
-    pictures: list[Path]
+    pictures: list[Picture]
     skipped: list[RejectedFile]
     failed: list[RejectedFile]
 
 
-def find_pictures(arguments: Sequence[Path], exclude: Collection[Path]) -> Discovery:
-    """Search `arguments`, folders recursively, for pictures. Each is found once; the order is deterministic.
+class OwnResults:
+    """The files that earlier runs wrote, as the manifests say that were added."""
 
-    Inside a folder, hidden files and folders, symbolic links to folders, and the folders in `exclude` are ignored.
+    def __init__(self) -> None:
+        self._paths: set[Path] = set()
+        self._results: dict[int, set[str]] = {}
+        self._sources: set[str] = set()
+        self._folders: set[Path] = set()
+
+    def add_folder(self, folder: Path) -> None:
+        """Add the manifest of an output folder, if it has one that can be read."""
+        folder = folder.resolve()
+        if folder in self._folders:
+            return
+        self._folders.add(folder)
+        try:
+            records = read_manifest(folder)
+        except OSError:
+            return
+        for record in records.values():
+            self.add(folder, record)
+
+    def add(self, folder: Path, record: Record) -> None:
+        """Add the results of one picture."""
+        self._sources.add(record.sha256)
+        for file in record.files:
+            self._paths.add(folder / file.path)
+            self._results.setdefault(file.size_bytes, set()).add(file.sha256)
+
+    def contains(self, real_path: Path, size_bytes: int) -> bool:
+        """Whether a file is one of the results or a copy of one. Raises: OSError.
+
+        A result can have the same content as its original, if that could not be made smaller. Such content counts as an
+        original outside the output folders.
+        """
+        if real_path in self._paths:
+            return True
+        hashes = self._results.get(size_bytes)
+        if not hashes:
+            return False
+        sha256 = hash_file(real_path)
+        return sha256 in hashes and sha256 not in self._sources
+
+
+class Finder:
+    """Searches the arguments of a command for pictures.
+
+    `exclude` are folders that are not searched, unless they are an argument; `out` is the output folder. With `flat`,
+    all results belong directly into that folder. Pictures of other formats than `accepted` are rejected.
     """
-    discovery = Discovery([], [], [])
-    excluded = {folder.resolve() for folder in exclude}
-    seen: set[Path] = set()
-    # files first: a file that is both an argument and inside a folder counts as an argument
-    for argument in sorted(arguments, key=_is_folder):
-        is_folder = _is_folder(argument)
-        for file in _walk(argument, excluded, discovery.failed) if is_folder else (argument,):
-            real = file.resolve()
-            if real in seen:
-                continue
-            seen.add(real)
-            try:
-                problem = _find_problem(file)
-            except FileNotFoundError:
-                discovery.failed.append(RejectedFile(file, "No such file or folder."))
-            except OSError as error:
-                discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
+
+    def __init__(
+        self,
+        arguments: Sequence[Path],
+        out: Path,
+        exclude: Collection[Path],
+        *,
+        flat: bool,
+        accepted: Sequence[Format] = ACCEPTED_FORMATS[Operation.PROCESS],
+    ) -> None:
+        self._arguments = arguments
+        self._accepted = accepted
+        self._excluded = {folder.resolve() for folder in (out, *exclude)}
+        self._flat = flat
+        self._many_folders = sum(_is_folder(argument) for argument in arguments) > 1
+        self.own_results = OwnResults()
+        self.own_results.add_folder(out)
+        self._heads: dict[tuple[Path, int, int], str | None] = {}
+
+    def find(self) -> Discovery:
+        """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
+
+        Inside a folder, hidden files and folders, symbolic links to folders, and excluded folders are ignored.
+        """
+        discovery = Discovery([], [], [])
+        seen: set[Path] = set()
+        # files first: a file that is both an argument and inside a folder counts as an argument
+        for argument in sorted(self._arguments, key=_is_folder):
+            is_folder = _is_folder(argument)
+            if is_folder:
+                self._add_manifests_above(argument)
+            # the whole folder is listed first, because a manifest in it says which of the files are results
+            files = list(self._walk(argument, discovery.failed)) if is_folder else [(argument, "")]
+            for file, subfolder in files:
+                real = file.resolve()
+                if real in seen:
+                    continue
+                seen.add(real)
+                self._sort_in(file, real, PurePosixPath(subfolder), is_folder, discovery)
+        return discovery
+
+    def _add_manifests_above(self, folder: Path) -> None:
+        """The argument may be a folder inside an output folder."""
+        real = folder.resolve()
+        for parent in (real, *real.parents):
+            if (parent / MANIFEST_FILE).is_file():
+                self.own_results.add_folder(parent)
+
+    def _walk(self, folder: Path, failed: list[RejectedFile]) -> Iterator[tuple[Path, str]]:
+        def report(error: OSError) -> None:
+            failed.append(RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}."))
+
+        prefix = folder.resolve().name if self._many_folders else ""
+        for parent, folders, files in os.walk(folder, onerror=report):
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not name.startswith(".") and Path(parent, name).resolve() not in self._excluded
+            )
+            if MANIFEST_FILE in files:
+                self.own_results.add_folder(Path(parent))
+            subfolder = "" if self._flat else PurePosixPath(prefix, Path(parent).relative_to(folder).as_posix())
+            yield from ((Path(parent, name), str(subfolder)) for name in sorted(files) if not name.startswith("."))
+
+    def _sort_in(
+        self, file: Path, real: Path, subfolder: PurePosixPath, is_in_folder: bool, discovery: Discovery
+    ) -> None:
+        rejected = discovery.skipped if is_in_folder else discovery.failed
+        try:
+            status = file.stat()
+            problem = self._problem(file, status.st_size, status.st_mtime_ns)
+            is_result = problem is None and self.own_results.contains(real, status.st_size)
+        except FileNotFoundError:
+            discovery.failed.append(RejectedFile(file, "No such file or folder."))
+        except OSError as error:
+            discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
+        else:
+            if is_result:
+                discovery.skipped.append(RejectedFile(file, OWN_RESULT))
+            elif problem is not None:
+                rejected.append(RejectedFile(file, problem))
             else:
-                if problem is None:
-                    discovery.pictures.append(file)
-                else:
-                    (discovery.skipped if is_folder else discovery.failed).append(RejectedFile(file, problem))
-    return discovery
+                discovery.pictures.append(Picture(file, subfolder, status.st_size, status.st_mtime_ns))
+
+    def _problem(self, file: Path, size_bytes: int, modified_ns: int) -> str | None:
+        key = (file, size_bytes, modified_ns)
+        if key not in self._heads:
+            if len(self._heads) >= MAX_KNOWN_HEADS:
+                self._heads.clear()
+            self._heads[key] = _find_problem(file, self._accepted)
+        return self._heads[key]
 
 
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # a parent folder can't be read: `find_pictures` reports it when it reads the file
+    except OSError:  # a parent folder can't be read: `find` reports it when it reads the file
         return False
 
 
-def _walk(folder: Path, excluded: Collection[Path], failed: list[RejectedFile]) -> Iterator[Path]:
-    def report(error: OSError) -> None:
-        failed.append(RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}."))
-
-    for parent, folders, files in os.walk(folder, onerror=report):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and Path(parent, name).resolve() not in excluded
-        )
-        yield from (Path(parent, name) for name in sorted(files) if not name.startswith("."))
-
-
-def _find_problem(file: Path) -> str | None:
+def _find_problem(file: Path, accepted: Sequence[Format]) -> str | None:
     """Why `file` can't be processed; None if its first bytes are those of a supported picture. Raises: OSError."""
     if not file.is_file():
         # reading a pipe or a device could block forever; stat raises an error for a broken link
@@ -93,7 +214,7 @@ def _find_problem(file: Path) -> str | None:
     if not head:
         return "The file is empty."
     try:
-        detect(head, ACCEPTED_FORMATS[Operation.PROCESS])
+        detect(head, accepted)
     except UnsupportedImage as error:
         return error.message
     return None

@@ -1,17 +1,22 @@
-"""The report of `process`: a table for people; JSON for programs, with the API's fields of an image and file paths."""
+"""The report of `process`: a table for people, JSON for programs with the API's fields of an image and file paths, and
+CSV for spreadsheets.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from imgproc_local.api.wire import StatusSet, TranslationBody, job_data, status_word, translation_body
+from imgproc_local.api.wire import StatusSet, TranslationBody, status_word, translation_body
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
+from imgproc_local.cli.process.manifest import Record, ResultFile
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.privacy import Removed
@@ -31,9 +36,10 @@ class ErrorEntry(Struct, frozen=True):
 class ImageEntry(Struct, frozen=True):
     """The API's fields of an image, with the paths of the original and of the written files.
 
-    If the picture was refused and has no job, the fields of the API are null, except `status` and `original_filename`.
-    `status` is `skipped` for a file in a folder that is not a picture. `removed` are the kinds of private data that the
-    original holds and a result does not; never the data.
+    If nothing was made of the picture, the fields of the API are null, except `status` and `original_filename`.
+    `status` is `unchanged` for a picture whose results an earlier run made, `skipped` for a file in a folder that is
+    not a picture, and `pending`, with `--dry-run`, for a picture that would be processed. `removed` are the kinds of
+    private data that the original holds and a result does not; never the data.
     """
 
     file: str
@@ -53,7 +59,11 @@ class ImageEntry(Struct, frozen=True):
 
 
 def entries(
-    outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile], status_set: StatusSet
+    outcomes: Sequence[Outcome],
+    failed: Sequence[RejectedFile],
+    skipped: Sequence[RejectedFile],
+    status_set: StatusSet,
+    out: Path,
 ) -> list[ImageEntry]:
     """One entry per file: first those with an outcome, then those that failed before, then the skipped ones.
 
@@ -61,42 +71,48 @@ def entries(
     """
     failed_word = status_word(Status.FAILED, status_set)
     return [
-        *(_entry(outcome, status_set) for outcome in _needing_text_first(outcomes)),
-        *(_rejected(one, failed_word) for one in failed),
-        *(_rejected(one, "skipped") for one in skipped),
+        *(_entry(outcome, status_set, out) for outcome in _needing_text_first(outcomes)),
+        *(_without_results(one.path, failed_word, [ErrorEntry(None, one.reason)]) for one in failed),
+        *(_without_results(one.path, "skipped", [ErrorEntry(None, one.reason)]) for one in skipped),
     ]
 
 
-def _entry(outcome: Outcome, status_set: StatusSet) -> ImageEntry:
+def planned_entry(picture: Path) -> ImageEntry:
+    """The entry of a picture that would be processed without `--dry-run`."""
+    return _without_results(picture, "pending", [])
+
+
+def _entry(outcome: Outcome, status_set: StatusSet, out: Path) -> ImageEntry:
     failed_word = status_word(Status.FAILED, status_set)
     errors = [ErrorEntry(stage, message) for stage, message in outcome.errors]
-    if outcome.job is None:
-        return _without_job(outcome.picture, failed_word, errors)
-    data = job_data(outcome.job, status_set)
-    image = data.image
+    record = outcome.record
+    if record is None:
+        return _without_results(outcome.picture, failed_word, errors)
+    converted_format: Literal["webp", "avif"] | None = None
+    if record.converted is not None:
+        converted_format = "avif" if record.converted.format == "avif" else "webp"
+    word = "unchanged" if outcome.unchanged else status_word(Status.COMPLETED, status_set)
     return ImageEntry(
         file=path_text(outcome.picture),
-        id=image.id,
-        status=data.status if outcome.done else failed_word,
-        original_filename=image.original_filename,
-        original_size=image.original_size,
-        optimized_size=image.optimized_size,
-        converted_format=image.converted_format,
-        converted_size=image.converted_size,
-        compression_percentage=image.compression_percentage,
-        translations=[translation_body(translation) for translation in outcome.translations],
-        removed=list(outcome.job.removed),
-        optimized_file=_path(outcome.optimized_file),
-        converted_file=_path(outcome.converted_file),
+        id=outcome.image_id,
+        status=word if outcome.done else failed_word,
+        original_filename=path_text(Path(outcome.picture.name)),
+        original_size=record.size_bytes,
+        optimized_size=_size(record.optimized),
+        converted_format=converted_format,
+        converted_size=_size(record.converted),
+        compression_percentage=(
+            compression_percentage(record.size_bytes, record.optimized.size_bytes) if record.optimized else None
+        ),
+        translations=[translation_body(translation) for translation in record.translations],
+        removed=list(record.removed),
+        optimized_file=_path(record.optimized, out),
+        converted_file=_path(record.converted, out),
         errors=errors,
     )
 
 
-def _rejected(one: RejectedFile, status: str) -> ImageEntry:
-    return _without_job(one.path, status, [ErrorEntry(None, one.reason)])
-
-
-def _without_job(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
+def _without_results(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
     return ImageEntry(
         file=path_text(picture),
         id=None,
@@ -115,8 +131,44 @@ def _without_job(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageE
     )
 
 
-def _path(path: Path | None) -> str | None:
-    return None if path is None else path_text(path)
+def _size(file: ResultFile | None) -> int | None:
+    return None if file is None else file.size_bytes
+
+
+def _path(file: ResultFile | None, out: Path) -> str | None:
+    return None if file is None else path_text(out / file.path)
+
+
+# ---- for spreadsheets ----
+
+CSV_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
+
+
+def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
+    """A row per result file and language, as RFC 4180 and with a byte order mark, by which Excel recognises UTF-8.
+
+    `file` is relative to the output folder; it is empty where no file was written. A text that a person has to write is
+    empty. A cell that a spreadsheet would calculate gets an apostrophe in front of it.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(CSV_COLUMNS)
+    for outcome in outcomes:
+        record = outcome.record
+        if record is None:
+            continue
+        for file in [file.path for file in (record.optimized, record.converted) if file is not None] or [""]:
+            for one in record.translations:
+                alt_text = "" if one.needs_text else one.seo_alt_text
+                cells = (file, path_text(outcome.picture), one.language_code, one.seo_filename, alt_text)
+                needs_text = "true" if one.needs_text else "false"
+                writer.writerow([*(_not_calculated(cell) for cell in cells), one.source.value, needs_text])
+    return b"\xef\xbb\xbf" + text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _not_calculated(cell: str) -> str:
+    """Source: OWASP, "CSV Injection"."""
+    return "'" + cell if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 # ---- for people ----
@@ -125,48 +177,75 @@ _FORMAT_NAMES = {"webp": "WebP", "avif": "AVIF"}
 
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
-    """The lines of the table: one row per written picture with its alt texts below, and the totals.
+    """The lines of the table: one row per picture of this run with its alt texts below, and the totals.
 
     Pictures that need a text come first.
     """
-    written = [outcome for outcome in _needing_text_first(outcomes) if outcome.optimized_file or outcome.converted_file]
+    written = [
+        (outcome.picture, outcome.record)
+        for outcome in _needing_text_first(outcomes)
+        if outcome.record is not None and not outcome.unchanged and (outcome.record.files or outcome.done)
+    ]
     if not written:
         return
+    records = [record for _, record in written]
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
-    rows += [_row(outcome) for outcome in written]
+    rows += [_row(picture, record) for picture, record in written]
     head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
     yield head
-    width = max((len(_label(text)) for outcome in written for text in outcome.translations), default=0)
-    for line, outcome in zip(lines, written, strict=True):
+    width = max((len(_label(text)) for record in records for text in record.translations), default=0)
+    for line, record in zip(lines, records, strict=True):
         yield line
-        for text in outcome.translations:
+        for text in record.translations:
             yield f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip()
-    optimized = [outcome.job for outcome in written if outcome.job is not None and outcome.job.optimized is not None]
-    before = sum(job.original.size_bytes for job in optimized)
-    after = sum(job.optimized.size_bytes for job in optimized if job.optimized is not None)
     yield ""
-    yield (
-        f"{_picture_count(len(written))} written to {printable(path_text(out))}: {size_text(before)} before,"
-        f" {size_text(after)} after, {compression_percentage(before, after)} % saved."
-    )
-    needing = sum(outcome.needs_text for outcome in written)
+    yield _totals(records, out)
+    needing = sum(record.needs_text for record in records)
     if needing:
         need, their, are = ("needs", "its", "It is") if needing == 1 else ("need", "their", "They are")
         yield (
             f"{_picture_count(needing)} {need} an alt text from you: nothing but {their} kind, colours and date is"
             f" known. {are} listed first."
         )
-    larger = [
-        job
-        for job in optimized
-        if job.converted and job.optimized and job.converted.size_bytes > job.optimized.size_bytes
-    ]
+    larger = sum(
+        record.converted.size_bytes > record.optimized.size_bytes
+        for record in records
+        if record.converted is not None and record.optimized is not None
+    )
     if larger:
-        are, them = ("is", "it") if len(larger) == 1 else ("are", "them")
+        are, them = ("is", "it") if larger == 1 else ("are", "them")
         yield (
-            f"{_picture_count(len(larger))} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
+            f"{_picture_count(larger)} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
             f" use the optimized file for {them}."
         )
+
+
+def _totals(records: Sequence[Record], out: Path) -> str:
+    if not any(record.files for record in records):
+        return f"{_picture_count(len(records))} described."
+    written = f"{_picture_count(len(records))} written to {printable(path_text(out))}"
+    optimized = [(record.size_bytes, record.optimized.size_bytes) for record in records if record.optimized is not None]
+    if not optimized:
+        return f"{written}."
+    before, after = (sum(sizes) for sizes in zip(*optimized, strict=True))
+    return (
+        f"{written}: {size_text(before)} before, {size_text(after)} after,"
+        f" {compression_percentage(before, after)} % saved."
+    )
+
+
+def closing_line(outcomes: Sequence[Outcome], failed: int, skipped: int) -> str:
+    """How many pictures are done, unchanged and failed, how many files were skipped, and how many texts are missing."""
+    unchanged = sum(outcome.unchanged for outcome in outcomes)
+    done = sum(outcome.done for outcome in outcomes) - unchanged
+    failures = failed + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
+    needing = sum(outcome.needs_text for outcome in outcomes)
+    counts = [f"{done:,} done", f"{failures:,} failed", f"{skipped:,} skipped"]
+    if unchanged:
+        counts.insert(1, f"{unchanged:,} unchanged since an earlier run")
+    if needing:
+        counts.append(f"{needing:,} in need of a text")
+    return ", ".join(counts) + "."
 
 
 def _needing_text_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -177,15 +256,11 @@ def _label(text: Translation) -> str:
     return f"{text.language_code} ({'needs text' if text.needs_text else text.source.value})"
 
 
-def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
-    job = outcome.job
-    assert job is not None
-    before, optimized, converted = job.original.size_bytes, job.optimized, job.converted
-    new = outcome.optimized_file or outcome.converted_file
-    assert new is not None
+def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
+    before, optimized, converted = record.size_bytes, record.optimized, record.converted
     return (
-        printable(path_text(outcome.picture)),
-        printable(path_text(Path(new.name))),
+        printable(path_text(picture)),
+        printable(record.files[0].path) if record.files else "-",
         size_text(before),
         size_text(optimized.size_bytes) if optimized else "-",
         f"{compression_percentage(before, optimized.size_bytes)} %" if optimized else "-",
@@ -196,7 +271,7 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, str, str]:
 def problems(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
 ) -> Iterator[str]:
-    """The lines for failed files with the reason of each, those for skipped files, and how many there are of both."""
+    """The lines for failed files with the reason of each, and those for skipped files."""
     for outcome in outcomes:
         if outcome.interrupted:
             continue
@@ -209,9 +284,6 @@ def problems(
         yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
     if len(skipped) > MAX_SKIPPED_LISTED:
         yield f"Skipped: {len(skipped) - MAX_SKIPPED_LISTED} more; --json lists them all."
-    failures = len(failed) + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
-    if failures + len(skipped) > 1:
-        yield f"{failures:,} failed, {len(skipped):,} skipped."
 
 
 def _picture_count(pictures: int) -> str:

@@ -1,39 +1,70 @@
-"""Writes results to the user's folder. Invariant: no existing file is overwritten, and no file is partly written.
+"""Writes results to the user's folder. Invariant: no file of the user is overwritten, and no file is partly written.
 
-A result is copied under a hidden temporary name and fsynced. Then it gets its name in one step, which fails if the name
-is taken; in that case the next number is tried: `-2`, `-3` …
+A result is first written under a hidden temporary name and fsynced (`stage`). Later it gets its name in one step, which
+fails if the name is taken (`publish`).
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
 import os
-import re
 import secrets
-import shutil
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
+from msgspec import Struct
+
+from imgproc_local.cli.process.manifest import ResultFile
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.slug import numbered
+from imgproc_local.storage.blobs import hash_file
+
+PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
+COPY_BYTES = 1024 * 1024
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links, such as exFAT."""
 
 
-class Results:
-    """Writes files to `folder`.
+class StagedFile(Struct, frozen=True):
+    """A result without its name. `ending` is added to the name, such as `.webp` or `-converted.webp`."""
 
-    Within one run, names are unique per language. The names of files are also new to the folder.
-    """
+    part: Path
+    ending: str
+    sha256: str
+    size_bytes: int
+    format: Format | None = None
+
+
+class Names:
+    """The file names that are taken, without extension, per language. Names are unique in the whole output folder."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, set[str]] = {}
+
+    def take(self, language_code: str, name: str) -> None:
+        self._taken.setdefault(language_code, set()).add(name)
+
+    def release(self, language_code: str, name: str) -> None:
+        self._taken.setdefault(language_code, set()).discard(name)
+
+    def free(self, language_code: str, base: str) -> Iterator[str]:
+        """`base`, `base-2`, `base-3` … without the names that are taken."""
+        taken = self._taken.setdefault(language_code, set())
+        for name in itertools.chain((base,), (numbered(base, number) for number in itertools.count(2))):
+            if name not in taken:
+                yield name
+
+
+class Results:
+    """Writes files to `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names: dict[str, set[str]] = {}
-        self._lock = threading.Lock()
 
     def create_folder(self) -> None:
         """Create the folder if needed, and check that it can be written. Raises: OSError."""
@@ -41,50 +72,75 @@ class Results:
         with tempfile.TemporaryFile(dir=self._folder):
             pass
 
-    def name(self, preferred: str, language_code: str) -> str:
-        """`preferred`, with a number added if another picture of this run has that name in this language."""
-        with self._lock:
-            return next(self._free_names(preferred, language_code))
+    def delete_leftovers(self) -> None:
+        """Delete the temporary files that a killed run left. Raises: OSError."""
+        for part in self._folder.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
+            part.unlink(missing_ok=True)
 
-    def write(self, preferred: str, language_code: str, sources: Sequence[tuple[Path, str]]) -> tuple[str, list[Path]]:
-        """Copy all sources to the folder under one name, and return that name and the new files. Blocks.
+    def new_part(self) -> Path:
+        """The path of a temporary file that does not exist yet, on the file system of the results."""
+        return self._folder / f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}"
 
-        `sources` are pairs of a file and the ending that is added to the name, such as `.webp` or `-converted.webp`.
-        Raises: OSError if a source can't be read or the folder can't be written; then no file is left behind.
-        """
-        staged: list[tuple[Path, str]] = []
+    def stage(self, chunks: Iterable[bytes], ending: str, file_format: Format | None = None) -> StagedFile:
+        """Write a result, without its name yet. Blocks. Raises: OSError; then no file is left behind."""
+        part = self.new_part()
+        digest = hashlib.sha256()
+        size_bytes = 0
         try:
-            for source, ending in sources:
-                staged.append((self._folder / f".{secrets.token_hex(8)}.part", ending))
-                _copy(source, staged[-1][0])
-            with self._lock:
-                for name in self._free_names(preferred, language_code):
-                    targets = [(part, self._folder / f"{name}{ending}") for part, ending in staged]
-                    if _publish_all(targets):
-                        return name, [target for _, target in targets]
-            raise AssertionError("there is always another number")
-        finally:
-            for part, _ in staged:
-                part.unlink(missing_ok=True)
+            with part.open("xb") as file:
+                for chunk in chunks:
+                    file.write(chunk)
+                    digest.update(chunk)
+                    size_bytes += len(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        return StagedFile(part, ending, digest.hexdigest(), size_bytes, file_format)
 
-    def _free_names(self, preferred: str, language_code: str) -> Iterator[str]:
-        """Names that this run has not used yet; a yielded name is recorded as used."""
-        used = self._names.setdefault(language_code, set())
-        base = preferred
-        if (match := re.fullmatch(r"(.+)-\d+", preferred)) and match[1] in used:
-            # the engine added the number because of another picture of this run: -3 follows -2, not -2-2
-            base = match[1]
-        for name in itertools.chain((preferred,), (numbered(base, number) for number in itertools.count(2))):
-            if name not in used:
-                used.add(name)
-                yield name
+    def is_free(self, subfolder: PurePosixPath, name: str, endings: Iterable[str]) -> bool:
+        """Whether `subfolder` of the output folder has no file of this name with one of the endings."""
+        folder = self._folder / subfolder
+        return not any(os.path.lexists(folder / f"{name}{ending}") for ending in endings)
+
+    def are_present(self, files: Iterable[ResultFile]) -> bool:
+        """Whether the files exist and are not empty. Their content may have been changed by the user."""
+        try:
+            return all((self._folder / file.path).stat().st_size > 0 for file in files)
+        except OSError:
+            return False
+
+    def remove_own(self, files: Iterable[ResultFile]) -> None:
+        """Delete those of the files that still have the content that this program wrote. Blocks. Raises: OSError.
+
+        An empty file is deleted too: where there are no hard links, a killed run can leave one.
+        """
+        for file in files:
+            path = self._folder / file.path
+            try:
+                size_bytes = path.stat().st_size
+                if size_bytes == 0 or (size_bytes == file.size_bytes and hash_file(path) == file.sha256):
+                    path.unlink()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                continue
+
+    def publish(self, files: Sequence[tuple[StagedFile, str]]) -> bool:
+        """Give each staged file its path below the output folder.
+
+        Returns False, with no file changed, if one of the paths exists. Blocks. Raises: OSError, with no file changed.
+        """
+        targets = [(staged.part, self._folder / path) for staged, path in files]
+        for _, target in targets:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        return _publish_all(targets)
 
 
-def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as reader, target.open("xb") as writer:
-        shutil.copyfileobj(reader, writer, 1024 * 1024)
-        writer.flush()
-        os.fsync(writer.fileno())
+def read_chunks(file: Path) -> Iterator[bytes]:
+    """The content of a file in pieces. Raises: OSError."""
+    with file.open("rb") as stream:
+        while chunk := stream.read(COPY_BYTES):
+            yield chunk
 
 
 def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
@@ -103,6 +159,8 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
         if isinstance(error, FileExistsError):
             return False
         raise
+    for part, _ in done:
+        part.unlink(missing_ok=True)
     return True
 
 

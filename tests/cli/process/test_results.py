@@ -4,62 +4,61 @@ from __future__ import annotations
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from imgproc_local.cli.process import results
-from imgproc_local.cli.process.results import Results
+from imgproc_local.cli.process.manifest import ResultFile
+from imgproc_local.cli.process.results import Names, Results, StagedFile
+
+TOP = PurePosixPath()
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> list[tuple[Path, str]]:
-    sources = []
-    for name, ending in (("one", ".jpg"), ("two", ".webp")):
-        (tmp_path / name).write_bytes(name.encode())
-        sources.append((tmp_path / name, ending))
-    return sources
-
-
 @pytest.fixture(params=[True, False], ids=["hard links", "no hard links"])
-def out(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+def out(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Results:
     if not request.param:
 
         def refuse(self: Path, target: Path) -> None:
             raise OSError(errno.EPERM, "no hard links here")
 
         monkeypatch.setattr(Path, "hardlink_to", refuse)
-    folder = tmp_path / "out"
-    Results(folder).create_folder()
+    folder = Results(tmp_path / "out")
+    folder.create_folder()
     return folder
 
 
-def test_both_files_of_a_picture_share_its_name(out: Path, sources: list[tuple[Path, str]]) -> None:
-    name, files = Results(out).write("a-dog", "en", sources)
-    assert name == "a-dog"
-    assert [file.name for file in files] == ["a-dog.jpg", "a-dog.webp"]
-    assert [file.read_bytes() for file in files] == [b"one", b"two"]
-    assert names(out) == ["a-dog.jpg", "a-dog.webp"]
+def staged(out: Results) -> list[StagedFile]:
+    return [out.stage([content], ending) for content, ending in ((b"one", ".jpg"), (b"two", ".webp"))]
+
+
+def publish(out: Results, name: str) -> bool:
+    return out.publish([(one, f"{name}{one.ending}") for one in staged(out)])
+
+
+def test_staged_files_get_their_names_together(out: Results, tmp_path: Path) -> None:
+    assert publish(out, "deeper/a-dog")
+    folder = tmp_path / "out" / "deeper"
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"a-dog.jpg": b"one", "a-dog.webp": b"two"}
+    assert names(tmp_path / "out") == ["deeper"]
 
 
 @pytest.mark.parametrize("taken", ["a-dog.jpg", "a-dog.webp"])
-def test_an_existing_file_is_not_changed_and_both_results_get_the_next_number(
-    out: Path, sources: list[tuple[Path, str]], taken: str
-) -> None:
-    (out / taken).write_bytes(b"mine")
-    name, files = Results(out).write("a-dog", "en", sources)
-    assert name == "a-dog-2"
-    assert [file.name for file in files] == ["a-dog-2.jpg", "a-dog-2.webp"]
-    assert (out / taken).read_bytes() == b"mine"
-    assert len(names(out)) == 3
+def test_an_existing_file_is_not_changed(out: Results, tmp_path: Path, taken: str) -> None:
+    (tmp_path / "out" / taken).write_bytes(b"mine")
+    assert not out.is_free(TOP, "a-dog", [".jpg", ".webp"])
+    assert out.is_free(TOP, "a-dog-2", [".jpg", ".webp"])
+    assert not publish(out, "a-dog")
+    assert (tmp_path / "out" / taken).read_bytes() == b"mine"
+    assert [name for name in names(tmp_path / "out") if not name.startswith(".")] == [taken]
 
 
 def test_a_file_that_another_program_creates_meanwhile_is_not_overwritten(
-    out: Path, sources: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+    out: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = results._publish
 
@@ -69,49 +68,62 @@ def test_a_file_that_another_program_creates_meanwhile_is_not_overwritten(
         real(part, target)
 
     monkeypatch.setattr(results, "_publish", raced)
-    name, _ = Results(out).write("a-dog", "en", sources)
-    assert name == "a-dog-2"
-    assert (out / "a-dog.webp").read_bytes() == b"another program's"
-    assert names(out) == ["a-dog-2.jpg", "a-dog-2.webp", "a-dog.webp"]
+    assert not publish(out, "a-dog")
+    out.delete_leftovers()
+    assert names(tmp_path / "out") == ["a-dog.webp"]
+    assert (tmp_path / "out" / "a-dog.webp").read_bytes() == b"another program's"
 
 
-def test_the_name_of_a_broken_link_is_taken(out: Path, sources: list[tuple[Path, str]], tmp_path: Path) -> None:
-    (out / "a-dog.jpg").symlink_to(tmp_path / "elsewhere")
-    assert Results(out).write("a-dog", "en", sources)[0] == "a-dog-2"
+def test_the_name_of_a_broken_link_is_taken(out: Results, tmp_path: Path) -> None:
+    (tmp_path / "out" / "a-dog.jpg").symlink_to(tmp_path / "elsewhere")
+    assert not out.is_free(TOP, "a-dog", [".jpg"])
+    assert not publish(out, "a-dog")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_concurrent_runs_never_overwrite_each_other(out: Path, sources: list[tuple[Path, str]]) -> None:
-    runs = [Results(out), Results(out)]
+def test_two_runs_at_once_never_overwrite_each_other(out: Results, tmp_path: Path) -> None:
+    def write(number: int) -> str:
+        return next(name for name in (f"a-dog-{each}" for each in range(100)) if publish(out, name))
+
     with ThreadPoolExecutor(8) as pool:
-        written = list(pool.map(lambda number: runs[number % 2].write("a-dog", "en", sources), range(40)))
-    assert len({name for name, _ in written}) == 40
-    assert len(names(out)) == 80
-    for _, files in written:
-        assert [file.read_bytes() for file in files] == [b"one", b"two"]
+        assert len(set(pool.map(write, range(20)))) == 20
+    out.delete_leftovers()
+    assert len(names(tmp_path / "out")) == 40
 
 
-def test_a_failure_leaves_no_file_behind(
-    out: Path, sources: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(part: Path, target: Path) -> None:
+def test_a_failure_leaves_no_file_behind(out: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(results, "_publish", full)
-    with pytest.raises(OSError, match="No space"):
-        Results(out).write("a-dog", "en", sources)
-    sources[1][0].unlink()
-    with pytest.raises(FileNotFoundError):
-        Results(out).write("a-dog", "en", sources)
-    assert names(out) == []
+    with monkeypatch.context() as patched:
+        patched.setattr(results.os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            staged(out)
+    assert names(tmp_path / "out") == []
 
 
-def test_names_of_one_run_are_unique_per_language(tmp_path: Path) -> None:
-    run_results = Results(tmp_path)
-    assert [run_results.name("a-dog", "en") for _ in range(3)] == ["a-dog", "a-dog-2", "a-dog-3"]
-    # numbered by the engine because of another picture of this run
-    assert run_results.name("a-dog-2", "en") == "a-dog-4"
-    assert run_results.name("a-dog", "de") == "a-dog"
+def test_only_files_with_the_content_that_was_written_are_removed(out: Results, tmp_path: Path) -> None:
+    one, two = staged(out)
+    files = [ResultFile(f"a-dog{each.ending}", each.sha256, each.size_bytes) for each in (one, two)]
+    assert out.publish([(one, files[0].path), (two, files[1].path)])
+    assert out.are_present(files)
+    (tmp_path / "out" / "a-dog.webp").write_bytes(b"TWO")
+    out.remove_own(files)
+    assert names(tmp_path / "out") == ["a-dog.webp"]
+    assert not out.are_present(files)
+
+
+def test_names_of_one_run_are_unique_per_language() -> None:
+    taken = Names()
+
+    def take(base: str, language: str) -> str:
+        name = next(taken.free(language, base))
+        taken.take(language, name)
+        return name
+
+    assert [take("a-dog", "en") for _ in range(3)] == ["a-dog", "a-dog-2", "a-dog-3"]
+    assert take("a-dog", "de") == "a-dog"
     # a number that is part of the name
-    assert run_results.name("boeing-747", "en") == "boeing-747"
-    assert run_results.name("boeing-747", "en") == "boeing-747-2"
+    assert [take("boeing-747", "en") for _ in range(2)] == ["boeing-747", "boeing-747-2"]
+    taken.release("en", "a-dog-2")
+    assert take("a-dog", "en") == "a-dog-2"

@@ -1,0 +1,196 @@
+"""The manifest of an output folder: one record per picture, from which the next run knows what is done.
+
+The file has one JSON document per line. A record is appended and fsynced before its files get their names, so that a
+file with a name of ours always has a record; a record whose files are missing is not done. Of several records of one
+source the last one counts. `compact` rewrites the file with one record per source, sorted, so that an interrupted and
+continued run ends with the same bytes as an undisturbed one. No record has a time or an identifier of a job.
+
+A line that can't be read, such as a last line that a loss of power cut off, is ignored: its picture is processed again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct, structs
+
+from imgproc_local.cli.exit_codes import Refused
+from imgproc_local.cli.output import path_text, printable
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.result import Translation
+from imgproc_local.system.file_lock import lock_within
+from imgproc_local.system.files import encodable_text, write_atomically
+
+log = logging.getLogger(__name__)
+
+MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
+LOCK_FILE = ".imgproc-local.lock"
+LOCK_WAIT_S = 1.0
+MAX_LINE_BYTES = 256 * 1024
+"""Ten translations in the longest script, with their names, take a tenth of it."""
+MAX_BYTES = 1024 * 1024 * 1024
+"""The largest manifest that is read: enough for half a million pictures."""
+HEADER = b'{"format":"imgproc-local manifest","version":1}'
+
+
+class ResultFile(Struct, frozen=True):
+    """A file of the output folder. `path` is relative to it, with `/` between the parts."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    format: Format | None = None
+
+
+class Record(Struct, frozen=True):
+    """What became of one picture.
+
+    `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
+    was processed. `options` is equal for two runs that make the same of the same content. `removed` are the kinds of
+    private data that the original holds and a result does not. An error is a pair of the failed stage and a message; a
+    picture with an error is processed again by the next run.
+    """
+
+    source: str
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+    options: str
+    optimized: ResultFile | None = None
+    converted: ResultFile | None = None
+    sidecar: ResultFile | None = None
+    translations: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+    errors: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        return tuple(file for file in (self.optimized, self.converted, self.sidecar) if file is not None)
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write one of the alt texts."""
+        return any(text.needs_text for text in self.translations)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def source_key(picture: Path, out: Path) -> str:
+    """The path of a picture relative to the output folder, so that both can be moved together.
+
+    On another drive of Windows it is the absolute path.
+    """
+    real = Path(os.path.realpath(picture))
+    try:
+        relative = Path(os.path.relpath(real, os.path.realpath(out)))
+    except ValueError:
+        relative = real
+    return encodable_text(relative.as_posix())
+
+
+def read_manifest(folder: Path) -> dict[str, Record]:
+    """The records of an output folder by source; empty without a manifest. Raises: OSError."""
+    return {record.source: record for record in _records(folder / MANIFEST_FILE)}
+
+
+def _records(file: Path) -> Iterator[Record]:
+    """The readable records, in the order of the file. Raises: OSError."""
+    try:
+        stream = file.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    unreadable = 0
+    with stream:
+        first = True
+        while line := stream.readline(MAX_LINE_BYTES):
+            if stream.tell() > MAX_BYTES:
+                log.warning("%s is larger than %d bytes; the rest of it is ignored.", file.name, MAX_BYTES)
+                break
+            if first and line.rstrip() == HEADER:
+                first = False
+                continue
+            first = False
+            try:
+                if not line.endswith(b"\n"):
+                    raise msgspec.DecodeError("cut off")
+                record = _decode(line)
+            except msgspec.MsgspecError:
+                unreadable += 1
+            else:
+                yield record
+    if unreadable:
+        log.warning(
+            "%d lines of %s can't be read; their pictures are processed again.", unreadable, printable(path_text(file))
+        )
+
+
+class Manifest:
+    """The manifest of `folder`, for one run at a time. `records` are the present ones by source; use `append`.
+
+    Raises: Refused, if another run is writing to the folder; OSError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / MANIFEST_FILE
+        self._lock: IO[bytes] = (folder / LOCK_FILE).open("ab")
+        try:
+            if not lock_within(self._lock, LOCK_WAIT_S):
+                raise Refused(
+                    f"Another `imgproc-local process` is writing to {printable(path_text(folder))}. Wait for it, or"
+                    " choose another folder with --out."
+                )
+            self.records = read_manifest(folder)
+            self._write_all()
+            self._stream: IO[bytes] = self._file.open("ab", buffering=0)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def append(self, record: Record) -> None:
+        """Store `record`, which is on the disk when this returns. Blocks. Raises: OSError.
+
+        A text that a person has to write is stored empty, because such texts are never written to a file.
+        """
+        texts = tuple(
+            structs.replace(text, seo_alt_text="") if text.needs_text else text for text in record.translations
+        )
+        record = structs.replace(record, translations=texts)
+        line = _encode(record) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise OSError(f"The record of {record.source} has {len(line)} bytes; at most {MAX_LINE_BYTES} are read.")
+        view = memoryview(line)
+        while view:
+            view = view[self._stream.write(view) :]
+        os.fsync(self._stream.fileno())
+        self.records[record.source] = record
+
+    def compact(self) -> None:
+        """Rewrite the file with one record per source. Blocks. Raises: OSError, with the file unchanged."""
+        self._stream.close()
+        try:
+            self._write_all()
+        finally:
+            self._stream = self._file.open("ab", buffering=0)
+
+    def close(self) -> None:
+        """Let another run write to the folder."""
+        self._stream.close()
+        self._lock.close()
+
+    def _write_all(self) -> None:
+        lines = [HEADER, *(_encode(self.records[source]) for source in sorted(self.records))]
+        content = b"\n".join(lines) + b"\n"
+        try:
+            unchanged = self._file.stat().st_size == len(content) and self._file.read_bytes() == content
+        except FileNotFoundError:
+            unchanged = False
+        if not unchanged:
+            write_atomically(self._file, content)

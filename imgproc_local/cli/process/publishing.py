@@ -1,0 +1,108 @@
+"""Gives the finished results of pictures their names, in the order of the pictures, and stores their records."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from imgproc_local.cli.process.discovery import Picture
+from imgproc_local.cli.process.manifest import Manifest, Record, ResultFile, source_key
+from imgproc_local.cli.process.request import Request
+from imgproc_local.cli.process.results import Names, Results, StagedFile
+from imgproc_local.domain.job import Job
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import make_slug
+
+NO_LANGUAGE = ""
+"""The language of the names of pictures without translations."""
+
+
+class Finished(Struct, frozen=True):
+    """A picture whose jobs have ended and whose results have no names yet."""
+
+    picture: Picture
+    sha256: str = ""
+    job: Job | None = None
+    job_ids: tuple[str, ...] = ()
+    names: dict[str, str] = {}
+    optimized: StagedFile | None = None
+    converted: StagedFile | None = None
+    errors: tuple[tuple[str | None, str], ...] = ()
+    interrupted: bool = False
+
+    @property
+    def staged(self) -> list[StagedFile]:
+        return [staged for staged in (self.optimized, self.converted) if staged is not None]
+
+
+class Publisher:
+    """Publishes the results of one picture after the other. Names are unique in the output folder."""
+
+    def __init__(self, out: Path, request: Request, results: Results, manifest: Manifest) -> None:
+        self._out = out
+        self._request = request
+        self._results = results
+        self._manifest = manifest
+        self._names = Names()
+        for record in manifest.records.values():
+            for language, name in _names_of(record):
+                self._names.take(language, name)
+
+    def publish(self, finished: Finished, job: Job) -> Record:
+        """Choose the names, store the record, then rename the files. Blocks. Raises: OSError."""
+        source = source_key(finished.picture.path, self._out)
+        earlier = self._manifest.records.get(source)
+        if earlier is not None:
+            self._results.remove_own(earlier.files)
+            for language, name in _names_of(earlier):
+                self._names.release(language, name)
+        # without translations, because analyze failed or was not asked for, the files are named after the original
+        language = job.translations[0].language_code if job.translations else NO_LANGUAGE
+        fallback = make_slug(finished.picture.path.stem, self._request.languages[0]) or "image"
+        base = finished.names.get(language, fallback)
+        endings = [one.ending for one in finished.staged]
+        for name in self._names.free(language, base):
+            if not self._results.is_free(finished.picture.subfolder, name, endings):
+                continue
+            record = self._record(finished, job, source, name)
+            self._manifest.append(record)
+            files = [file.path for file in (record.optimized, record.converted) if file is not None]
+            if self._results.publish(list(zip(finished.staged, files, strict=True))):
+                for taken in _names_of(record):
+                    self._names.take(*taken)
+                return record
+        raise AssertionError("there is always another number")
+
+    def _record(self, finished: Finished, job: Job, source: str, name: str) -> Record:
+        def file(staged: StagedFile | None) -> ResultFile | None:
+            if staged is None:
+                return None
+            path = PurePosixPath(finished.picture.subfolder, name + staged.ending)
+            return ResultFile(str(path), staged.sha256, staged.size_bytes, staged.format)
+
+        texts = []
+        for number, text in enumerate(job.translations):
+            base = finished.names.get(text.language_code, text.seo_filename)
+            own = name if number == 0 else next(self._names.free(text.language_code, base))
+            texts.append(Translation(text.language_code, own, text.seo_alt_text, text.source))
+        return Record(
+            source=source,
+            size_bytes=finished.picture.size_bytes,
+            modified_ns=finished.picture.modified_ns,
+            sha256=finished.sha256,
+            options=self._request.options,
+            optimized=file(finished.optimized),
+            converted=file(finished.converted),
+            translations=tuple(texts),
+            removed=job.removed,
+            errors=finished.errors,
+        )
+
+
+def _names_of(record: Record) -> list[tuple[str, str]]:
+    """The names that the files and texts of a picture have, each after its language."""
+    names = [(text.language_code, text.seo_filename) for text in record.translations]
+    if names or not record.files:
+        return names
+    return [(NO_LANGUAGE, PurePosixPath(record.files[0].path).stem)]

@@ -1,0 +1,193 @@
+"""One run of `process`: finds the pictures, leaves out those that are unchanged, processes the others, and watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
+from imgproc_local.cli.output import path_text, printable
+from imgproc_local.cli.process.batch import INTERRUPTED, Batch, Jobs, Outcome
+from imgproc_local.cli.process.discovery import Discovery, Finder, Picture, RejectedFile
+from imgproc_local.cli.process.engine_jobs import EngineJobs
+from imgproc_local.cli.process.manifest import Manifest, Record, read_manifest, source_key
+from imgproc_local.cli.process.progress import StageProgress
+from imgproc_local.cli.process.request import Request, price
+from imgproc_local.cli.process.results import Results
+from imgproc_local.compose import Store, open_services
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import DataFolderBusy, InsufficientCredits
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import STAGES
+from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
+from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.folder_lock import current_owner
+
+
+class RunOptions(Struct, frozen=True):
+    """The arguments of the command that say which pictures are processed and where the results are written."""
+
+    paths: tuple[Path, ...]
+    out: Path
+    flat: bool = False
+
+
+class Run:
+    """One invocation of the command: its arguments and, after `process`, its results."""
+
+    def __init__(self, config: Config, options: RunOptions, request: Request) -> None:
+        self.config = config
+        self.request = request
+        self.out = options.out
+        self._paths = options.paths
+        self._results = Results(options.out)
+        self._finder = Finder(
+            options.paths, options.out, (config.data_dir,), flat=options.flat, accepted=request.accepted
+        )
+        self.discovery = Discovery([], [], [])
+        self.outcomes: list[Outcome] = []
+        self.stop_reason: str | None = None
+        self.has_unstopped_threads = False
+        self._is_complete = True
+
+    # ---- what there is to do ----
+
+    def find(self) -> None:
+        """Search for the pictures. Raises: Refused, if there are none."""
+        self.discovery = self._finder.find()
+        if not self.discovery.pictures and not self.discovery.failed:
+            _refuse_empty(self._paths, self.discovery.skipped)
+
+    def plan(self) -> tuple[list[Picture], list[Outcome]]:
+        """The pictures to process, and the outcomes of those that are unchanged. Writes nothing. Raises: OSError."""
+        return self._divide(read_manifest(self.out))
+
+    def _divide(self, records: dict[str, Record]) -> tuple[list[Picture], list[Outcome]]:
+        pending: list[Picture] = []
+        unchanged: list[Outcome] = []
+        for picture in self.discovery.pictures:
+            record = records.get(source_key(picture.path, self.out))
+            if record is not None and self._is_unchanged(picture, record):
+                unchanged.append(Outcome(picture.path, record, unchanged=True))
+            else:
+                pending.append(picture)
+        return pending, unchanged
+
+    def _is_unchanged(self, picture: Picture, record: Record) -> bool:
+        """Whether the results of `record` are what this run would make of the picture."""
+        if record.options != self.request.options or record.errors or record.size_bytes != picture.size_bytes:
+            return False
+        if not self._results.are_present(record.files):
+            return False
+        try:
+            return record.modified_ns == picture.modified_ns or record.sha256 == hash_file(picture.path)
+        except OSError:  # reported when it is processed
+            return False
+
+    # ---- doing it ----
+
+    async def process(self) -> None:
+        """Process every picture. Raises: ServiceError or Refused before anything is done."""
+        if not self.discovery.pictures:
+            return
+        async with self._open_jobs() as (jobs, store):
+            pending, _ = self.plan()
+            await self._require_credits(store, len(pending))
+            with self._open_manifest() as manifest:
+                progress = StageProgress(self._stages(), sys.stderr)
+                batch = Batch(jobs, self.request, self.out, self._results, manifest, progress)
+                with progress.shown():
+                    await self._process_once(batch, manifest, progress)
+                self.stop_reason = batch.stop_reason
+
+    async def _process_once(self, batch: Batch, manifest: Manifest, progress: StageProgress) -> None:
+        pending, unchanged = self._divide(manifest.records)
+        outcomes = {outcome.picture: outcome for outcome in unchanged}
+        progress.expect(len(pending))
+        await batch.run(pending, lambda outcome: outcomes.update({outcome.picture: outcome}))
+        self._is_complete = len(outcomes) == len(self.discovery.pictures)
+        pictures = self.discovery.pictures
+        self.outcomes = [outcomes[picture.path] for picture in pictures if picture.path in outcomes]
+
+    @asynccontextmanager
+    async def _open_jobs(self) -> AsyncIterator[tuple[Jobs, Store]]:
+        try:
+            async with open_services(self.config, "process") as services:
+                account_id = await services.store.keys.account_id(create=True)
+                jobs = EngineJobs(services, account_id)
+                async with services.store.database.reading() as read:
+                    waiting = int(await read.value("count_open_jobs"))
+                if waiting:
+                    click.echo(f"Unfinished jobs in the data folder: {waiting:,}. They are processed too.", err=True)
+                yield jobs, services.store
+            self.has_unstopped_threads = services.engine.has_unstopped_threads
+        except DataFolderBusy as error:
+            raise Refused(error.message + _how_to_use_server(self.config)) from error
+
+    async def _require_credits(self, store: Store, pictures: int) -> None:
+        """Check before the first picture that the balance suffices for all of them. Raises: InsufficientCredits."""
+        account_id = await store.keys.account_id(create=True)
+        balance = await store.credits.balance(account_id)
+        required = pictures * price(self.request.plans, self.config)
+        if required > balance:
+            raise InsufficientCredits(required, balance, DEFAULT_ACCOUNT)
+
+    @contextmanager
+    def _open_manifest(self) -> Iterator[Manifest]:
+        try:
+            self._results.create_folder()
+            manifest = Manifest(self.out)
+            self._results.delete_leftovers()
+        except OSError as error:
+            raise Refused(
+                f"The output folder {printable(path_text(self.out))} can't be written ({error.strerror})."
+                " Choose another folder with --out."
+            ) from error
+        try:
+            yield manifest
+            try:
+                manifest.compact()
+            except OSError as error:
+                click.echo(f"The manifest could not be compacted ({error.strerror}); the next run does it.", err=True)
+        finally:
+            manifest.close()
+
+    def _stages(self) -> list[StageName]:
+        return [stage for plan in self.request.plans for stage in STAGES[plan.operation]]
+
+    # ---- how it ended ----
+
+    @property
+    def is_unfinished(self) -> bool:
+        return not self._is_complete or any(outcome.interrupted for outcome in self.outcomes)
+
+    @property
+    def exit_code(self) -> int:
+        if not self.discovery.pictures:
+            return EXIT_REFUSED
+        if self.stop_reason == INTERRUPTED and self.is_unfinished:
+            return EXIT_INTERRUPTED
+        return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
+
+
+def _refuse_empty(paths: Sequence[Path], skipped: Sequence[RejectedFile]) -> None:
+    where = ", ".join(printable(path_text(path)) for path in paths)
+    others = f", only {len(skipped):,} other file{'s' if len(skipped) != 1 else ''}" if skipped else ""
+    raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
+
+
+def _how_to_use_server(config: Config) -> str:
+    """Instructions for sending pictures to the server that uses the data folder; empty if no server uses it."""
+    owner = current_owner(config.data_dir)
+    if owner is None or owner.address is None:
+        return ""
+    return (
+        "\nTo send a picture to it:\n"
+        f'  curl -H "Authorization: Bearer KEY" -F image=@FILE -F languages=en {owner.address}/api/v1/images/process\n'
+        "To create a KEY: imgproc-local keys create --name NAME"
+    )

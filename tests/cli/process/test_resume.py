@@ -1,0 +1,204 @@
+"""A second run of `process` continues, skips what is unchanged, and never takes results as input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.cli.process.manifest import HEADER, LOCK_FILE, MANIFEST_FILE
+from imgproc_local.system.file_lock import try_lock
+from tests.cli.conftest import Program
+from tests.cli.process.test_process import assert_empty, names, wait_for
+from tests.support import pictures
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four pictures that all get the same name, in two subfolders."""
+    root = tmp_path / "pictures"
+    for number in range(4):
+        file = root / "ab"[number // 2] / str(number) / "green stone.jpg"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(pictures.jpeg(64, 48, seed=number))
+    return root
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of an output folder, except the lock."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != LOCK_FILE]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def statuses(images: list[dict[str, str]]) -> list[str]:
+    return [image["status"] for image in images]
+
+
+def test_names_are_numbered_in_the_order_of_the_folder_and_a_second_run_changes_nothing(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    images = program.in_process_json("process", folder, "--out", out, "--languages", "en,de")
+    [base] = {image["translations"][0]["seo_filename"].removesuffix("-2") for image in images[:2]}
+    assert [str(Path(image["optimized_file"]).relative_to(out)) for image in images] == [
+        f"a/0/{base}.jpg", f"a/1/{base}-2.jpg", f"b/2/{base}-3.jpg", f"b/3/{base}-4.jpg",
+    ]  # fmt: skip
+    before = content(out)
+    again = program.in_process_json("process", folder, "--out", out, "--languages", "en,de")
+    assert statuses(again) == ["unchanged"] * 4
+    for new, old in zip(again, images, strict=True):
+        for field in ("optimized_file", "optimized_size", "converted_size", "compression_percentage"):
+            assert new[field] == old[field]
+        assert [text["seo_filename"] for text in new["translations"]] == [
+            text["seo_filename"] for text in old["translations"]
+        ]
+    assert content(out) == before
+    assert b"mainly in" not in before[MANIFEST_FILE], "a text that a person has to write is in no file"
+
+
+def test_what_has_changed_is_processed_again_in_place_of_its_old_results(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = program.in_process_json("process", folder, "--out", out)
+    os.utime(folder / "a" / "0" / "green stone.jpg")  # another time, same content
+    (folder / "a" / "1" / "green stone.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
+    Path(first[2]["converted_file"]).unlink()
+    Path(first[3]["optimized_file"]).write_bytes(b"edited by the user")
+    images = program.in_process_json("process", folder, "--out", out)
+    status = {image["file"]: image["status"] for image in images}
+    assert [status[image["file"]] for image in first] == ["unchanged", "completed", "completed", "unchanged"]
+    assert sorted(names(out)) == sorted(
+        Path(image[f"{kind}_file"]).name for image in first for kind in ("optimized", "converted")
+    )
+    assert Path(first[3]["optimized_file"]).read_bytes() == b"edited by the user"
+    other = program.in_process_json("process", folder, "--out", out, "--format", "avif")
+    assert statuses(other) == ["completed"] * 4
+    # of the last picture, the user's file remains, and the new results have the next free name
+    assert sum(name.endswith(".webp") for name in names(out)) == 0
+    assert sum(name.endswith(".avif") for name in names(out)) == 4
+    assert Path(first[3]["optimized_file"]).read_bytes() == b"edited by the user"
+
+
+@pytest.mark.parametrize("where", ["inside", "parent", "same", "link"])
+def test_results_are_never_taken_as_input(program: Program, folder: Path, tmp_path: Path, where: str) -> None:
+    out = {"inside": folder / "b" / "out", "parent": tmp_path, "same": folder, "link": tmp_path / "link"}[where]
+    if where == "link":
+        (folder / "results").mkdir()
+        out.symlink_to(folder / "results")
+    expected = ["completed"] * 4
+    for _ in range(2):
+        images = program.in_process_json("process", folder, "--out", out)
+        assert [image["status"] for image in images if image["status"] != "skipped"] == expected
+        expected = ["unchanged"] * 4
+    # another output folder: the results in the first one, and copies of them, are not input either
+    shutil.copy(images[0]["optimized_file"], folder / "copy.jpg")
+    images = program.in_process_json("process", folder, "--out", tmp_path / "second")
+    assert [image["status"] for image in images if image["status"] != "skipped"] == ["completed"] * 4
+
+
+def test_a_damaged_manifest_loses_no_more_than_its_damaged_lines(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    program.in_process_json("process", folder, "--out", out)
+    before = content(out)
+    header, *records = before[MANIFEST_FILE].splitlines(keepends=True)
+    assert header.rstrip() == HEADER
+    (out / MANIFEST_FILE).write_bytes(b"".join([header, b"\xff\x00garbage\n", *records[:3], records[3][:100]]))
+    images = program.in_process_json("process", folder, "--out", out)
+    assert sorted(statuses(images)) == ["completed", "unchanged", "unchanged", "unchanged"]
+    # the record that named these files is lost, so that they count as the user's
+    assert {name: content(out)[name] for name in before if name != MANIFEST_FILE} == {
+        name: data for name, data in before.items() if name != MANIFEST_FILE
+    }
+
+
+def test_two_runs_on_one_folder_exclude_each_other(program: Program, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / LOCK_FILE).open("ab") as file:
+        assert try_lock(file)
+        refused = program("process", folder, "--out", tmp_path / "out")
+    assert refused.returncode == 2
+    assert "Another `imgproc-local process` is writing to" in refused.stderr
+
+
+def test_a_dry_run_writes_nothing(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = program.in_process_json("process", folder, "--out", out, "--dry-run")
+    assert statuses(planned) == ["pending"] * 4
+    assert not out.exists()
+    assert not program.data.exists()
+    program.in_process_json("process", folder / "a", "--out", out)
+    shown = program.in_process("process", folder / "a", folder / "b", "--out", out, "--dry-run")
+    assert "2 to process, 2 unchanged since an earlier run" in shown.stdout
+
+
+def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> None:
+    out, table = tmp_path / "out", tmp_path / "alt.csv"
+    (folder / "=1+1.jpg").write_bytes(pictures.jpeg(64, 48))
+    shown = program.in_process(
+        "process", folder, "--flat", "--out", out, "--csv", table, "--only", "analyze", "--only", "optimize"
+    )
+    assert shown.exit_code == 0, shown.stderr
+    assert "5 done, 0 failed, 0 skipped, 5 in need of a text." in shown.stdout
+    assert all(file.parent == out for file in out.rglob("*"))
+    assert len(names(out)) == 5
+    data = table.read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf")
+    rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"))))
+    assert [row["file"] for row in rows] == [f"{row['seo_filename']}.jpg" for row in rows]
+    assert {(row["language"], row["alt_text"], row["needs_text"]) for row in rows} == {("en", "", "true")}
+    paid = 1_000_000 - program.in_process_json("credits", "balance")["balance"]
+    assert paid == 10
+    only = program.in_process_json("process", folder, "--flat", "--out", out, "--only", "convert")
+    assert {Path(image["converted_file"]).suffix for image in only} == {".webp"}
+    assert all(image["optimized_file"] is None for image in only)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--quality", "best"), "expected visually-lossless, web, small, or a score from 50 to 95; received 'best'"),
+        (("--quality", "49"), "received '49'"),
+        (("--qualty", "web"), "--quality"),
+        (("--max-widht", "9"), "--max-width"),
+        (("--languages", "de en"), "separated by commas, such as de,en;"),
+    ],
+)
+def test_a_mistake_gets_an_answer_that_helps(
+    program: Program, folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = program.in_process("process", folder, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill is SIGKILL only on POSIX")
+def test_a_killed_and_an_interrupted_run_end_like_an_undisturbed_one(program: Program, tmp_path: Path) -> None:
+    source = tmp_path / "pictures"
+    for number in range(24):
+        file = source / f"{number // 8}" / f"{number}" / "stone.jpg"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(pictures.jpeg(64, 48, seed=number % 12))
+    assert program("process", source, "--out", tmp_path / "expected").returncode == 0
+    out = tmp_path / "out"
+    for number, already in ((signal.SIGKILL, 2), (signal.SIGINT, 6)):
+        with program.start("process", source, "--out", out, "--json", "--jobs", 1) as process:
+            wait_for(lambda limit=already: len(names(out)) >= limit, process)
+            process.send_signal(number)
+            stdout, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    images = json.loads(stdout)
+    interrupted = [image for image in images if image["errors"]]
+    assert interrupted == [] or all(image["errors"][0]["message"] == "Interrupted." for image in interrupted)
+    assert program("process", source, "--out", out).returncode == 0
+    assert content(out) == content(tmp_path / "expected")
+    assert_empty(program)
