@@ -50,8 +50,11 @@ GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0);
 
 -- name: usage
 -- The credits of finished and waiting stages of the account, by day, operation and client. What was given back for a
--- failed stage is subtracted from the day of its price. The client of a deleted job is unknown.
-SELECT substr(hold.at, 1, 10) AS day, hold.stage AS operation, coalesce(stages.client_id, '') AS client_id,
+-- failed stage is subtracted from the day of its price. The client of a deleted job, and of a text that was written anew,
+-- is unknown.
+SELECT substr(hold.at, 1, 10) AS day,
+    CASE WHEN hold.stage LIKE 'regenerate-%' THEN 'regenerate' ELSE hold.stage END AS operation,
+    coalesce(stages.client_id, '') AS client_id,
     -sum(hold.amount + coalesce(release.amount, 0)) AS credits
 FROM ledger AS hold
     LEFT JOIN ledger AS release

@@ -22,7 +22,7 @@ from litestar.response import Redirect
 from imgproc_local.compose import Services
 from imgproc_local.storage.sessions import SESSION_VALID_S
 from imgproc_local.system.audit import audit
-from imgproc_local.web import credits, exports, health, images, local, models, settings, storage
+from imgproc_local.web import credits, exports, health, images, local, models, remarks, settings, storage
 from imgproc_local.web.guard import get, refuse_other_sites, require_own_host, session_cookie, session_of
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -111,7 +111,7 @@ HANDLERS = [
                 path="/",
                 route_handlers=[
                     handler
-                    for module in (local, models, credits, storage, settings, health, exports)
+                    for module in (local, models, credits, storage, settings, health, exports, remarks)
                     for handler in module.HANDLERS
                 ],
                 response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
