@@ -182,7 +182,7 @@ export function UploadStatus() {
     ${rejected.length > 0 && html`
       <details class="refused" open=${rejected.length <= 8}>
         <summary>${counted(rejected.length, "file")} not accepted</summary>
-        <ul>${rejected.map(({ name, reason }, place) => html`<li key=${place}><strong dir="auto">${name}</strong> <span>${reason}</span></li>`)}</ul>
+        <ul tabindex="0" aria-label="Files that were not accepted">${rejected.map(({ name, reason }, place) => html`<li key=${place}><strong dir="auto">${name}</strong> <span>${reason}</span></li>`)}</ul>
         <p class="actions">
           ${rejected.some(({ file }) => file) && html`<button type="button" class="small" onClick=${retryRefused}>Try again</button>`}
           <button type="button" class="small" onClick=${() => refused.set([])}>Close</button>

@@ -114,7 +114,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
         ${needing.size > 0 && html`
           <fieldset class="needs-text field">
             <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text that a person writes</legend>
-            <ul>${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
+            <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
               <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
               ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>
             <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />Leave them out</label>

@@ -17,13 +17,19 @@ const TILE_MIN_WIDTH = 156;
 const TILE_MAX_GROWTH = 1.35; // on wide screens tiles grow, but columns grow faster
 const CAPTION_HEIGHT = 46;
 
-const STAGE_TEXTS = { pending: "Waiting", analyzing: "Writing texts", optimizing: "Optimizing", converting: "Converting", processing: "In work" };
+// the status names the stage that started last: other stages may still run when that one is done
+const STAGE_TEXTS = {
+  pending: () => "Waiting",
+  analyzing: ({ translations }) => (translations.length === 0 ? "Writing texts" : "Processing"),
+  optimizing: ({ optimized_size: size }) => (size === null ? "Optimizing" : "Processing"),
+  converting: ({ converted_size: size }) => (size === null ? "Converting" : "Processing"),
+};
 
-/** What happens to a picture now, or what came of it. */
+/** What happens to a picture now, or what its result is. */
 export function stateText({ job, state, needsText, image }) {
   if (state === "failed") return image.optimized_size !== null || image.converted_size !== null || image.translations.length > 0 ? "Partly done" : "Failed";
   if (state === "done") return needsText ? "Needs text" : "Done";
-  return STAGE_TEXTS[job.status] ?? "In work";
+  return STAGE_TEXTS[job.status]?.(image) ?? "Processing";
 }
 
 /** Where things are in a list of `count` pictures that is `width` wide: all in pixels. */

@@ -74,12 +74,13 @@ export function Dialog({ label, onClose, children, class: className = "" }) {
   useEffect(() => {
     const focused = document.activeElement;
     dialog.current.showModal();
+    (dialog.current.querySelector("[autofocus]") ?? dialog.current.querySelector("h2")).focus();
     return () => focused?.focus?.();
   }, []);
   return html`
     <dialog ref=${dialog} class=${className} aria-label=${label} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
       <header class="dialog-head">
-        <h2>${label}</h2>
+        <h2 tabindex="-1">${label}</h2>
         <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button>
       </header>
       ${children}

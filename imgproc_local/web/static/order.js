@@ -19,7 +19,7 @@ export const SHOWS = {
   text: "Needs text",
   failed: "Failed",
   larger: "Larger than optimized",
-  open: "In work",
+  open: "In progress",
   done: "Done",
 };
 

@@ -164,7 +164,7 @@ export function PicturesView({ app, path }) {
   const exported = dialog === "export" ? chosenPictures() : [];
   const showDetail = currentId !== null && (path[0] !== undefined || !NARROW.matches);
   return html`
-    <div class=${`desk${path[0] === undefined ? "" : " opened"}${dragging ? " dragging" : ""}`}>
+    <div class=${`desk${counts.all > 0 ? " with-detail" : ""}${path[0] === undefined ? "" : " opened"}${dragging ? " dragging" : ""}`}>
       <div class="desk-list">
         ${counts.all > 0 && html`
           <${Toolbar} languages=${languages} searchRef=${search} onAdd=${() => setDialog("add")} onExport=${() => setDialog("export")}

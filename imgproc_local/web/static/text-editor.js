@@ -29,11 +29,15 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   const [problem, setProblem] = useState("");
   const remarks = useRemarks(code, altText, needsText && altSaved);
 
-  const save = async (always = false) => {
+  // Enter, leaving the field and leaving the picture may all save the same words: they are sent once
+  const sent = useRef({});
+  const save = async ({ acceptance = false } = {}) => {
     const changes = {};
-    if (!altSaved || always) changes.seo_alt_text = altText;
+    if (!altSaved || (acceptance && source !== "person")) changes.seo_alt_text = altText;
     if (!filenameSaved) changes.seo_filename = filename;
-    if (Object.keys(changes).length === 0) return true;
+    const isNew = Object.entries(changes).some(([name, text]) => sent.current[name] !== text);
+    if (!isNew) return true;
+    sent.current = changes;
     try {
       await saveText(id, code, changes);
       setProblem("");
@@ -41,6 +45,8 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     } catch (error) {
       setProblem(error.message);
       return false;
+    } finally {
+      sent.current = {};
     }
   };
   const latest = useRef(save);
@@ -53,7 +59,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       setProblem("Write an alt text: this one says nothing about what the picture shows.");
       return;
     }
-    const stored = save(true);
+    const stored = save({ acceptance: true });
     if (characters(altText) > MAX_CHARS || altText.trim() === "") await stored;
     else onAccept();
   };
@@ -61,7 +67,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     if (event.key === "Enter" && !event.isComposing) {
       event.preventDefault();
       event.stopPropagation();
-      if (event.ctrlKey || event.metaKey) save(true).then((stored) => stored && announce("Saved."));
+      if (event.ctrlKey || event.metaKey) save({ acceptance: true }).then((stored) => stored && announce("Saved."));
       else accept();
     } else if (event.key === "Escape" && !(altSaved && filenameSaved)) {
       event.stopPropagation();
@@ -111,11 +117,13 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     </section>`;
 }
 
-/** A text that the user edits: [text, set, whether it is the stored one]. A stored text that changes replaces an unedited draft. */
+/** A text that the user edits: [text, set, whether it is the stored one]. Where nothing was typed, it follows the stored one. */
 function useDraft(stored) {
-  const [draft, setDraft] = useState({ base: stored, text: stored });
-  const text = draft.base === stored || draft.text !== draft.base ? draft.text : stored;
-  return [text, (changed) => setDraft({ base: stored, text: changed }), text === stored];
+  const [typed, setTyped] = useState(null);
+  // what was typed and is stored now is no draft any more: an undo changes the text again
+  if (typed !== null && typed === stored) setTyped(null);
+  const text = typed ?? stored;
+  return [text, setTyped, text === stored];
 }
 
 /** What the rules for alt texts say of `text`, asked when typing pauses. */
