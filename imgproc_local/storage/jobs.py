@@ -218,7 +218,7 @@ class Jobs:
     async def count(self, account_id: str) -> int:
         """The number of all jobs of the account."""
         async with self._database.listing() as read:
-            return int(await read.value("count_jobs", {"account_id": account_id}))
+            return int(await read.value("count_jobs_of_account", {"account_id": account_id}))
 
     async def totals(self, account_id: str) -> JobTotals:
         """The jobs of the account by state, and the bytes of their results."""

@@ -248,31 +248,32 @@ WHERE account_id = :account_id AND id < :before_id
         FROM stages WHERE stages.job_id = jobs.id) IN (SELECT value FROM json_each(:statuses)))
 ORDER BY id DESC LIMIT :limit;
 
--- name: count_jobs
+-- name: count_jobs_of_account
 SELECT count(*) FROM jobs WHERE account_id = :account_id;
 
 -- name: job_totals
 -- The jobs of an account by state, and the bytes of its results. Of each job with a result, `saved_bytes` counts how much
--- smaller than the upload its smallest result is. Every part reads only an index.
+-- smaller than the upload its smallest result is. The sizes are read from indexes alone.
+WITH sizes AS MATERIALIZED (
+    SELECT original_size, (
+        SELECT min(output_size) FROM stages
+        WHERE account_id = :account_id AND job_id = jobs.id AND output_size IS NOT NULL) AS smallest
+    FROM jobs WHERE account_id = :account_id),
+unfinished AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1 FROM stages WHERE stages.job_id = open.job_id AND started_seq IS NOT NULL) AS has_started
+    FROM stages AS open WHERE account_id = :account_id AND state IN ('pending', 'running')
+    GROUP BY open.job_id)
 SELECT
-    (SELECT count(*) FROM jobs WHERE account_id = :account_id) AS jobs,
-    open_jobs.open, open_jobs.running,
+    (SELECT count(*) FROM sizes) AS jobs,
+    (SELECT count(*) FROM unfinished) AS open,
+    (SELECT count(*) FROM unfinished WHERE has_started) AS running,
     (SELECT count(DISTINCT job_id) FROM stages AS failed
      WHERE account_id = :account_id AND state = 'failed' AND NOT EXISTS (
         SELECT 1 FROM stages
         WHERE account_id = :account_id AND job_id = failed.job_id AND state IN ('pending', 'running'))) AS failed,
-    sizes.original_bytes, sizes.saved_bytes
-FROM (
-    SELECT count(*) AS open, coalesce(sum(has_started), 0) AS running
-    FROM (SELECT EXISTS (
-            SELECT 1 FROM stages WHERE stages.job_id = waiting.job_id AND started_seq IS NOT NULL) AS has_started
-          FROM stages AS waiting WHERE account_id = :account_id AND state IN ('pending', 'running')
-          GROUP BY waiting.job_id)) AS open_jobs,
-    (SELECT coalesce(sum(original_size), 0) AS original_bytes,
-        coalesce(sum(max(0, original_size - smallest)), 0) AS saved_bytes
-     FROM (SELECT job_id, min(output_size) AS smallest FROM stages
-           WHERE account_id = :account_id AND output_size IS NOT NULL GROUP BY job_id) AS results
-        JOIN jobs ON jobs.account_id = :account_id AND jobs.id = results.job_id) AS sizes;
+    (SELECT coalesce(sum(original_size), 0) FROM sizes WHERE smallest IS NOT NULL) AS original_bytes,
+    (SELECT coalesce(sum(max(0, original_size - smallest)), 0) FROM sizes WHERE smallest IS NOT NULL) AS saved_bytes;
 
 -- ---- exports ----
 

@@ -103,6 +103,7 @@ async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     await retention.remove(_max_age(planned))
     audit("data.prune", kind=planned.only, jobs=removable.jobs, files=removable.files, session=session.id)
     await retention.delete_files(services.blobs)
+    services.engine.reset_account_changes()
     return PruneBody(_result(planned, removable))
 
 

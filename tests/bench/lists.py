@@ -1,6 +1,7 @@
 """Measures lists and polls of an account with many jobs: each alone, and polls while lists are read.
 
-`python -m tests.bench.lists [--jobs 50000]`
+Times of lists are of the whole answer with all details: the statements, the bodies, and their JSON. CPU time is that of
+all threads of the process. `python -m tests.bench.lists [--jobs 50000] [--limit 500]`
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
+
+from imgproc_local.api.wire import jobs_body
 from imgproc_local.domain.job import Status
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.database import Database, open_database
@@ -22,10 +26,24 @@ from imgproc_local.storage.jobs import Jobs
 POLLS = 300
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
+LANGUAGES = ("en", "de", "fr", "ja")
+OUTPUTS = {"analyze": None, "optimize": 500, "convert": 400}
+LISTS = {
+    "all": JobFilters(),
+    **{status.value: JobFilters((status,)) for status in Status},
+    "project": JobFilters(project_id="p"),
+    "needs text": JobFilters(needs_text=True),
+    "needs text, completed": JobFilters((Status.COMPLETED,), needs_text=True),
+    "language missing": JobFilters(language_missing="ja"),
+    "larger than optimized": JobFilters(larger_than_optimized=True),
+}
 
 
 def fill(path: Path, account_id: str, jobs: int) -> None:
-    """Store `jobs` finished jobs. The oldest one in a hundred has failed; the rest is completed."""
+    """Store `jobs` finished jobs with texts in four languages.
+
+    The oldest one in a hundred has failed, needs texts and has a larger converted file; the rest is completed.
+    """
     connection = sqlite3.connect(path)
     connection.execute("INSERT INTO projects VALUES ('p', ?, 'p', ?)", (account_id, AT))
     for number in range(jobs):
@@ -35,12 +53,24 @@ def fill(path: Path, account_id: str, jobs: int) -> None:
             " (?, ?, ?, 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL, NULL, NULL)",
             (job_id, f"i{job_id}", account_id, INFO, AT),
         )
-        state = "failed" if number < jobs // 100 else "done"
+        is_special = number < jobs // 100
         connection.executemany(
-            "INSERT INTO stages (job_id, account_id, name, lane, state, price, started_seq)"
-            " VALUES (?, ?, ?, '', ?, 1, ?)",
-            [(job_id, account_id, name, state, number) for name in ("analyze", "optimize", "convert")],
+            "INSERT INTO stages"
+            " (job_id, account_id, name, lane, state, price, started_seq, output_sha256, output_size, output_format,"
+            " removed) VALUES (?, ?, ?, '', ?, 1, ?, 'x', ?, 'webp', '[\"gps\", \"software\"]')",
+            [
+                (job_id, account_id, name, "failed" if is_special and name == "analyze" else "done", number, size)
+                for name, size in {**OUTPUTS, "convert": 600 if is_special else 400}.items()
+            ],
         )
+        connection.executemany(
+            "INSERT INTO translations VALUES (?, ?, 'p', ?, ?, ?, 'n', ?, ?, ?, 1)",
+            [
+                (job_id, account_id, code, position, f"name-{number}", number, "A text of some length. " * 4,
+                 "pixels" if is_special else "vision")
+                for position, code in enumerate(LANGUAGES)
+            ],
+        )  # fmt: skip
     connection.commit()
     connection.close()
 
@@ -55,16 +85,29 @@ async def timed_polls(jobs: Jobs, job_id: str) -> list[float]:
     return times
 
 
-async def measure(database: Database, jobs: Jobs, account_id: str, count: int) -> None:
-    for status in (None, *Status):
-        filters = JobFilters(statuses=None if status is None else (status,))
+async def timed_list(jobs: Jobs, account_id: str, limit: int, name: str, before_id: str | None = None) -> None:
+    """Print the median of five."""
+    wall, cpu, size = [], [], 0
+    for _ in range(5):
+        began, began_cpu = time.perf_counter(), time.process_time()
+        page = await jobs.page(account_id, limit, LISTS[name], before_id)
+        size = len(msgspec.json.encode(jobs_body(page, None, "A", ("removed", "details"))))
+        wall.append((time.perf_counter() - began) * 1000)
+        cpu.append((time.process_time() - began_cpu) * 1000)
+    print(
+        f"list {name:<22} {len(page):>4} jobs {size / 1024:6.0f} KiB {statistics.median(wall):8.1f} ms,"
+        f" CPU {statistics.median(cpu):8.1f} ms{', in the middle' if before_id else ''}"
+    )
+
+
+async def measure(database: Database, jobs: Jobs, account_id: str, count: int, limit: int) -> None:
+    for name in LISTS:
+        await timed_list(jobs, account_id, limit, name)
+    await timed_list(jobs, account_id, limit, "all", f"{count // 2:026d}")
+    for what, read in {"totals": jobs.totals, "count": jobs.count}.items():
         began = time.perf_counter()
-        page = await jobs.page(account_id, 101, filters)
-        print(f"list {status or 'all':<11} {len(page):>4} jobs  {(time.perf_counter() - began) * 1000:8.1f} ms")
-    deep = f"{count // 2:026d}"
-    began = time.perf_counter()
-    await jobs.page(account_id, 101, before_id=deep)
-    print(f"list, page in the middle    {(time.perf_counter() - began) * 1000:8.1f} ms")
+        await read(account_id)
+        print(f"{what:<27} {(time.perf_counter() - began) * 1000:8.1f} ms")
 
     newest = f"{count - 1:026d}"
     alone = await timed_polls(jobs, newest)
@@ -83,14 +126,14 @@ async def measure(database: Database, jobs: Jobs, account_id: str, count: int) -
         print(f"poll {name:<15} p50 {quantiles[49]:6.2f} ms  p99 {quantiles[98]:6.2f} ms")
 
 
-async def run(count: int) -> None:
+async def run(count: int, limit: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.db"
         database = await open_database(path)
         try:
             account_id = await Keys(database, 1).account_id("a", create=True)
             await asyncio.to_thread(fill, path, account_id, count)
-            await measure(database, Jobs(database, 1000), account_id, count)
+            await measure(database, Jobs(database, 1000), account_id, count, limit)
         finally:
             await database.close()
 
@@ -98,7 +141,9 @@ async def run(count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=50_000)
-    asyncio.run(run(parser.parse_args().jobs))
+    parser.add_argument("--limit", type=int, default=500)
+    arguments = parser.parse_args()
+    asyncio.run(run(arguments.jobs, arguments.limit))
 
 
 if __name__ == "__main__":

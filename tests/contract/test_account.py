@@ -94,6 +94,7 @@ def test_projects_are_listed_with_the_number_of_their_pictures(service: Running,
     ]
     with service.client_for(service.make_key("another")) as other:
         assert other.get("/projects").json() == {"data": []}
+        assert other.get("/jobs").headers["x-total-count"] == "0"
 
 
 def test_an_original_is_downloaded_as_it_was_received(service: Running, jobs: dict[str, Any]) -> None:
@@ -139,6 +140,17 @@ def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
         while stream.until("job")["data"]["status"] != "completed":
             pass
         assert time.monotonic() - began_s < 1
+
+
+def test_a_removal_of_old_jobs_lets_the_client_read_the_list_again(gated: Running) -> None:
+    gated.process("optimize", pictures.jpeg())
+    page = {"Origin": gated.root, **gated.page_cookie()}
+    with account_events(gated) as stream:
+        stream.until("totals")
+        body = {"older_than_days": 0}
+        httpx.post(f"{gated.root}/local/storage/prune", json=body, headers=page).raise_for_status()
+        assert stream.until("reset") == {}
+        assert stream.until("totals")["finished"] == 0
 
 
 def test_other_accounts_are_not_part_of_the_stream(gated: Running) -> None:

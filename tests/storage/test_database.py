@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from imgproc_local import storage
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage import database as module
 from imgproc_local.storage.database import QUERIES, open_database
 
 AT = "2026-11-01T00:00:00.000Z"
+
+
+def test_no_two_statements_have_one_name() -> None:
+    text = resources.files(storage).joinpath("queries.sql").read_text(encoding="utf-8")
+    assert len(QUERIES) == text.count("-- name: ")
 
 
 async def accounts(database: module.Database) -> int:
