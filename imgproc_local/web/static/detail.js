@@ -130,7 +130,8 @@ function Sizes({ picture }) {
 /** Which kinds of private data the results do not carry. */
 function Removed({ picture: { image, state } }) {
   const { removed } = image;
-  if (!Array.isArray(removed)) return null;
+  const hasResult = image.optimized_size !== null || image.converted_size !== null;
+  if (!Array.isArray(removed) || (!hasResult && removed.length === 0)) return null;
   return html`
     <div class="removed">
       <h3>Removed from the results</h3>

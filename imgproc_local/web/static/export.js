@@ -93,7 +93,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
   };
 
   const open = pictures.length - finished.length;
-  const blocked = variants.length === 0 || preview === null || preview.files === 0 || (needing.size > 0 && withoutText === "ask") || saving !== null;
+  const blocked = variants.length === 0 || preview === null || preview.files === 0 || images?.length === 0 || (needing.size > 0 && withoutText === "ask") || saving !== null;
   return html`
     <${Dialog} label=${`Export ${counted(finished.length, "picture")}`} onClose=${onClose} class="export-dialog">
       <div class="export">
@@ -110,18 +110,18 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
         </label>
         <label class="choice"><input type="checkbox" checked=${writeTexts} onChange=${() => setWriteTexts(!writeTexts)} />
           <span>Write the alt texts into the files <span class="hint">as IPTC metadata in all languages</span></span></label>
-        ${open > 0 && html`<p class="hint">${counted(open, "picture")} still in work ${open === 1 ? "is" : "are"} not part of the export.</p>`}
+        ${open > 0 && html`<p class="hint">${counted(open, "picture")} still in progress ${open === 1 ? "is" : "are"} not part of the export.</p>`}
         ${needing.size > 0 && html`
           <fieldset class="needs-text field">
             <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text that a person writes</legend>
             <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
               <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
               ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>
-            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />Leave them out</label>
+            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />${needing.size < finished.length ? "Leave them out" : "Leave them out: nothing remains"}</label>
             <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "include"} onChange=${() => setWithoutText("include")} />Export them without an alt text</label>
           </fieldset>`}
         ${preview?.missing?.length > 0 && html`<p class="problem">${counted(preview.missing.length, "file")} can't be exported: ${missingText(preview.missing)}</p>`}
-        <p class="number" role="status">${preview === null ? "Counting the files…" : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
+        <p class="number" role="status">${preview === null ? "Counting the files…" : withoutText === "omit" ? `${counted(images.length, "picture")}, with alt.csv and alt.json` : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       </div>
       <div class="dialog-actions">

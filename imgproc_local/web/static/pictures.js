@@ -45,6 +45,10 @@ export function PicturesView({ app, path }) {
     if (currentId === null && pictures.length > 0 && !NARROW.matches && loaded) current.set(pictures[0].id);
   }, [currentId, pictures, loaded]);
 
+  // credits are spent by uploads, and given back by stages that fail
+  const working = counts.open > 0;
+  useEffect(() => { if (loaded) app.refresh(); }, [working]);
+
   const open = (id) => {
     current.set(id);
     if (path[0] !== id) location.hash = `pictures/${id}`;
