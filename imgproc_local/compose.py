@@ -22,6 +22,7 @@ from imgproc_local.domain.quality import target_score
 from imgproc_local.engine import convert, optimize
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.export import texts
 from imgproc_local.engine.export.exporter import Exporter
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
@@ -396,7 +397,9 @@ async def open_services(
                     thumbnails=thumbnails,
                     models=models,
                     origins=origins or {},
-                    exporter=Exporter(store.database, blobs),
+                    exporter=Exporter(
+                        store.database, blobs, partial(texts.write_texts, workers, config.stage_timeout_s)
+                    ),
                 )
             finally:
                 upkeep.cancel()

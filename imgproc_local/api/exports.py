@@ -25,7 +25,7 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.export import MAX_IMAGES, ExportRequest, RequestedVariant
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.engine.export.exporter import Export, ExportBroken
+from imgproc_local.engine.export.archive import Export, ExportBroken
 from imgproc_local.engine.export.plan import ExportPlan
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,9 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
         LanguageCode | None,
         Meta(description="names the files by its seo_filename; null is the first language of each image"),
     ] = None
-    write_texts: Annotated[bool, Meta(description="reserved: files are exported as they are stored")] = True
+    write_texts: Annotated[
+        bool, Meta(description="write the alt texts into the optimized and converted files, as XMP")
+    ] = True
     allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
     allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False
     dry_run: Annotated[bool, Meta(description="answer with what the archive would contain")] = False
@@ -139,10 +141,11 @@ class ArchiveResponse(Response[None]):
     def __init__(self, export: Export, stem: str) -> None:
         headers = {
             "Content-Disposition": content_disposition(stem, ".zip"),
-            "Content-Length": str(export.size_bytes),
             "Accept-Ranges": "none",
             "Cache-Control": "no-store",
         }
+        if export.size_bytes is not None:
+            headers["Content-Length"] = str(export.size_bytes)
         super().__init__(None, headers=headers, media_type="application/zip", status_code=200)
         self._export = export
 

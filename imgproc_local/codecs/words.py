@@ -8,7 +8,7 @@ Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,22 +21,30 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import TextSource, Translation
 
 _DEFAULT = "x-default"
 
 
 class Words(Struct, frozen=True):
-    """The texts to write, by language code, the first language being that of `x-default`."""
+    """The texts to write, by language code, the first language being that of `x-default`.
+
+    The alt texts of the languages in `edited` replace those in the file, because a person wrote them later.
+    """
 
     alt_texts: dict[str, str] = {}
     extended_descriptions: dict[str, str] = {}
+    edited: tuple[str, ...] = ()
 
 
 def words_of(translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None) -> Words:
     """The alt texts that may be written into files: those that say something of the content."""
-    texts = {each.language_code: each.seo_alt_text for each in translations if not each.needs_text}
-    return Words({code: text for code, text in texts.items() if text.strip()}, dict(extended_descriptions or {}))
+    written = [each for each in translations if not each.needs_text and each.seo_alt_text.strip()]
+    return Words(
+        {each.language_code: each.seo_alt_text for each in written},
+        dict(extended_descriptions or {}),
+        tuple(each.language_code for each in written if each.source is TextSource.PERSON),
+    )
 
 
 @translate_errors("The texts can't be written into the picture")
@@ -45,8 +53,8 @@ def write_words(
 ) -> bytes:
     """The file with these texts in its XMP; its own bytes if it holds a text in each of the languages already.
 
-    A text in the file is replaced only with `overwrite`: in another language it stays, too, and an `x-default` that no
-    language is known of stays first. Writing the same texts again changes nothing.
+    A text in the file is replaced only with `overwrite`, or if it was edited. Texts in other languages remain, and so
+    does an `x-default` whose language is not known, as the first. Writing the same texts again changes nothing.
     Raises: BrokenImage; StageFailed if the file's XMP can't be parsed or the format can't hold the texts; and what
     `check_stop` raises.
     """
@@ -84,29 +92,32 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
 def _changed(stored: xmp.Properties, words: Words, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
-    for name, texts in (
-        (xmp.ALT_TEXT, words.alt_texts),
-        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions),
+    for name, texts, replacing in (
+        (xmp.ALT_TEXT, words.alt_texts, words.alt_texts if overwrite else words.edited),
+        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions, words.extended_descriptions if overwrite else ()),
     ):
         before = xmp.language_items(stored, name)
-        after = _merged(before, texts, overwrite=overwrite)
+        after = _merged(before, texts, {code.lower() for code in replacing})
         if after != before:
             changed[name] = xmp.alternative(name, after)
     return changed
 
 
-def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], *, overwrite: bool) -> list[tuple[str, str]]:
-    """The entries of a language alternative with `texts` added; with `overwrite` also in place of its own."""
+def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], replacing: Set[str]) -> list[tuple[str, str]]:
+    """The entries of a language alternative with `texts` added; those in `replacing` also in place of its own."""
     if not texts:
         return list(before)
     # language tags differ only in case
     merged = {tag.lower(): (tag, text) for tag, text in reversed(before)}
     merged = {tag.lower(): merged[tag.lower()] for tag, _ in before}
-    for tag, text in texts.items():
-        if overwrite or tag.lower() not in merged:
-            merged[tag.lower()] = (tag, text)
     first = next(iter(texts)).lower()
     default = merged.pop(_DEFAULT, None)
-    if default is None or overwrite:
+    for tag, text in texts.items():
+        stored = merged.get(tag.lower())
+        if stored is None or tag.lower() in replacing:
+            merged[tag.lower()] = (tag, text)
+            if stored is not None and default is not None and default[1] == stored[1]:
+                default = (_DEFAULT, text)
+    if default is None or first in replacing:
         default = (_DEFAULT, merged[first][1])
     return [default, *merged.values()]

@@ -6,30 +6,25 @@ import csv
 import hashlib
 import io
 import json
-import logging
 import shutil
-import socket
 import subprocess
-import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
-import httpx
 import pytest
+from PIL import Image
 
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.result import TextSource
-from imgproc_local.engine.export import exporter
-from imgproc_local.server.limits import Limits
-from tests.support.finished import Result, add_job, text
+from tests.support import pictures
+from tests.support.exports import add, archive, content, post
+from tests.support.finished import Result, text
 from tests.support.service import Running, running
 
 COUNT = 30
-LARGE = 3_000_000
-"""More bytes than the buffers of a connection hold."""
 
 
 @pytest.fixture
@@ -37,35 +32,6 @@ def fresh(tmp_path: Path) -> Iterator[Running]:
     """A service without images, for one test."""
     with running(tmp_path / "data") as started:
         yield started
-
-
-def content(label: str, size: int = 2000) -> bytes:
-    """Bytes that stand for a picture: an export reads no pixels."""
-    return hashlib.shake_128(label.encode()).digest(size)
-
-
-def add(service: Running, label: str, **options: Any) -> Job:
-    """A finished job with three files, or with what `options` say."""
-    options = {
-        "optimized": Result(content(f"{label} optimized"), Format.JPEG),
-        "converted": Result(content(f"{label} converted"), Format.WEBP),
-        "texts": [text("en", label)],
-    } | options
-    return service.run(add_job(service.services, content(label), **options))
-
-
-def post(service: Running, **body: Any) -> httpx.Response:
-    return service.client.post("/exports", json={"write_texts": False, **body})
-
-
-def archive(answer: httpx.Response) -> dict[str, bytes]:
-    """The files of an archive by name."""
-    assert answer.status_code == 200, answer.text
-    with zipfile.ZipFile(io.BytesIO(answer.content)) as opened:
-        assert opened.testzip() is None
-        names = opened.namelist()
-        assert len(names) == len(set(names))
-        return {name: opened.read(name) for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -248,109 +214,55 @@ def test_files_are_named_in_the_chosen_language_and_projects_are_folders(fresh: 
     assert answer.headers["content-disposition"] == 'attachment; filename="Hafen.zip"'
 
 
-# ---- interruptions ----
+# ---- texts in files ----
 
 
-def request_bytes(service: Running, body: dict[str, Any]) -> bytes:
-    encoded = json.dumps(body).encode()
-    head = f"POST /api/v1/exports HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {service.key}\r\nConnection: close\r\n"
-    return f"{head}Content-Length: {len(encoded)}\r\n\r\n".encode() + encoded
+def alt_texts(file: bytes) -> dict[str, str]:
+    """The alt texts in the XMP of a file, by language."""
+    with Image.open(io.BytesIO(file)) as picture:
+        packet = picture.info.get("xmp") or picture.info["XML:com.adobe.xmp"].encode()
+    (texts,) = ET.fromstring(packet).iter("{http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/}AltTextAccessibility")
+    items = texts.iter("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}li")
+    return {item.attrib["{http://www.w3.org/XML/1998/namespace}lang"]: item.text or "" for item in items}
 
 
-def begin_export(service: Running) -> socket.socket:
-    """A connection on which an archive has begun. Its buffers are too small for the archive."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    connection.settimeout(30)
-    connection.connect(("127.0.0.1", int(service.root.rpartition(":")[2])))
-    connection.sendall(request_bytes(service, {"write_texts": False, "variants": ["optimized"]}))
-    assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-    return connection
+def pixels(file: bytes) -> bytes:
+    with Image.open(io.BytesIO(file)) as picture:
+        return picture.tobytes()
 
 
-def rest(connection: socket.socket) -> int:
-    """The bytes that are received until the end of the connection."""
-    count = 0
-    try:
-        while data := connection.recv(65536):
-            count += len(data)
-    except ConnectionError:
-        pass
-    return count
-
-
-def running_exports(service: Running) -> int:
-    return sum(service.services.exporter._running.values())
-
-
-def wait_until_no_export_runs(service: Running) -> None:
-    deadline = time.monotonic() + 10
-    while running_exports(service):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def add_large(service: Running, count: int = 3) -> list[Job]:
-    return [
-        add(service, f"large-{number}", optimized=Result(content(f"large-{number}", LARGE), Format.JPEG))
-        for number in range(count)
-    ]
-
-
-def test_a_client_that_leaves_frees_its_export(fresh: Running) -> None:
-    add_large(fresh)
-    with begin_export(fresh):
-        assert running_exports(fresh) == 1
-    wait_until_no_export_runs(fresh)
-    assert len(archive(post(fresh, variants=["optimized"]))) == 5
-
-
-def test_an_account_runs_two_exports_at_once(fresh: Running) -> None:
-    add_large(fresh)
-    with begin_export(fresh), begin_export(fresh):
-        refused = post(fresh)
-        assert refused.status_code == 503
-        assert int(refused.headers["retry-after"]) > 0
-        with fresh.client_for(fresh.make_key("another")) as other:
-            assert other.post("/exports", json={}).status_code == 200
-    wait_until_no_export_runs(fresh)
-    assert post(fresh).status_code == 200
-
-
-def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
-    with running(tmp_path / "data", limits=Limits(stop_s=0.5)) as service:
-        add_large(service)
-        connection = begin_export(service)
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
-    with connection:
-        assert rest(connection) < 3 * LARGE
-
-
-def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:
-    jobs = add_large(fresh)
-    stored = [fresh.services.blobs.path(job.optimized.sha256) for job in jobs if job.optimized]
-    with begin_export(fresh) as connection:
-        for job in jobs:
-            assert fresh.client.delete(f"/jobs/{job.id}").status_code == 204
-        assert all(path.exists() for path in stored)
-        assert rest(connection) > 3 * LARGE - 1000
-    wait_until_no_export_runs(fresh)
-    assert not any(path.exists() for path in stored)
-
-
-@pytest.mark.parametrize("damage", ["removed", "changed"])
-def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
-    fresh: Running, damage: str, caplog: pytest.LogCaptureFixture
+def test_texts_are_written_into_results_and_not_into_originals(
+    fresh: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    jobs = add_large(fresh)
-    assert jobs[2].optimized is not None
-    path = fresh.services.blobs.path(jobs[2].optimized.sha256)
-    with begin_export(fresh) as connection, caplog.at_level(logging.WARNING, exporter.__package__.split(".")[0]):
-        if damage == "removed":
-            path.unlink()
-        else:
-            path.write_bytes(bytes(LARGE))
-        assert rest(connection) < 2 * LARGE + 1000, "nothing of the damaged file is sent"
-    assert "broken off" in caplog.text
-    wait_until_no_export_runs(fresh)
+    texts = [text("de", "boot", "Ein rotes Boot – größer."), text("ja", "fune", "赤い船", TextSource.PERSON)]
+    unknown = text("en", "photo", "A photo in blue.", TextSource.PIXELS)
+    results = {
+        "jpg": Result(pictures.jpeg(), Format.JPEG),
+        "png": Result(pictures.png(), Format.PNG),
+        "webp": Result(pictures.webp(), Format.WEBP),
+        "avif": Result(pictures.avif(), Format.AVIF),
+    }
+    for name, result in results.items():
+        add(fresh, name, optimized=result, converted=None, texts=[text("de", name), *texts[1:], unknown])
+    add(fresh, "broken", optimized=Result(content("broken"), Format.JPEG), converted=None, texts=texts[:1])
+
+    body = {"variants": ["optimized", "original"], "allow_needs_text": True, "write_texts": True}
+    answer = post(fresh, **body)
+    assert "content-length" not in answer.headers
+    files = archive(answer)
+    for name, result in results.items():
+        written = files[f"{name}.{name}"]
+        assert alt_texts(written) == {"x-default": "Text in de.", "de": "Text in de.", "ja": "赤い船"}
+        assert pixels(written) == pixels(result.data)
+        assert files[f"{name}-original.jpg"] == content(name)
+    assert files["boot.jpg"] == content("broken"), "a picture that takes no texts is exported without"
+    listed = json.loads(files["alt.json"])
+    assert [problem["file"] for problem in listed["problems"]] == ["boot.jpg"]
+    written_files = [file for image in listed["images"] for file in image["files"] if file["texts_written"]]
+    assert [file["file"] for file in written_files] == [f"{name}.{name}" for name in results]
+    for file in written_files:
+        assert file["sha256"] == hashlib.sha256(files[file["file"]]).hexdigest()
+    assert "No texts were written" in caplog.text
+
+    assert post(fresh, **body).content == answer.content
+    assert list(fresh.services.blobs.incoming_folder.iterdir()) == []

@@ -25,11 +25,12 @@ STAGE_OF_VARIANT: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "
 
 
 class PlannedFile(Struct, frozen=True):
-    """A stored file and its name in the archive."""
+    """A stored file and its name in the archive. `gets_texts` asks for alt texts to be written into it."""
 
     name: str
     variant: Variant
     stored: StoredFile
+    gets_texts: bool
 
 
 class PlannedImage(Struct, frozen=True):
@@ -60,6 +61,10 @@ class ExportPlan(Struct, frozen=True):
         return sum(file.stored.size_bytes for file in self.files)
 
     @property
+    def writes_texts(self) -> bool:
+        return any(file.gets_texts for file in self.files)
+
+    @property
     def newest(self) -> datetime:
         """When the newest image was uploaded."""
         return max((planned.created_at for planned in self.images), default=EARLIEST)
@@ -73,9 +78,7 @@ def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: d
         mark_originals=any(variant != "original" for variant in request.variants),
     )
     return ExportPlan(
-        images=tuple(
-            PlannedImage(image, _named_files(names, image, files, request.language)) for image, files, _ in chosen
-        ),
+        images=tuple(PlannedImage(image, _named_files(names, image, files, request)) for image, files, _ in chosen),
         problems=ExportProblems(
             needs_text=tuple(
                 NeededText(image.job.image_id, image.job.original_filename, languages)
@@ -163,15 +166,20 @@ def _missing_reason(
 
 
 def _named_files(
-    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], language: str | None
+    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], request: ExportRequest
 ) -> tuple[PlannedFile, ...]:
     from imgproc_local.codecs.picture.formats import FORMATS
 
     if not files:
         return ()
     extensions = {variant: FORMATS[stored.format].extensions[0] for variant, stored in files.items()}
-    named = names.add(image.project, stem_of(image.job, language), extensions)
-    return tuple(PlannedFile(named[variant], variant, stored) for variant, stored in files.items())
+    named = names.add(image.project, stem_of(image.job, request.language), extensions)
+    has_texts = any(text.seo_alt_text and not text.needs_text for text in image.job.translations)
+    return tuple(
+        # originals are exported as they were uploaded
+        PlannedFile(named[variant], variant, stored, request.write_texts and has_texts and variant != "original")
+        for variant, stored in files.items()
+    )
 
 
 def _languages_needing_text(image: ExportImage) -> tuple[str, ...]:

@@ -308,6 +308,19 @@ def test_the_time_is_linear_in_the_length_of_a_packet(tmp_path: Path, inner: str
     assert ALT_TEXTS["ko"].encode() in out
 
 
+def test_an_edited_text_replaces_that_of_the_file(tmp_path: Path) -> None:
+    before = Words({"en": "A ship", "de": "Ein Schiff"})
+    edited = [
+        Translation("de", "boot", "Ein Boot", TextSource.FACTS),
+        Translation("en", "boat", "A boat", TextSource.PERSON),
+        Translation("fr", "bateau", "Un bateau", TextSource.VISION),
+    ]
+    with_own = written(tmp_path, plain("png"), before)
+    after = written(tmp_path, with_own, words_of(edited))
+    expected = {"x-default": "A boat", "en": "A boat", "de": "Ein Schiff", "fr": "Un bateau"}
+    assert texts_in(stored_packet(after)) == expected
+
+
 def test_texts_made_from_pixels_and_blank_ones_are_not_written() -> None:
     texts = [Translation(code, code, text, source) for code, text, source in (
         ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.FACTS),

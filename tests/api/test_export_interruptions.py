@@ -1,0 +1,149 @@
+"""Exports that are interrupted: by clients, by the service, and by damage in the data folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job
+from imgproc_local.server.limits import Limits
+from tests.support import pictures
+from tests.support.exports import add, archive, content, post
+from tests.support.finished import Result
+from tests.support.service import Running, running
+
+LARGE = 3_000_000
+"""More bytes than the buffers of a connection hold."""
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Running]:
+    """A service without images, for one test."""
+    with running(tmp_path / "data") as started:
+        yield started
+
+
+def request_bytes(service: Running, body: dict[str, Any]) -> bytes:
+    encoded = json.dumps(body).encode()
+    head = f"POST /api/v1/exports HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {service.key}\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(encoded)}\r\n\r\n".encode() + encoded
+
+
+def begin_export(service: Running, *, write_texts: bool = False) -> socket.socket:
+    """A connection on which an archive has begun. Its buffers are too small for the archive."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    connection.settimeout(30)
+    connection.connect(("127.0.0.1", int(service.root.rpartition(":")[2])))
+    connection.sendall(request_bytes(service, {"write_texts": write_texts, "variants": ["optimized"]}))
+    assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    return connection
+
+
+def rest(connection: socket.socket) -> int:
+    """The bytes that are received until the end of the connection."""
+    count = 0
+    try:
+        while data := connection.recv(65536):
+            count += len(data)
+    except ConnectionError:
+        pass
+    return count
+
+
+def running_exports(service: Running) -> int:
+    return sum(service.services.exporter._running.values())
+
+
+def wait_until(is_so: Callable[[], bool], what: str = "") -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def add_large(service: Running, count: int = 3) -> list[Job]:
+    return [
+        add(service, f"large-{number}", optimized=Result(content(f"large-{number}", LARGE), Format.JPEG))
+        for number in range(count)
+    ]
+
+
+def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.LogCaptureFixture) -> None:
+    add_large(fresh)
+    with begin_export(fresh):
+        assert running_exports(fresh) == 1
+    wait_until(lambda: running_exports(fresh) == 0)
+    assert "The client has closed the connection" in caplog.text
+    assert len(archive(post(fresh, variants=["optimized"]))) == 5
+
+
+def test_an_account_runs_two_exports_at_once(fresh: Running) -> None:
+    add_large(fresh)
+    with begin_export(fresh), begin_export(fresh):
+        refused = post(fresh)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) > 0
+        with fresh.client_for(fresh.make_key("another")) as other:
+            assert other.post("/exports", json={}).status_code == 200
+    wait_until(lambda: running_exports(fresh) == 0)
+    assert post(fresh).status_code == 200
+
+
+def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
+    with running(tmp_path / "data", limits=Limits(stop_s=0.5)) as service:
+        add_large(service)
+        connection = begin_export(service)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    with connection:
+        assert rest(connection) < 3 * LARGE
+
+
+def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:
+    jobs = add_large(fresh)
+    stored = [fresh.services.blobs.path(job.optimized.sha256) for job in jobs if job.optimized]
+    with begin_export(fresh) as connection:
+        for job in jobs:
+            assert fresh.client.delete(f"/jobs/{job.id}").status_code == 204
+        assert all(path.exists() for path in stored)
+        assert rest(connection) > 3 * LARGE - 1000
+    wait_until(lambda: running_exports(fresh) == 0)
+    assert not any(path.exists() for path in stored)
+
+
+@pytest.mark.parametrize("damage", ["removed", "changed"])
+def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
+    fresh: Running, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = add_large(fresh)
+    assert jobs[2].optimized is not None
+    path = fresh.services.blobs.path(jobs[2].optimized.sha256)
+    with begin_export(fresh) as connection, caplog.at_level(logging.WARNING, "imgproc_local"):
+        if damage == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(bytes(LARGE))
+        assert rest(connection) < 2 * LARGE + 1000, "nothing of the damaged file is sent"
+    assert "broken off" in caplog.text
+    wait_until(lambda: running_exports(fresh) == 0)
+
+
+def test_a_broken_off_export_leaves_no_temporary_file(fresh: Running) -> None:
+    large = pictures.encoded(Image.effect_noise((1600, 1200), 90), quality=100)
+    for number in range(8):
+        add(fresh, f"a-{number}", optimized=Result(large, Format.JPEG))
+    temporary = fresh.services.blobs.incoming_folder
+    with begin_export(fresh, write_texts=True):
+        wait_until(lambda: len(list(temporary.iterdir())) == 2, "one file is being sent, and one is prepared")
+    wait_until(lambda: running_exports(fresh) == 0)
+    assert list(temporary.iterdir()) == []
