@@ -47,7 +47,7 @@ def log_to_console() -> None:
         console.setFormatter(_WithRequest(FORMAT))
         root.addHandler(LimitedHandler(console))
         root.setLevel(logging.INFO)
-    for verbose in ("uvicorn", "pyvips", "httpx"):
+    for verbose in ("uvicorn", "pyvips", "httpx", "httpx2"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
 
 

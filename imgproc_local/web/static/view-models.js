@@ -155,7 +155,7 @@ function ModelActions({ model, data, actions }) {
     return html`
       <div class="actions">
         <button type="button" class=${model.recommended ? "main" : ""} disabled=${isOccupied || data.air_gapped} aria-label=${`${verb} ${label}`}
-          onClick=${() => actions.install(name)}>${verb}, ${bytes(missing_bytes)}</button>
+          onClick=${() => actions.install(name)}>${verb}${missing_bytes > 0 && `, ${bytes(missing_bytes)}`}</button>
         ${missing_bytes > data.free_bytes && html`<span class="problem">The disk has only ${bytes(data.free_bytes)} free.</span>`}
       </div>`;
   }

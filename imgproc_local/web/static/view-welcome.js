@@ -83,7 +83,7 @@ function Offer({ app, data, reload }) {
     ${missing_bytes > data.free_bytes && html`<p class="problem">The disk has only ${bytes(data.free_bytes)} free.</p>`}
     <div class="actions">
       <button type="button" class="main" disabled=${action.busy} onClick=${() => action.run(`/models/${encodeURIComponent(offered.name)}/install`)}>
-        ${offered.downloaded_bytes ? "Resume the download" : `Install ${offered.name}`}, ${bytes(missing_bytes)}</button>
+        ${offered.downloaded_bytes ? "Resume the installation" : `Install ${offered.name}`}${missing_bytes > 0 && `, ${bytes(missing_bytes)}`}</button>
       ${others}
     </div>`;
 }
