@@ -137,15 +137,20 @@ async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
 
 
 def _checked_paths(texts: Sequence[str]) -> list[Path]:
-    """Raises: InvalidRequest, where a path is not absolute or names nothing on this machine."""
-    problems = []
+    """Raises: InvalidRequest, where a path is not absolute or names nothing that can be read on this machine."""
     paths = []
+    problems = []
     for text in texts:
-        # file managers copy paths with quotes
-        path = Path(text.strip().strip("\"'")).expanduser() if "\0" not in text else Path()
+        try:
+            # file managers copy paths with quotes
+            path = Path(text.strip().strip("\"'")).expanduser()
+            is_there = path.is_absolute() and path.exists()
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ without a home folder
+            problems.append(f"{text[:200]!r} can't be read ({getattr(error, 'strerror', None) or error}).")
+            continue
         if not path.is_absolute():
             problems.append(f"Expected a complete path such as /home/anna/model.gguf, received {text[:200]!r}.")
-        elif not path.exists():
+        elif not is_there:
             problems.append(f"There is no file or folder {text[:200]!r} on the machine on which the service runs.")
         paths.append(path)
     if problems:

@@ -229,6 +229,8 @@ def test_a_model_is_imported_from_a_path(page: httpx.Client, desk: Running, tmp_
         ({"paths": ["/a"] * 5}, "body", "length <= 4"),
         ({"paths": ["model.gguf"]}, "paths", "Expected a complete path"),
         ({"paths": ["/no/such/file.gguf"]}, "paths", "There is no file or folder"),
+        ({"paths": ["/a\0b"]}, "paths", "There is no file or folder"),
+        ({"paths": ["/" + "x" * 4000]}, "paths", "can't be read (File name too long)"),
         ({"paths": ["/"], "name": "A B"}, "name", "lower-case letters"),
         ({"paths": ["/"], "name": "none"}, "name", "reserved"),
     ],

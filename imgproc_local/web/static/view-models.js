@@ -5,10 +5,19 @@ import { bytes } from "./format.js";
 import { TaskProgress, usePolledModels } from "./model-progress.js";
 import { Fact, Panel, Problem, languageName, useAction, withCode } from "./view-parts.js";
 
-const NOT_INSTALLED = ["available", "paused", "failed"];
+const NOT_INSTALLED = ["available", "paused", "failed", "installing"];
+const FOCUS_DELAY_MS = 60; // after the list was rendered again
 const SHOWN_GRADES = 8;
 // a name in another program may have slashes, which one path segment can't hold even if they are encoded once
 const pathOf = (name) => encodeURIComponent(encodeURIComponent(name));
+
+/** Focus the progress or a heading if the element that had the focus is no longer shown, such as a button that was pressed. */
+function keepFocus() {
+  setTimeout(() => {
+    if (document.activeElement !== document.body) return;
+    (document.getElementById("in-progress") ?? document.getElementById("in-use-title"))?.focus();
+  }, FOCUS_DELAY_MS);
+}
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function ModelsView({ app }) {
@@ -16,12 +25,14 @@ export function ModelsView({ app }) {
     const done = task.kind === "test" ? `${task.name} works and is in use.` : `${task.name} is installed.`;
     app.announce(task.is_cancelled ? `${task.name} was stopped.` : failure ? `${task.name} failed: ${failure}` : done);
     app.refresh();
+    keepFocus();
   };
   const { data, problem, reload } = usePolledModels(app, ended);
   const action = useAction(async (method, path, body) => {
     await app.local(method, path, body);
     await reload();
     app.refresh();
+    keepFocus();
     return true;
   });
   const actions = {
@@ -34,7 +45,6 @@ export function ModelsView({ app }) {
       const text = `This frees ${bytes(size)}. To use it again, it has to be downloaded or imported again.`;
       if (!(await app.confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
       if (await action.run("DELETE", `/models/${pathOf(name)}`)) app.announce(`${name} was removed.`);
-      document.getElementById("view-title")?.focus();
     },
   };
   return html`
@@ -43,7 +53,7 @@ export function ModelsView({ app }) {
       ${data && html`
         <${InUse} data=${data} actions=${actions} />
         <${Problem} text=${action.problem} />
-        ${data.task && html`<section class="sheet" aria-label="In progress">
+        ${data.task && html`<section id="in-progress" class="sheet" tabindex="-1" aria-label="In progress">
           <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task.name)} /></section>`}
         <${ModelList} title="Installed" data=${data} actions=${actions} of=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
         <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} of=${({ program }) => program} />
@@ -58,7 +68,7 @@ function InUse({ data, actions }) {
   const fixed = data.fixed_by_setting;
   return html`
     <section class="sheet in-use" aria-labelledby="in-use-title">
-      <h3 id="in-use-title">In use: ${used ? used.name : "no model"}</h3>
+      <h3 id="in-use-title" tabindex="-1">In use: ${used ? used.name : "no model"}</h3>
       <p>${used
         ? used.problem
           ? "It does not work now, so texts and names are written from the metadata of each file, without looking at the picture."
