@@ -752,6 +752,7 @@ FROM regenerations LEFT JOIN ledger
 GROUP BY regenerations.id
 HAVING count(ledger.id) <> 1 + (state = 'failed')
     OR coalesce(sum(amount), 0) <> CASE state WHEN 'failed' THEN 0 ELSE -price END
+    OR sum(CASE kind WHEN 'hold' THEN amount END) IS NOT -price
 LIMIT :limit;
 
 -- name: newest_names

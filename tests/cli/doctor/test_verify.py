@@ -28,11 +28,16 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     describer = GatedDescriber()
     with running(folder / "data", lambda: describer) as service:
         for seed in range(3):
-            service.process("process", pictures.jpeg(64, 48, seed), languages=["en", "de"])
+            job = service.process("process", pictures.jpeg(64, 48, seed), languages=["en", "de"])
+        text = f"/images/{job['image']['id']}/translations/en"
+        for words in ("Two boats.", "Three boats."):
+            service.client.patch(text, json={"seo_alt_text": words}).raise_for_status()
+        service.client.post(f"{text}/undo").raise_for_status()
         deleted = service.process("optimize", pictures.png())["job_id"]
         service.client.delete(f"/jobs/{deleted}").raise_for_status()
         describer.error = StageFailed("No description.")
         assert service.process("analyze", pictures.jpeg())["status"] == "failed"
+        service.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).raise_for_status()
         shutil.copytree(folder / "data", folder / "killed", ignore=shutil.ignore_patterns("owner*"))
     return folder / "killed"
 
@@ -235,6 +240,14 @@ DAMAGES = [
     (sql("UPDATE stages SET account_id = 'another'"), "jobs", None),
     (sql("UPDATE translations SET account_id = 'another'"), "jobs", None),
     (sql("INSERT INTO contexts SELECT job_id, 'text' FROM stages WHERE name = 'analyze'"), "jobs", None),
+    (sql("UPDATE translations SET version = 1"), "jobs", None),
+    (sql("UPDATE translations SET seo_alt_text = 'Four boats.' WHERE version = 2"), "jobs", None),
+    (sql("UPDATE translation_versions SET version = 9 WHERE version = 1"), "jobs", None),
+    (sql("UPDATE translation_versions SET language_code = 'fr'"), "jobs", None),
+    (sql("UPDATE regenerations SET error = NULL"), "jobs", None),
+    (sql("UPDATE regenerations SET language_code = 'fr'"), "jobs", None),
+    (sql("UPDATE regenerations SET price = 7"), "credits", None),
+    (sql("UPDATE regenerations SET id = 7"), "credits", None),
     (sql("UPDATE jobs SET original_size = original_size + 1"), "files", None),
 ]
 
