@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.result import Translation
 from imgproc_local.storage.retention import MaxAge, Retention
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
@@ -27,7 +28,19 @@ UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
 STATE = {"can_undo": False, "can_redo": False, "remarks": [], "regenerating": False, "error": None}
 
 
-DESCRIBER = GatedDescriber()
+class NotingDescriber(GatedDescriber):
+    """Notes the names of the files that it begins to describe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
+        self.names.append(hints.original_filename)
+        return super().describe(image, languages, hints, check_stop)
+
+
+DESCRIBER = NotingDescriber()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +51,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 @pytest.fixture
-def describer() -> Iterator[GatedDescriber]:
+def describer() -> Iterator[NotingDescriber]:
     """The describer of `shared`, as it was after the test."""
     yield DESCRIBER
     DESCRIBER.slug, DESCRIBER.error = "a-test-picture", None
@@ -213,7 +226,7 @@ def test_a_text_that_does_not_exist_is_not_found(shared: Running) -> None:
 
 
 def test_a_text_is_edited_while_other_stages_run_but_not_before_it_is_written(
-    shared: Running, describer: GatedDescriber
+    shared: Running, describer: NotingDescriber
 ) -> None:
     describer.open.clear()
     job = shared.dispatch("analyze", pictures.jpeg())
@@ -314,7 +327,7 @@ def test_versions_are_restored_in_order(shared: Running) -> None:
 # ---- writing anew ----
 
 
-def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: GatedDescriber) -> None:
+def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingDescriber) -> None:
     picture = Picture(shared, "en", "de")
     picture.edit("de", seo_alt_text="Ein Boot.")
     funds, described = balance(shared), describer.described
@@ -339,7 +352,7 @@ def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: GatedDe
     assert data(picture.post("undo", "de"))["seo_alt_text"] == "Ein Boot."
 
 
-def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, describer: GatedDescriber) -> None:
+def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, describer: NotingDescriber) -> None:
     picture = Picture(shared)
     describer.open.clear()
     data(picture.post("regenerate"), 202)
@@ -349,7 +362,7 @@ def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, 
     assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
 
 
-def test_a_failure_is_reported_and_costs_nothing(shared: Running, describer: GatedDescriber) -> None:
+def test_a_failure_is_reported_and_costs_nothing(shared: Running, describer: NotingDescriber) -> None:
     picture = Picture(shared)
     funds, before = balance(shared), picture.stored()
     describer.error = StageFailed("The model is tired.")
@@ -374,7 +387,7 @@ def test_a_text_is_not_written_anew_without_the_upload(shared: Running) -> None:
     assert picture.edit(seo_alt_text="A boat.")["source"] == "person"
 
 
-def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: GatedDescriber) -> None:
+def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: NotingDescriber) -> None:
     picture = Picture(shared, "en", "de")
     funds = balance(shared)
     describer.open.clear()
@@ -390,29 +403,27 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Gate
     assert Picture(shared).stored()["source"] == "facts"
 
 
-def test_texts_take_turns_with_pictures(shared: Running, describer: GatedDescriber) -> None:
-    pictures_done = [Picture(shared, project_name="turns") for _ in range(2)]
+def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescriber) -> None:
+    edited = [Picture(shared) for _ in range(2)]
     describer.open.clear()
-    waiting = [shared.dispatch("analyze", pictures.jpeg(), project_name="turns")["job_id"] for _ in range(4)]
-    for picture in pictures_done:
+    jobs = [shared.dispatch("analyze", pictures.jpeg(), f"waiting-{number}.jpg")["job_id"] for number in range(3)]
+    for picture in edited:
         data(picture.post("regenerate"), 202)
-    with shared.client.stream("GET", "/events") as stream:
-        lines = stream.iter_lines()
-        describer.open.set()
-        order: list[str] = []
-        for line in lines:
-            if line.startswith('data: {"data":') and '"regenerating":false' in line and "Text in en" in line:
-                order += [job_id for job_id in (*waiting, *(p.job_id for p in pictures_done)) if job_id in line]
-            if set(order) >= {*waiting, *(p.job_id for p in pictures_done)}:
-                break
-    texts = [order.index(picture.job_id) for picture in pictures_done]
-    assert max(texts) < order.index(waiting[3]), order
+    while "waiting-0.jpg" not in describer.names:
+        time.sleep(0.01)
+    describer.names.clear()
+    describer.open.set()
+    for picture in edited:
+        data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)
+    for job_id in jobs:
+        shared.final(job_id)
+    assert describer.names == ["picture.jpg", "waiting-1.jpg", "picture.jpg", "waiting-2.jpg"]
 
 
 # ---- those who follow ----
 
 
-def test_followers_of_a_job_and_of_the_account_are_sent_edits(shared: Running, describer: GatedDescriber) -> None:
+def test_followers_of_a_job_and_of_the_account_are_sent_edits(shared: Running, describer: NotingDescriber) -> None:
     describer.open.clear()
     job = shared.dispatch("analyze", pictures.jpeg())
     done = Picture.__new__(Picture)
@@ -425,4 +436,6 @@ def test_followers_of_a_job_and_of_the_account_are_sent_edits(shared: Running, d
         with shared.client.stream("GET", f"/jobs/{done.job_id}/events") as ended:
             assert len([line for line in ended.iter_lines() if line.startswith("event:")]) == 1
         done.edit(seo_alt_text="Edited after the end.")
-        assert any("Edited after the end." in line for line in lines)
+        deadline = time.monotonic() + 10
+        while "Edited after the end." not in next(lines):  # a comment at least every 15 seconds
+            assert time.monotonic() < deadline
