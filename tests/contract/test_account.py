@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -163,14 +164,22 @@ def test_other_accounts_are_not_part_of_the_stream(gated: Running) -> None:
 
 
 def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path) -> None:
-    with running(tmp_path) as service, account_events(service) as stream:
-        stream.until("totals")
-        service.run(_end_waits(service))
-        assert stream.next(1) == END
+    with ExitStack() as stack:
+        service = stack.enter_context(running(tmp_path))
+        stop = stack.pop_all().close
+        with account_events(service) as stream:
+            stream.until("totals")
+            began_s = time.monotonic()
+            stop()
+            assert stream.next(1) == END
+            assert time.monotonic() - began_s < 4, "an open connection would delay the stop by 5 seconds"
 
 
-async def _end_waits(service: Running) -> None:
-    service.services.engine.end_waits()
+def test_a_comment_keeps_a_quiet_stream_open(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imgproc_local.api.events.KEEP_ALIVE_S", 0.05)
+    with service.client.stream("GET", "/events") as answer:
+        lines = (line for line in answer.iter_lines() if line.startswith(":"))
+        assert [next(lines), next(lines)] == [": no changes"] * 2
 
 
 def test_the_stream_ends_when_its_key_is_revoked(service: Running) -> None:
