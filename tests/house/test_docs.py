@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from litestar.routes import HTTPRoute
 
 from imgproc_local.api import errors as api_errors
 from imgproc_local.api import openapi
@@ -60,6 +61,17 @@ def test_endpoints_and_their_tables_agree() -> None:
     paths = json.loads(openapi.build())["paths"]
     built = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if method != "servers"}
     assert set(re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", INTERFACE, re.MULTILINE)) == built
+
+
+def test_endpoints_of_the_page_and_their_table_agree(service: Running) -> None:
+    built = {
+        f"{method} {re.sub(r':[a-z]+}', '}', route.path)}"
+        for route in service.app.routes
+        if isinstance(route, HTTPRoute) and route.path.startswith("/local/")
+        for method in route.methods - {"HEAD", "OPTIONS"}
+    }
+    page = (ROOT / "imgproc_local/web/README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([A-Z]+ /local/[^`]*)` \|", page, re.MULTILINE)) == built
 
 
 def test_rooms_and_their_table_agree() -> None:
