@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from imgproc_local import __version__
 from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.manifest import Manifest, Record, source_key
+from imgproc_local.cli.process.manifest import Record, source_key
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Finished, Publisher
 from imgproc_local.cli.process.request import Request
@@ -45,6 +45,7 @@ class Jobs(Protocol):
 
     at_once: int
 
+    def opened(self, name: str) -> AbstractAsyncContextManager[None]: ...
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job: ...
     def changes(self, job: Job) -> AsyncIterator[Job]: ...
     async def base_names(self, job: Job) -> dict[str, str]: ...
@@ -79,19 +80,28 @@ class Outcome(Struct, frozen=True):
 
 
 class Batch:
-    """Processes pictures. `stop_reason` says why it ended early; None if it did not."""
+    """Processes pictures. `run_id` is different for each output folder, and the same when a run is continued.
+
+    `stop_reason` says why the run ended early; None if it did not.
+    """
 
     def __init__(
-        self, jobs: Jobs, request: Request, out: Path, results: Results, manifest: Manifest, progress: StageProgress
+        self,
+        jobs: Jobs,
+        request: Request,
+        out: Path,
+        run_id: str,
+        results: Results,
+        publisher: Publisher,
+        progress: StageProgress,
     ) -> None:
         self._jobs = jobs
         self._request = request
         self._out = out
         self._results = results
         self._progress = progress
-        folder = hashlib.sha256(str(out.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._key_prefix = f"imgproc-local-process-{folder}-"
-        self._publisher = Publisher(out, request, results, manifest)
+        self._key_prefix = f"imgproc-local-process-{run_id}-"
+        self._publisher = publisher
         self._job_deleted = asyncio.Event()
         self._in_work: dict[int, list[Job]] = {}
         self._dropped: set[int] = set()
@@ -250,9 +260,11 @@ class Batch:
                 converted = await self._jobs.stage(
                     job, StageName.CONVERT, self._results, f"-converted{new_ending}" if same else new_ending
                 )
-        except OSError as error:
+        except (OSError, ServiceError) as error:
             if optimized is not None:
                 optimized.part.unlink(missing_ok=True)
+            if isinstance(error, ServiceError):
+                raise
             message = _write_problem(error)
             self.stop(message)
             return Finished(picture, job_ids=job_ids, errors=(*_stage_errors(job), (None, message)))
@@ -282,7 +294,7 @@ class Batch:
         for job_id in finished.job_ids:
             try:
                 await self._jobs.delete(job_id)
-            except StorageFailed as error:
+            except ServiceError as error:
                 self.stop(error.message)
                 message = f"Its job {job_id} could not be deleted from the data folder: {error.message}"
                 outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))

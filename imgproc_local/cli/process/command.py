@@ -170,7 +170,7 @@ def command(
     if it is pressed again.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
-    contains neither the pictures nor their jobs.
+    contains neither the pictures nor their jobs. If a server owns the data folder, the command works through it.
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
@@ -192,7 +192,8 @@ def command(
         max_height_px=max_height,
     )
     request = make_request(plan, [StageName(name) for name in only], config, used_model_status(config).model)
-    run = Run(config, RunOptions(paths, out, flat), request)
+    own_settings = tuple(flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None)
+    run = Run(config, RunOptions(paths, out, flat, own_settings), request)
     run.find()
     if dry_run:
         _print_plan(run, as_json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from imgproc_local.cli.process.results import COPY_BYTES, Results, StagedFile, read_chunks
@@ -27,6 +28,11 @@ class EngineJobs:
         self._account_id = account_id
         config = services.config
         self.at_once = min(config.queue_limit, JOBS_PER_THREAD * (config.codec_threads or core_count()))
+
+    @asynccontextmanager
+    async def opened(self, name: str) -> AsyncIterator[None]:
+        """Nothing has to be prepared."""
+        yield
 
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job:
         """The queued job of a picture, or the job that an earlier run queued with the same key.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from imgproc_local.config import Config
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation, Plan
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, DEFAULT_LANGUAGES, Operation, Plan
 from imgproc_local.domain.quality import target_score
 
 
@@ -19,11 +19,8 @@ class Request(Struct, frozen=True):
     """The jobs of each picture, and `options`, which is equal for two runs that make the same of the same content."""
 
     plans: tuple[Plan, ...]
+    languages: tuple[str, ...]
     options: str
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        return self.plans[0].languages
 
     @property
     def accepted(self) -> tuple[Format, ...]:
@@ -38,7 +35,7 @@ def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: s
     if len(stages) == len(StageName):
         plans: tuple[Plan, ...] = (plan,)
     else:
-        plans = tuple(msgspec.structs.replace(plan, operation=Operation(stage.value)) for stage in stages)
+        plans = tuple(_single(plan, stage) for stage in stages)
     # only a hash is stored, because the context is stored nowhere
     content = [
         msgspec.to_builtins(plans),
@@ -51,13 +48,28 @@ def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: s
         model,
         *extra,
     ]
-    return Request(plans, hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32])
+    return Request(plans, plan.languages, hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32])
 
 
-def price(plans: Sequence[Plan], config: Config) -> int:
+def _single(plan: Plan, stage: StageName) -> Plan:
+    """The plan of one stage. What does not concern it has the API's default, as in a request without these fields."""
+    has_texts, has_file = stage is StageName.ANALYZE, stage is not StageName.ANALYZE
+    return Plan(
+        Operation(stage.value),
+        plan.languages if has_texts else DEFAULT_LANGUAGES,
+        plan.format if stage is StageName.CONVERT else Format.WEBP,
+        project_name=plan.project_name,
+        context=plan.context if has_texts else "",
+        max_width_px=plan.max_width_px if has_file else None,
+        max_height_px=plan.max_height_px if has_file else None,
+    )
+
+
+def price(request: Request, config: Config) -> int:
     """The price of all jobs of one picture, in credits."""
+    plans = request.plans
     prices = {
-        Operation.ANALYZE: config.price_analyze * len(plans[0].languages),
+        Operation.ANALYZE: config.price_analyze * len(request.languages),
         Operation.OPTIMIZE: config.price_optimize,
         Operation.CONVERT: config.price_convert,
     }

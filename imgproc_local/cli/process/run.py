@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import click
@@ -17,16 +20,17 @@ from imgproc_local.cli.process.discovery import Discovery, Finder, Picture, Reje
 from imgproc_local.cli.process.engine_jobs import EngineJobs
 from imgproc_local.cli.process.manifest import Manifest, Record, read_manifest, source_key
 from imgproc_local.cli.process.progress import StageProgress
+from imgproc_local.cli.process.publishing import Publisher
 from imgproc_local.cli.process.request import Request, price
 from imgproc_local.cli.process.results import Results
-from imgproc_local.compose import Store, open_services
+from imgproc_local.cli.serve.running import running_server
+from imgproc_local.compose import Store, open_services, open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InsufficientCredits
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES
 from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.folder_lock import current_owner
 
 
 class RunOptions(Struct, frozen=True):
@@ -35,6 +39,8 @@ class RunOptions(Struct, frozen=True):
     paths: tuple[Path, ...]
     out: Path
     flat: bool = False
+    own_settings: tuple[str, ...] = ()
+    """The flags given that change settings. A server has its own."""
 
 
 class Run:
@@ -45,6 +51,7 @@ class Run:
         self.request = request
         self.out = options.out
         self._paths = options.paths
+        self._own_settings = options.own_settings
         self._results = Results(options.out)
         self._finder = Finder(
             options.paths, options.out, (config.data_dir,), flat=options.flat, accepted=request.accepted
@@ -99,11 +106,14 @@ class Run:
             pending, _ = self.plan()
             await self._require_credits(store, len(pending))
             with self._open_manifest() as manifest:
-                progress = StageProgress(self._stages(), sys.stderr)
-                batch = Batch(jobs, self.request, self.out, self._results, manifest, progress)
-                with progress.shown():
-                    await self._process_once(batch, manifest, progress)
-                self.stop_reason = batch.stop_reason
+                run_id = hashlib.sha256(os.fsencode(self.out.resolve())).hexdigest()[:16]
+                async with jobs.opened(run_id):
+                    progress = StageProgress(self._stages(), sys.stderr)
+                    publisher = Publisher(self.out, self.request, self._results, manifest)
+                    batch = Batch(jobs, self.request, self.out, run_id, self._results, publisher, progress)
+                    with progress.shown():
+                        await self._process_once(batch, manifest, progress)
+                    self.stop_reason = batch.stop_reason
 
     async def _process_once(self, batch: Batch, manifest: Manifest, progress: StageProgress) -> None:
         pending, unchanged = self._divide(manifest.records)
@@ -116,24 +126,52 @@ class Run:
 
     @asynccontextmanager
     async def _open_jobs(self) -> AsyncIterator[tuple[Jobs, Store]]:
-        try:
-            async with open_services(self.config, "process") as services:
-                account_id = await services.store.keys.account_id(create=True)
-                jobs = EngineJobs(services, account_id)
-                async with services.store.database.reading() as read:
+        """The jobs of this process or, if a server owns the data folder, those of the server."""
+        services = None
+        async with AsyncExitStack() as opened:
+            try:
+                services = await opened.enter_async_context(open_services(self.config, "process"))
+            except DataFolderBusy as busy:
+                jobs, store = await self._server_jobs(opened, busy)
+            else:
+                store = services.store
+                jobs = EngineJobs(services, await store.keys.account_id(create=True))
+                async with store.database.reading() as read:
                     waiting = int(await read.value("count_open_jobs"))
                 if waiting:
                     click.echo(f"Unfinished jobs in the data folder: {waiting:,}. They are processed too.", err=True)
-                yield jobs, services.store
+            yield jobs, store
+        if services is not None:
             self.has_unstopped_threads = services.engine.has_unstopped_threads
-        except DataFolderBusy as error:
-            raise Refused(error.message + _how_to_use_server(self.config)) from error
+
+    async def _server_jobs(self, opened: AsyncExitStack, busy: DataFolderBusy) -> tuple[Jobs, Store]:
+        """The jobs of the server that owns the data folder. Raises: Refused, if it can't be used."""
+        from imgproc_local.cli.process.server_jobs import ServerJobs
+
+        owner = await asyncio.to_thread(running_server, self.config.data_dir)
+        if owner is None or owner.address is None:
+            raise Refused(busy.message) from busy
+        if self._own_settings:
+            flags = " and ".join(self._own_settings)
+            raise Refused(
+                f"The data folder belongs to the server at {owner.address}, which has its own settings. Leave out"
+                f" {flags}, stop the server, or use another folder with --data-dir."
+            ) from busy
+        if self.config.air_gapped:
+            raise Refused(
+                f"The data folder belongs to the server at {owner.address}. In air-gapped mode this command opens no"
+                " connection to it. Stop the server, or use another folder with --data-dir."
+            ) from busy
+        click.echo(f"Working through the server at {owner.address}, which owns the data folder.", err=True)
+        store = await opened.enter_async_context(open_store(self.config))
+        account_id = await store.keys.account_id(create=True)
+        return ServerJobs(self.config, store, account_id, owner.address), store
 
     async def _require_credits(self, store: Store, pictures: int) -> None:
         """Check before the first picture that the balance suffices for all of them. Raises: InsufficientCredits."""
         account_id = await store.keys.account_id(create=True)
         balance = await store.credits.balance(account_id)
-        required = pictures * price(self.request.plans, self.config)
+        required = pictures * price(self.request, self.config)
         if required > balance:
             raise InsufficientCredits(required, balance, DEFAULT_ACCOUNT)
 
@@ -179,15 +217,3 @@ def _refuse_empty(paths: Sequence[Path], skipped: Sequence[RejectedFile]) -> Non
     where = ", ".join(printable(path_text(path)) for path in paths)
     others = f", only {len(skipped):,} other file{'s' if len(skipped) != 1 else ''}" if skipped else ""
     raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
-
-
-def _how_to_use_server(config: Config) -> str:
-    """Instructions for sending pictures to the server that uses the data folder; empty if no server uses it."""
-    owner = current_owner(config.data_dir)
-    if owner is None or owner.address is None:
-        return ""
-    return (
-        "\nTo send a picture to it:\n"
-        f'  curl -H "Authorization: Bearer KEY" -F image=@FILE -F languages=en {owner.address}/api/v1/images/process\n'
-        "To create a KEY: imgproc-local keys create --name NAME"
-    )

@@ -25,7 +25,6 @@ from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import Jobs, Submission
 from tests.cli.conftest import Program
-from tests.faults.server_process import serving
 from tests.support import pictures
 
 FIELDS = [
@@ -333,20 +332,6 @@ def test_credits_of_a_failed_stage_are_returned_and_the_other_results_are_writte
     assert paid == 3 - len(failed)
     assert (image["optimized_file"] is None) == ("optimize" in failed)
     assert (image["converted_file"] is None) == ("convert" in failed)
-
-
-def test_while_a_server_uses_the_folder_the_message_says_how_to_send_pictures_to_it(
-    program: Program, folder: Path, tmp_path: Path
-) -> None:
-    with serving(program.data) as server:
-        refused = program("process", folder, "--out", tmp_path / "out")
-        assert refused.returncode == 2
-        assert "curl -H" in refused.stderr
-        assert f"{server.root}/api/v1/images/process" in refused.stderr
-        assert "--data-dir" in refused.stderr
-        assert not (tmp_path / "out").exists()
-        other = program("process", folder, "--out", tmp_path / "out", "--data-dir", tmp_path / "other")
-        assert other.returncode == 0, other.stderr
 
 
 def test_a_full_output_disk_ends_the_run_and_no_job_remains(program: Program, folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""`process` beside a server: the same output through it, no key, session or job left, and clear refusals."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.cli.process.server_jobs import SESSION_NAME
+from tests.cli.conftest import Program
+from tests.cli.process.test_process import names, wait_for
+from tests.cli.process.test_resume import content
+from tests.faults.server_process import ServerProcess, serving
+from tests.support import pictures
+
+
+@pytest.fixture
+def server(program: Program) -> Iterator[ServerProcess]:
+    with serving(program.data) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "pictures"
+    for number in range(12):
+        file = root / str(number // 4) / f"{number:02}" / "green stone.jpg"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(pictures.jpeg(64, 48, seed=number % 8))
+    (root / "spinning wheel.gif").write_bytes(pictures.gif())
+    (root / "broken.jpg").write_bytes(pictures.broken_jpeg())
+    return root
+
+
+def assert_nothing_is_left(program: Program) -> None:
+    """The server has no job, and the command's key and session have ended."""
+    checks = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
+    assert checks["jobs"]["detail"] == "none"
+    own = [key for key in program.in_process_json("keys", "list") if key["name"] == SESSION_NAME]
+    assert own
+    assert all(key["revoked_at"] for key in own)
+    assert program.in_process_json("sessions", "list") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_a_killed_run_continues_with_and_without_a_server_and_writes_the_same(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("process", folder, "--languages", "de,en", "--project", "Stones", "--out", out)
+    with serving(program.data):
+        with program.start(*arguments, "--jobs", 1) as process:
+            wait_for(lambda: len(names(out)) >= 2, process)
+            process.send_signal(signal.SIGKILL)
+            process.communicate(timeout=30)
+        result = program(*arguments)
+        assert result.returncode == 1, result.stderr
+        assert "Working through the server at http://127.0.0.1:" in result.stderr
+        assert f"Failed: {folder / 'broken.jpg'}: " in result.stderr
+        assert_nothing_is_left(program)
+        through_server = content(out)
+    expected = program(*arguments[:-1], tmp_path / "expected")
+    assert expected.returncode == 1
+    assert through_server == content(tmp_path / "expected")
+    assert "13 unchanged" in program(*arguments).stdout
+
+
+def test_settings_of_the_server_can_not_be_changed(program: Program, server: ServerProcess, folder: Path) -> None:
+    refused = program("process", folder, "--quality", "small", "--effort", "fast")
+    assert refused.returncode == 2
+    assert f"The data folder belongs to the server at {server.root}, which has its own settings." in refused.stderr
+    assert "Leave out --quality and --effort, stop the server" in refused.stderr
+    air_gapped = program("process", folder, air_gapped="true")
+    assert air_gapped.returncode == 2
+    assert "In air-gapped mode" in air_gapped.stderr
