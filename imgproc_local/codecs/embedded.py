@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.read import embedded
 from imgproc_local.codecs.picture.errors import translate_errors
@@ -32,4 +33,5 @@ def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     """
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
-    return tuple(sorted(strip.publishable(blocks, keep_location).removed))
+        dropped = dropped_kinds(info.format, data)
+    return tuple(sorted(dropped | strip.publishable(blocks, keep_location).removed))

@@ -15,20 +15,28 @@ from msgspec import Struct
 
 
 class Removed(StrEnum):
-    """The kinds of private data that are removed from a picture."""
+    """The kinds of private data that are removed from a picture. api/README.md describes each."""
 
     GPS = "gps"
-    SERIAL_NUMBER = "serial_number"
+    LOCATION = "location"
     EMAIL = "email"
     CONTACT = "contact"
-    LOCATION = "location"
-    THUMBNAIL = "thumbnail"
-    MAKER_NOTE = "maker_note"
+    OWNER = "owner"
+    FACES = "faces"
+    SERIAL_NUMBER = "serial_number"
+    IDENTIFIER = "identifier"
+    CAMERA = "camera"
+    DATE = "date"
     SOFTWARE = "software"
-    DATA_TEXT = "data_text"
     HISTORY = "history"
+    MAKER_NOTE = "maker_note"
+    THUMBNAIL = "thumbnail"
+    COMMENT = "comment"
+    DATA_TEXT = "data_text"
+    CONTENT_CREDENTIALS = "content_credentials"
+    APPENDED = "appended"
+    OTHER = "other"
     UNREADABLE = "unreadable"
-    """Metadata that is damaged, or more than is read."""
 
 
 MAX_TEXT_CHARACTERS = 32 * 1024

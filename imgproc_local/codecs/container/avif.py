@@ -39,7 +39,7 @@ _BLANK = b"\n"
 """Written into further extents: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
-_XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
+XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
 _TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
 _CONTAINERS = frozenset((b"meta", b"moov", b"trak", b"mdia", b"minf"))
@@ -374,12 +374,12 @@ def _is_in_file(data: Data, item: Item) -> bool:
 def xmp_box(data: Data) -> tuple[int, int] | None:
     """The start and end of the packet in a `uuid` box, as Adobe's programs write it; None if there is none."""
     for box in boxes(data, 0, len(data)):
-        if box.kind == b"uuid" and data[box.body : box.body + 16] == _XMP_UUID:
+        if box.kind == b"uuid" and data[box.body : box.body + 16] == XMP_UUID:
             return box.body + 16, box.end
     return None
 
 
-def _thumbnails(data: Data) -> list[Item]:
+def thumbnails(data: Data) -> list[Item]:
     """The items that are thumbnails of the picture."""
     meta = meta_box(data)
     references = _find(data, meta, b"iref")
@@ -425,11 +425,11 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         "xmp": blocks.xmp or _NO_XMP,
         "other": _BLANK,
     }
-    thumbnails = _thumbnails(data)
+    small = thumbnails(data)
     edits: set[Edit] = set()
     lengths: dict[tuple[int, int], int] = {}
     stored = metadata_items(data)
-    for name, item in [*stored, *(("other", item) for item in thumbnails)]:
+    for name, item in [*stored, *(("other", item) for item in small)]:
         item_edits, item_lengths = replacing(item, new[name])
         edits |= item_edits
         lengths |= item_lengths
@@ -437,8 +437,8 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     in_box = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in stored) else None
     if in_box:
         edits.add((*in_box, new["xmp"]))
-    edits |= {(box.start, box.end, b"") for box in _removable_boxes(data) if not in_box or box.end != in_box[1]}
-    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in thumbnails})
+    edits |= {(box.start, box.end, b"") for box in removable_boxes(data) if not in_box or box.end != in_box[1]}
+    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in small})
 
 
 def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:
@@ -485,7 +485,7 @@ def with_edits(
     return b"".join([*pieces, out[at:]])
 
 
-def _removable_boxes(data: Data) -> list[Box]:
+def removable_boxes(data: Data) -> list[Box]:
     """The boxes that no picture needs and no offset points into: private ones, free space, user data."""
     referred = [each.offset for item in _all_items(data) for each in item.extents]
     referred += [offset for _, _, offset in _chunk_offsets(data)]

@@ -19,7 +19,8 @@ ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x
 MAX_SIDE_PX = 16383
 _DISPOSE_BACKGROUND = 1
 """Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
-_PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
+PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
+KNOWN_CHUNKS = frozenset((b"VP8X", b"ICCP", b"ANIM", b"ANMF", b"EXIF", b"XMP ", *PICTURE_DATA))
 
 
 class Chunk(Struct, frozen=True):
@@ -162,7 +163,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     picture = [
         _chunk(chunk.kind, _cleaned_frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
-        if chunk.kind in (b"ANIM", b"ANMF", *_PICTURE_DATA)
+        if chunk.kind in (b"ANIM", b"ANMF", *PICTURE_DATA)
     ]
     if not flags and not has_alpha_chunk:
         body = b"".join(picture)
@@ -208,7 +209,7 @@ def _extended_header(info: ImageInfo, flags: int) -> bytes:
 
 def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
     """The payload of a frame without unknown chunks."""
-    inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
+    inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 

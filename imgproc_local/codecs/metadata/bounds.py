@@ -21,6 +21,9 @@ MAX_CLEANED_CHARACTERS = 128 * 1024
 The longest single text that is preserved has 32 Ki; `clean_text` repeats nothing for a text that several blocks hold.
 """
 
+MAX_SCANNED_CHARACTERS = 16 * 1024
+"""Characters of comments and unknown fields, which are removed, that are searched for further kinds of private data."""
+
 MAX_CLEANED_TEXTS = 4_096
 """Texts of one file that are searched for private data. Catalogues give a picture a few hundred keywords at most."""
 

@@ -49,15 +49,22 @@ def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
     return _entries(tiff, order, offset)
 
 
-def tags(tiff: bytes, pointer_tag: int | None = None) -> frozenset[int]:
-    """All tags of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, whether their values can be read or not."""
+def places(tiff: bytes, pointer_tag: int | None = None) -> dict[int, tuple[int, int]]:
+    """The start and end of every field of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag.
+
+    The end is before the start of a field that can't be read. Several may be the same bytes.
+    """
     offset, order = _ifd_offset(tiff, pointer_tag)
-    count = _entry_count(tiff, offset, order)
-    return frozenset(
-        struct.unpack_from(order + "H", tiff, offset + 2 + 12 * number)[0]
-        for number in range(count)
-        if offset + 4 + 12 * number <= len(tiff)
-    )
+    found: dict[int, tuple[int, int]] = {}
+    for number in range(_entry_count(tiff, offset, order)):
+        at = offset + 2 + 12 * number
+        if at + 12 > len(tiff):
+            break
+        tag, kind, items = struct.unpack_from(order + "HHI", tiff, at)
+        size = _SIZES.get(kind, 0) * items
+        start = at + 8 if size <= 4 else struct.unpack_from(order + "I", tiff, at + 8)[0]
+        found.setdefault(tag, (start, start + size) if 0 < size <= len(tiff) - start else (at, at - 1))
+    return found
 
 
 def has_second_ifd(tiff: bytes) -> bool:

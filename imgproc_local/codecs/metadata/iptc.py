@@ -25,7 +25,7 @@ _VERSION, _VERSION_BYTES = 0, 2
 """The dataset of record 2 that holds the version of the IIM, and the length of its value."""
 _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
-_IPTC_RESOURCE = 0x0404
+IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
@@ -37,28 +37,32 @@ def from_photoshop(resources: bytes) -> bytes | None:
 
     Only the first `MAX_PHOTOSHOP_RESOURCES` are read.
     """
-    at, found = 0, []
+    found = [resources[start:end] for number, start, end in image_resources(resources) if number == IPTC_RESOURCE]
+    return b"".join(found) or None
+
+
+def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
+    """The Photoshop image resources in a run: the identifier, start and end of each."""
+    at = 0
     for _ in range(MAX_PHOTOSHOP_RESOURCES):
         if at + 12 > len(resources) or resources[at : at + 4] not in _SIGNATURES:
-            break
+            return
         (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
         name_bytes = resources[at + 6] + 1
         at += 6 + name_bytes + name_bytes % 2
         if at + 4 > len(resources):
-            break
+            return
         (size,) = struct.unpack(">I", resources[at : at + 4])
-        if number == _IPTC_RESOURCE:
-            found.append(resources[at + 4 : at + 4 + size])
+        yield number, at + 4, at + 4 + size
         at += 4 + size
         # some writers omit the padding byte
         if size % 2 and resources[at : at + 4] not in _SIGNATURES:
             at += 1
-    return b"".join(found) or None
 
 
 def to_photoshop(datasets: bytes) -> bytes:
     """The image resource that holds these datasets."""
-    return b"8BIM" + struct.pack(">HHI", _IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
+    return b"8BIM" + struct.pack(">HHI", IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
 
 
 def read(block: bytes | None) -> dict[int, list[str]]:
@@ -72,6 +76,11 @@ def read(block: bytes | None) -> dict[int, list[str]]:
         if text:
             found.setdefault(number, []).append(text)
     return found
+
+
+def stored_numbers(block: bytes | None) -> frozenset[tuple[int, int]]:
+    """The record and number of every dataset that is not empty."""
+    return frozenset((record, number) for record, number, value, _ in _datasets(block or b"") if value.strip(b"\0 "))
 
 
 def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:

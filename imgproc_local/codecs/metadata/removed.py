@@ -1,70 +1,273 @@
-"""The kinds of private data in a file's blocks that an output does not carry, for telling a user what was removed."""
+"""The kinds of private data in a file's metadata blocks that results do not carry, for telling a user what was removed.
+
+Every field that is not published is of one kind, decided by its name: the value is never reported. Fields that describe
+only how pixels are stored, and empty ones, are of no kind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from xml.etree import ElementTree as ET
 
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.codecs.metadata.bounds import MAX_EXIF_TEXT_BYTES, MAX_SCANNED_CHARACTERS
+from imgproc_local.codecs.metadata.equivalents import EXIF_FIELDS, IPTC_DATASETS
 from imgproc_local.domain.image import KeepLocation
-from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.privacy import Removed, clean_text
 
 _EXIF_KINDS = {
+    0x000B: Removed.SOFTWARE,  # ProcessingSoftware
+    0x010F: Removed.CAMERA,  # Make
+    0x0110: Removed.CAMERA,  # Model
     0x0131: Removed.SOFTWARE,
+    0x0132: Removed.DATE,
+    0x013C: Removed.SOFTWARE,  # HostComputer
     0x927C: Removed.MAKER_NOTE,
+    0x9286: Removed.COMMENT,  # UserComment
+    0xA420: Removed.IDENTIFIER,  # ImageUniqueID
+    0xA430: Removed.OWNER,  # CameraOwnerName
     0xA431: Removed.SERIAL_NUMBER,
     0xA435: Removed.SERIAL_NUMBER,
+    0xA436: Removed.COMMENT,  # ImageTitle
+    0xA437: Removed.OWNER,  # Photographer
+    0xA438: Removed.OWNER,  # ImageEditor
+    0xC614: Removed.CAMERA,  # UniqueCameraModel
     0xC62F: Removed.SERIAL_NUMBER,
-    exif.GPS_IFD: Removed.GPS,
+    0xC634: Removed.MAKER_NOTE,  # DNGPrivateData
+    0xC65D: Removed.IDENTIFIER,  # RawDataUniqueID
+    0xC68B: Removed.IDENTIFIER,  # OriginalRawFileName
+    **dict.fromkeys((0x9003, 0x9004, *range(0x9010, 0x9013), *range(0x9290, 0x9293)), Removed.DATE),
+    **dict.fromkeys(range(0xA439, 0xA43D), Removed.SOFTWARE),  # firmware, developing and editing software
+    **dict.fromkeys((0x829A, 0x829D, *range(0x8822, 0x8825), *range(0x8827, 0x8836)), Removed.CAMERA),
+    **dict.fromkeys((*range(0x9201, 0x9218), *range(0x9400, 0x9406), *range(0xA20B, 0xA218)), Removed.CAMERA),
+    **dict.fromkeys((*range(0xA300, 0xA40D), *range(0xA432, 0xA435), *range(0xA460, 0xA463)), Removed.CAMERA),
 }
-"""By tag in IFD0 or the Exif IFD. Source: CIPA DC-008; 0xC62F is CameraSerialNumber of DNG."""
+"""By tag in IFD0 or the Exif IFD. Source: CIPA DC-008 (Exif 3.0); Adobe DNG 1.7."""
 
-_IPTC_KINDS = {65: Removed.SOFTWARE, 70: Removed.SOFTWARE, 118: Removed.CONTACT}
-"""Originating program, its version, contact."""
+_EXIF_TECHNICAL = frozenset(
+    (
+        0x00FE, 0x0100, 0x0101, 0x0102, 0x0103, 0x0106, 0x0111, 0x0112, 0x0115, 0x0116, 0x0117, 0x011A, 0x011B, 0x011C,
+        0x0128, 0x0211, 0x0212, 0x0213, 0x0214, exif.EXIF_IFD, 0x9000, 0x9101, 0x9102, 0xA000, 0xA001, 0xA002, 0xA003,
+        0xA005,
+    )
+)  # fmt: skip
+"""Size, resolution, colour encoding, version numbers and offsets of IFDs."""
+_MAX_TECHNICAL_BYTES = 48
+"""The longest of them, ReferenceBlackWhite, has six rational numbers."""
+_GPS_VERSION = 0
+
+_IPTC_KINDS = {
+    22: Removed.IDENTIFIER,
+    **dict.fromkeys((26, 27), Removed.LOCATION),
+    **dict.fromkeys((30, 35, 37, 38, 47, 55, 60, 62, 63), Removed.DATE),
+    **dict.fromkeys((65, 70, 221), Removed.SOFTWARE),
+    **dict.fromkeys((103, 184, 187, 188, 189), Removed.IDENTIFIER),
+    118: Removed.CONTACT,
+    **dict.fromkeys((121, 230), Removed.COMMENT),
+    190: Removed.OWNER,
+    **dict.fromkeys((200, 201, 202), Removed.THUMBNAIL),
+    231: Removed.HISTORY,
+    232: Removed.CAMERA,
+}
+"""By dataset of record 2. Source: IIM 4.2; ExifTool's tag names for the datasets above 185."""
+_IPTC_TECHNICAL = frozenset(((1, 0), (1, 20), (1, 22), (1, 90), (2, 0), (2, 135)))
+"""Version, file format and encoding; language."""
+_PREVIEW_RECORDS = (7, 8, 9)
 
 _XMP_KINDS = (
-    ("GPS", Removed.GPS),
-    ("SerialNumber", Removed.SERIAL_NUMBER),
-    ("CiEmail", Removed.EMAIL),
-    ("LicensorEmail", Removed.EMAIL),
-    ("CiTel", Removed.CONTACT),
-    ("LicensorTelephone", Removed.CONTACT),
-    ("CreatorTool", Removed.SOFTWARE),
-    ("Software", Removed.SOFTWARE),
-    ("History", Removed.HISTORY),
-    ("DerivedFrom", Removed.HISTORY),
-    ("Thumbnails", Removed.THUMBNAIL),
+    (("gps", "latitude", "longitude", "altitude"), Removed.GPS),
+    (("serialnumber",), Removed.SERIAL_NUMBER),
+    (("email",), Removed.EMAIL),
+    (("citel", "telephone", "phone"), Removed.CONTACT),
+    (("history", "derivedfrom", "ancestors", "ingredients", "pantry", "manifest"), Removed.HISTORY),
+    (("thumbnail",), Removed.THUMBNAIL),
+    (("region", "faces"), Removed.FACES),
+    (("ownername", "authornames", "contributor", "photographer", "imageeditor"), Removed.OWNER),
+    (("makernote",), Removed.MAKER_NOTE),
+    (("provenance",), Removed.CONTENT_CREDENTIALS),
+    (("software", "creatortool", "firmware"), Removed.SOFTWARE),
+    (("usercomment", "imagedescription", "label", "notes", "caption"), Removed.COMMENT),
+    (("documentid", "instanceid", "uniqueid", "guid", "identifier", "filename", "transactionid", "digest"),
+     Removed.IDENTIFIER),
+    (("transmissionreference", "projectreference", "jobid"), Removed.IDENTIFIER),
+    (("location", "sublocation"), Removed.LOCATION),
+    (("date", "timestamp"), Removed.DATE),
+)  # fmt: skip
+"""By a part of the local name in lower case, the first that occurs."""
+
+_XMP_NAMESPACES = {
+    "http://ns.adobe.com/exif/1.0/": Removed.CAMERA,
+    "http://cipa.jp/exif/1.0/": Removed.CAMERA,
+    "http://ns.adobe.com/exif/1.0/aux/": Removed.CAMERA,
+    "http://ns.adobe.com/tiff/1.0/": Removed.CAMERA,
+    "http://ns.microsoft.com/photo/1.0/": Removed.CAMERA,
+    "http://www.dji.com/drone-dji/1.0/": Removed.CAMERA,
+    "http://ns.adobe.com/camera-raw-settings/1.0/": Removed.SOFTWARE,
+    "http://ns.adobe.com/xap/1.0/mm/": Removed.HISTORY,
+}
+"""The kind of a property whose name says nothing."""
+
+_XMP_TECHNICAL = frozenset(
+    [
+        "BitsPerSample",
+        "ColorMode",
+        "ColorSpace",
+        "ComponentsConfiguration",
+        "Compression",
+        "ExifVersion",
+        "FlashpixVersion",
+        "ICCProfile",
+        "ImageLength",
+        "ImageWidth",
+        "Orientation",
+        "PhotometricInterpretation",
+        "PixelXDimension",
+        "PixelYDimension",
+        "PlanarConfiguration",
+        "PrimaryChromaticities",
+        "Rating",
+        "ReferenceBlackWhite",
+        "ResolutionUnit",
+        "SamplesPerPixel",
+        "WhitePoint",
+        "XResolution",
+        "YCbCrCoefficients",
+        "YCbCrPositioning",
+        "YCbCrSubSampling",
+        "YResolution",
+        "format",
+        "li",
+        "Alt",
+        "Bag",
+        "Seq",
+    ]
 )
-"""By a part of the local name."""
+"""Local names of what describes the stored pixels, and of arrays."""
+_MAX_TECHNICAL_CHARACTERS = 32
+_MARKS = (xmp.LANG, xmp.RDF + "parseType")
+_FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
+"""What is in such fields is also searched for positions, addresses and serial numbers."""
+_KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.SERIAL_NUMBER))
 
 
 def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) -> frozenset[Removed]:
     """The kinds of private fields in a file's blocks, of which `packet` is the XMP as parsed.
 
-    Those inside texts are found by `clean_text`.
+    Those inside texts that are published are found by `clean_text`.
     """
-    found: set[Removed] = set()
-    tags = exif.tags(blocks.exif or b"") | exif.tags(blocks.exif or b"", exif.EXIF_IFD)
-    found |= {_EXIF_KINDS[tag] for tag in tags & set(_EXIF_KINDS)}
-    if exif.has_second_ifd(blocks.exif or b""):
-        found.add(Removed.THUMBNAIL)
-    datasets = iptc.read(blocks.iptc)
-    found |= {_IPTC_KINDS[number] for number in datasets if number in _IPTC_KINDS}
-    if iptc.SUBLOCATION in datasets and keep_location is not KeepLocation.ALL:
-        found.add(Removed.LOCATION)
+    found = _Kinds()
+    _add_exif(found, blocks.exif or b"")
+    _add_iptc(found, blocks.iptc, keep_location)
     if not packet.is_complete:
-        found.add(Removed.UNREADABLE)
-    for name in _names(packet.properties):
-        local = name.rpartition("}")[2]
-        found |= {kind for part, kind in _XMP_KINDS if part in local}
-        if not xmp_fields.is_allowed_place(name, keep_location):
+        found.kinds.add(Removed.UNREADABLE)
+    for element in packet.properties.values():
+        _add_property(found, element, keep_location)
+    return frozenset(found.kinds)
+
+
+class _Kinds:
+    """Collects kinds. Of the texts removed as a whole, `MAX_SCANNED_CHARACTERS` are searched for further kinds."""
+
+    def __init__(self) -> None:
+        self.kinds: set[Removed] = set()
+        self._characters_left = MAX_SCANNED_CHARACTERS
+
+    def add(self, kind: Removed, text: str = "") -> None:
+        self.kinds.add(kind)
+        if kind in _FREE_TEXT_KINDS and 0 < len(text) <= self._characters_left:
+            self._characters_left -= len(text)
+            self.kinds |= clean_text(text).removed & _KINDS_IN_TEXTS
+
+
+def _add_exif(found: _Kinds, tiff: bytes) -> None:
+    for pointer in (None, exif.EXIF_IFD):
+        for tag, (start, end) in exif.places(tiff, pointer).items():
+            if tag in EXIF_FIELDS or tag == exif.GPS_IFD:
+                continue
+            if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
+                continue
+            raw = tiff[start : min(end, start + MAX_EXIF_TEXT_BYTES)].removeprefix(b"ASCII\0\0\0")
+            if end < start or raw.strip(b"\0 "):
+                text = raw.decode("utf-8", "ignore").replace("\0", "")
+                found.add(_EXIF_KINDS.get(tag, Removed.OTHER), text)
+    position = exif.places(tiff, exif.GPS_IFD)
+    if exif.GPS_IFD in exif.places(tiff) and (set(position) - {_GPS_VERSION} or not position):
+        found.add(Removed.GPS)
+    if exif.has_second_ifd(tiff):
+        found.add(Removed.THUMBNAIL)
+
+
+def _add_iptc(found: _Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
+    for record, number in iptc.stored_numbers(block):
+        if (record, number) == (2, iptc.SUBLOCATION) and keep_location is not KeepLocation.ALL:
             found.add(Removed.LOCATION)
-    return frozenset(found)
+        if (record, number) in _IPTC_TECHNICAL or (record == 2 and number in IPTC_DATASETS):
+            continue
+        kind = Removed.THUMBNAIL if record in _PREVIEW_RECORDS else Removed.OTHER
+        found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else kind)
+    for number, texts in iptc.read(block).items():
+        if _IPTC_KINDS.get(number, Removed.OTHER) in _FREE_TEXT_KINDS and number not in IPTC_DATASETS:
+            for text in texts:
+                found.add(_IPTC_KINDS.get(number, Removed.OTHER), text)
 
 
-def _names(properties: xmp.Properties) -> Iterator[str]:
-    """The names of all elements and attributes, at every level."""
-    for element in properties.values():
-        for inner in element.iter():
-            yield inner.tag
-            yield from inner.attrib
+def _add_property(found: _Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
+    if xmp_fields.weight(element.tag, gain_map=True) is None:
+        _add_removed(found, element, _kind_of(element.tag))
+        return
+    unvisited = [element]
+    while unvisited:
+        part = unvisited.pop()
+        kind = _removed_kind(part.tag, keep_location)
+        if kind is not None:
+            _add_removed(found, part, kind)
+            continue
+        unvisited += part
+        for name, value in part.attrib.items():
+            if name == xmp.LANG:
+                kind = None if xmp_fields.LANGUAGE_TAG.fullmatch(value) else Removed.OTHER
+            else:
+                kind = _removed_kind(name, keep_location)
+            if kind is not None and value.strip():
+                found.add(kind, value)
+
+
+def _removed_kind(name: str, keep_location: KeepLocation) -> Removed | None:
+    """The kind of a field in a property that is published; None if the field is published, too."""
+    if not xmp_fields.is_allowed_place(name, keep_location):
+        return Removed.LOCATION
+    if xmp_fields.is_known(name) or name.startswith(xmp.GAIN_MAP_NAMESPACES):
+        return None
+    return _kind_of(name) or Removed.OTHER
+
+
+def _add_removed(found: _Kinds, element: ET.Element, kind: Removed | None) -> None:
+    """Add the `kind` of a property or field that is not published, and those of the fields in it.
+
+    None is one that describes how pixels are stored, unless it is too long for that.
+    """
+    values = [(name, value) for name, value in _values(element) if value.strip() and name not in _MARKS]
+    if kind is None and sum(len(value) for _, value in values) <= _MAX_TECHNICAL_CHARACTERS:
+        return
+    for name, value in values:
+        own = _kind_of(name)
+        found.add((own if own is not Removed.OTHER else None) or kind or Removed.OTHER, value)
+        found.add(kind or Removed.OTHER)
+
+
+def _values(element: ET.Element) -> Iterator[tuple[str, str]]:
+    """The names of all elements and attributes, at every level, with their texts."""
+    for inner in element.iter():
+        yield inner.tag, inner.text or ""
+        yield from inner.attrib.items()
+
+
+def _kind_of(name: str) -> Removed | None:
+    """The kind of a property or field that is not published; None if it describes how pixels are stored."""
+    namespace, _, local = name.rpartition("}")
+    if local in _XMP_TECHNICAL or name.startswith(xmp.RDF):
+        return None
+    lower = local.lower()
+    named = next((kind for parts, kind in _XMP_KINDS if any(part in lower for part in parts)), None)
+    return named or _XMP_NAMESPACES.get(namespace[1:], Removed.OTHER)

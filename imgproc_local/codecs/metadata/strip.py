@@ -31,57 +31,13 @@ from imgproc_local.codecs.metadata.bounds import (
     MAX_MERGED_VALUES,
     MAX_PUBLISHED_XMP_BYTES,
 )
+from imgproc_local.codecs.metadata.equivalents import EXIF_FIELDS, IPTC_DATASETS, TEXT_NAMES
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.codecs.metadata.xmp import Packet
 from imgproc_local.domain.captions import is_camera_default, reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
-
-_DATASETS = {
-    iptc.OBJECT_NAME: xmp.DC + "title",
-    iptc.CAPTION: xmp.DC + "description",
-    iptc.COPYRIGHT: xmp.DC + "rights",
-    iptc.BYLINE: xmp.DC + "creator",
-    iptc.KEYWORDS: xmp.DC + "subject",
-    iptc.HEADLINE: xmp.PHOTOSHOP + "Headline",
-    iptc.CREDIT: xmp.PHOTOSHOP + "Credit",
-    iptc.SOURCE: xmp.PHOTOSHOP + "Source",
-    iptc.INSTRUCTIONS: xmp.PHOTOSHOP + "Instructions",
-    iptc.BYLINE_TITLE: xmp.PHOTOSHOP + "AuthorsPosition",
-    iptc.CAPTION_WRITER: xmp.PHOTOSHOP + "CaptionWriter",
-    iptc.CITY: xmp.PHOTOSHOP + "City",
-    iptc.PROVINCE: xmp.PHOTOSHOP + "State",
-    iptc.COUNTRY: xmp.PHOTOSHOP + "Country",
-    iptc.COUNTRY_CODE: xmp.CORE + "CountryCode",
-    iptc.SUBLOCATION: xmp.CORE + "Location",
-}
-"""The IIM datasets that are preserved, and the XMP properties of the same meaning.
-
-Source: IPTC Photo Metadata Standard, mapping guidelines.
-"""
-
-_EXIF_FIELDS = {
-    exif.IMAGE_DESCRIPTION: xmp.DC + "description",
-    exif.ARTIST: xmp.DC + "creator",
-    exif.COPYRIGHT: xmp.DC + "rights",
-    exif.XP_TITLE: xmp.DC + "title",
-    exif.XP_COMMENT: xmp.DC + "description",
-    exif.XP_AUTHOR: xmp.DC + "creator",
-    exif.XP_KEYWORDS: xmp.DC + "subject",
-    exif.XP_SUBJECT: xmp.DC + "subject",
-}
-"""The fields of EXIF that are preserved, and the XMP properties of the same meaning."""
-
-TEXT_NAMES = {
-    "title": xmp.DC + "title",
-    "author": xmp.DC + "creator",
-    "description": xmp.DC + "description",
-    "comment": xmp.DC + "description",
-    "copyright": xmp.DC + "rights",
-    "disclaimer": xmp.RIGHTS + "UsageTerms",
-}
-"""PNG's keywords and a GIF's comments likewise. Source: W3C PNG specification, third edition, 11.3.3.1."""
 
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
@@ -112,11 +68,12 @@ class Published(Struct, frozen=True):
 class _Cleaner:
     """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
 
-    `removed` are the kinds of what was removed from them.
+    `removed` are the kinds of what was removed from them, `dropped` those of texts that are not published at all.
     """
 
     def __init__(self) -> None:
         self.removed: set[Removed] = set()
+        self.dropped: set[Removed] = set()
         self._texts_left, self._characters_left = MAX_CLEANED_TEXTS, MAX_CLEANED_CHARACTERS
 
     def __call__(self, text: str) -> str:
@@ -135,7 +92,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
     clean = _Cleaner()
     fields = {}
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
-        if tag in _EXIF_FIELDS and isinstance(value, bytes):
+        if tag in EXIF_FIELDS and isinstance(value, bytes):
             raw = exif.with_clean_text(tag, value, clean)
             if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_default(exif.text(raw))):
                 fields[tag] = raw
@@ -143,7 +100,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
     properties = xmp_fields.published(packet.properties, clean, keep_location, gain_map=gain_map)
     if not properties.is_complete:
         clean.removed.add(Removed.UNREADABLE)
-    datasets = [number for number, name in _DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
+    datasets = [number for number, name in IPTC_DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
     published_datasets, texts = iptc.select(blocks.iptc, datasets, clean), _clean_texts(blocks.texts, clean)
     return Published(
         fields,
@@ -151,7 +108,7 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
         published_datasets,
         kept_profile(blocks.icc),
         texts,
-        frozenset(clean.removed) | kinds_in(blocks, packet, keep_location),
+        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, keep_location),
         frozenset(clean.removed),
         packet,
     )
@@ -179,7 +136,7 @@ def blocks_for(
         weight = xmp_fields.weight(name)
         return weight is not None and weight < below
 
-    tags = _EXIF_FIELDS if source is target else {tag: _EXIF_FIELDS[tag] for tag in _EXIF_FIELDS if tag < exif.XP_TITLE}
+    tags = EXIF_FIELDS if source is target else {tag: EXIF_FIELDS[tag] for tag in EXIF_FIELDS if tag < exif.XP_TITLE}
     fields = {tag: raw for tag, raw in published.exif.items() if tag in tags and is_weighty(tags[tag])}
     xmp_bytes = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else MAX_PUBLISHED_XMP_BYTES
     exif_bytes = _MAX_JPEG_EXIF_BYTES if target is Format.JPEG else MAX_BLOCK_BYTES
@@ -187,7 +144,7 @@ def blocks_for(
     if source is not target:
         words, datasets, texts = _merged(published), None, ()
     elif below < xmp_fields.WEIGHTS:
-        datasets = iptc.select(datasets, [number for number, name in _DATASETS.items() if is_weighty(name)])
+        datasets = iptc.select(datasets, [number for number, name in IPTC_DATASETS.items() if is_weighty(name)])
         texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
     packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
     return Blocks(exif.write(fields, orientation, exif_bytes), packet, datasets, published.icc, texts)
@@ -240,7 +197,7 @@ def clean_file(
 def _is_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
     """Whether a file's blocks hold more than may remain."""
     main, words = exif.read_ifd(blocks.exif or b""), published.stored_xmp.properties
-    if set(main) - {*_EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in published.exif.items()):
+    if set(main) - {*EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in published.exif.items()):
         return True
     # other IFDs, and what no field points to
     if blocks.exif is not None and len(blocks.exif or b"") > len(preserved.exif or b""):
@@ -259,7 +216,7 @@ def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Bloc
     return len(write(blocks, compressed)) < len(data)
 
 
-def _clean_texts(texts: Iterable[TextBlock], clean: Callable[[str], str]) -> tuple[TextBlock, ...]:
+def _clean_texts(texts: Iterable[TextBlock], clean: _Cleaner) -> tuple[TextBlock, ...]:
     """The PNG texts and GIF comments that a person wrote; one that changes is encoded again by its container."""
     found = []
     for text in texts:
@@ -267,6 +224,8 @@ def _clean_texts(texts: Iterable[TextBlock], clean: Callable[[str], str]) -> tup
         is_comment = text.keyword == "comment"
         if words and not is_camera_default(words) and (not is_comment or reads_as_a_caption(words)):
             found.append(text if words == text.text else structs.replace(text, text=words, raw=None))
+        elif words and is_comment:
+            clean.dropped.add(Removed.COMMENT)
     return tuple(found)
 
 
@@ -304,7 +263,7 @@ def _merged(published: Published) -> xmp.Properties:
         xmp.DC + "title": [exif.wide_text(main.get(exif.XP_TITLE))],
         xmp.DC + "subject": exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";"),
     }
-    for dataset, name in [*_DATASETS.items(), (None, xmp.RIGHTS + "UsageTerms")]:
+    for dataset, name in [*IPTC_DATASETS.items(), (None, xmp.RIGHTS + "UsageTerms")]:
         of_iptc = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
         values = unique(of_iptc or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
         if values and not xmp.texts(found, name):

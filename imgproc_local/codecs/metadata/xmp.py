@@ -34,6 +34,7 @@ PANORAMA = "{http://ns.google.com/photos/1.0/panorama/}"
 CONTAINER = "{http://ns.google.com/photos/1.0/container/}"
 CONTAINER_ITEM = "{http://ns.google.com/photos/1.0/container/item/}"
 GAIN_MAP = "{http://ns.adobe.com/hdr-gain-map/1.0/}"
+GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER, CONTAINER_ITEM)
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 
 _PREFIXES = {

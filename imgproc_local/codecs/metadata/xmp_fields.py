@@ -50,7 +50,6 @@ WEIGHTS = len(_PUBLISHED)
 _MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""
 
-_GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER)
 _WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
 _VALUE_NAMESPACES = (PANORAMA, GAIN_MAP, CONTAINER_ITEM)
 """Their values are numbers and single words."""
@@ -59,7 +58,7 @@ _SIMPLE_VALUE = re.compile(
     r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|image/[a-z0-9.+-]{1,20}|\s*"
 )
 _MEDIA_SUMMARY_CODE = re.compile(r"\|PLUS\|[A-Z0-9|]{1,400}")
-_LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,6}")
+LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,6}")
 
 
 def _names(namespace: str, *names: str) -> frozenset[str]:
@@ -107,7 +106,7 @@ def weight(name: str, *, gain_map: bool = False) -> int | None:
 
     The properties of a gain map have -1: they are never given up.
     """
-    if gain_map and name.startswith(_GAIN_MAP_NAMESPACES):
+    if gain_map and name.startswith((GAIN_MAP, CONTAINER)):
         return -1
     return next(
         (
@@ -189,7 +188,7 @@ class _Copier(Struct):
         copy = ET.Element(element.tag)
         for name, value in element.attrib.items():
             if name == LANG:
-                if _LANGUAGE_TAG.fullmatch(value):
+                if LANGUAGE_TAG.fullmatch(value):
                     copy.set(LANG, value)
             elif self._may_be_published(name) and (cleaned := _clean_value(name, value, self.clean)):
                 copy.set(name, cleaned)
@@ -203,7 +202,7 @@ class _Copier(Struct):
         return None if emptied and set(copy.attrib) <= _MARKS and not _is_empty(element) else copy
 
     def _may_be_published(self, name: str) -> bool:
-        return _is_known(name) and is_allowed_place(name, self.keep_location)
+        return is_known(name) and is_allowed_place(name, self.keep_location)
 
 
 def _is_empty(element: ET.Element) -> bool:
@@ -211,7 +210,8 @@ def _is_empty(element: ET.Element) -> bool:
     return not (element.text or "").strip() and not len(element) and set(element.attrib) <= _MARKS
 
 
-def _is_known(name: str) -> bool:
+def is_known(name: str) -> bool:
+    """Whether a property or a field in one is published, places apart."""
     if name in _REMOVED:
         return False
     in_namespace = name.startswith((*_WHOLE_NAMESPACES, GAIN_MAP))

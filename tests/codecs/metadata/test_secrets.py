@@ -15,12 +15,10 @@ import pytest
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.metadata.strip import publishable
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format, KeepLocation
-from imgproc_local.domain.privacy import Removed
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
@@ -170,13 +168,3 @@ def test_the_setting_decides_which_place_names_are_preserved(
         assert (CITY.encode() in data) is city
     embedded = read_embedded(path, info, keep_location)
     assert (embedded.city is not None, embedded.sublocation is not None) == (city, street)
-
-
-def test_the_kinds_of_what_is_removed_are_reported() -> None:
-    for name in ("JPEG", "PNG", "AVIF"):
-        removed = publishable(read_blocks(source(name), Format[name]), KeepLocation.CITY).removed
-        assert removed == frozenset(Removed) - {Removed.UNREADABLE}, name
-    plain = pictures.saved(pictures.scene(64, 48), "JPEG")
-    assert publishable(read_blocks(plain, Format.JPEG), KeepLocation.CITY).removed == frozenset()
-    all_places = publishable(read_blocks(source("JPEG"), Format.JPEG), KeepLocation.ALL).removed
-    assert Removed.LOCATION not in all_places

@@ -1,0 +1,172 @@
+"""The kinds of private data in the parts of a file that are neither its picture nor a metadata block.
+
+Comments, previews, content credentials, appended files and parts of unknown types: `with_blocks` writes none of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.codecs.metadata import iptc
+from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import Removed
+
+_ICC_IN_GIF = b"ICCRGBG1012"
+_JPEG_THUMBNAIL_RESOURCES, _RESOLUTION_RESOURCE, _DIGEST_RESOURCE = (0x0409, 0x040C), 0x03ED, 0x0425
+_RESOLUTION_BYTES, _DIGEST_BYTES = 16, 16
+_JFIF_BYTES, _ADOBE_BYTES = 14, 12
+_CREDENTIALS_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
+"""Source: C2PA specification 2.1, A.5."""
+_NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
+_PNG_KEYWORDS = {
+    b"Software": Removed.SOFTWARE,
+    b"parameters": Removed.SOFTWARE,
+    b"prompt": Removed.SOFTWARE,
+    b"workflow": Removed.SOFTWARE,
+    b"Source": Removed.CAMERA,
+    b"Creation Time": Removed.DATE,
+    b"Warning": Removed.COMMENT,
+}
+_PNG_READ_KEYWORDS = (b"XML:com.adobe.xmp", b"Raw profile type ")
+_PNG_TECHNICAL = frozenset((b"eXIf", b"iCCP", b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL"))
+"""Chunks that are read as blocks, or describe only how pixels are shown."""
+
+
+def dropped_kinds(form: Format, data: Data) -> frozenset[Removed]:
+    """The kinds of what the file holds beside its picture and its blocks. A file that is cut off is searched as far as
+    it goes.
+    """
+    found: set[Removed] = set()
+    try:
+        _FINDERS[form](data, found)
+    except BrokenImage:
+        found.add(Removed.UNREADABLE)
+    return frozenset(found)
+
+
+def _in_jpeg(data: Data, found: set[Removed]) -> None:
+    exif_seen = xmp_seen = False
+    for segment in jpeg.segments(data):
+        head = data[segment.payload : min(segment.end, segment.payload + 40)]
+        size = segment.end - segment.payload
+        if segment.marker == jpeg.COM:
+            found.add(Removed.COMMENT)
+        elif segment.marker == jpeg.APP0:
+            if not head.startswith(b"JFIF\0") or size > _JFIF_BYTES:
+                found.add(Removed.THUMBNAIL if head.startswith((b"JFIF\0", b"JFXX\0")) else Removed.OTHER)
+        elif segment.marker == jpeg.APP1 and head.startswith(jpeg.EXIF):
+            found |= {Removed.OTHER} if exif_seen else set()
+            exif_seen = True
+        elif segment.marker == jpeg.APP1 and head.startswith(jpeg.XMP):
+            found |= {Removed.OTHER} if xmp_seen else set()
+            xmp_seen = True
+        elif segment.marker == jpeg.APP13 and head.startswith(jpeg.PHOTOSHOP):
+            found |= _in_resources(data[segment.payload + len(jpeg.PHOTOSHOP) : segment.end])
+        elif segment.marker == jpeg.APP14 and head.startswith(b"Adobe") and size <= _ADOBE_BYTES:
+            continue
+        elif jpeg.APP0 <= segment.marker <= jpeg.APP15 and not _is_read(segment.marker, head):
+            found.add(Removed.CONTENT_CREDENTIALS if head.startswith(b"JP") else Removed.OTHER)
+    end = jpeg.picture_end(data)
+    gain_map = jpeg.gain_map(data)
+    start = end if gain_map is None else data.find(gain_map, end)
+    if start > end:
+        found.add(Removed.THUMBNAIL)
+    if _NOT_BLANK.search(data, start + len(gain_map or b"")):
+        rest = data[start + len(gain_map or b"") :][:2]
+        found.add(Removed.THUMBNAIL if rest == b"\xff\xd8" else Removed.APPENDED)
+
+
+def _is_read(marker: int, head: bytes) -> bool:
+    if marker == jpeg.APP1:
+        return head.startswith(jpeg.EXTENDED_XMP)
+    return marker == jpeg.APP2 and head.startswith((jpeg.ICC, jpeg.MPF, *jpeg.GAIN_MAP_IDENTIFIERS))
+
+
+def _in_resources(resources: bytes) -> set[Removed]:
+    """The kinds of Photoshop's image resources but IPTC."""
+    found = set()
+    for number, start, end in iptc.image_resources(resources):
+        is_resolution = number == _RESOLUTION_RESOURCE and end - start == _RESOLUTION_BYTES
+        is_digest = number == _DIGEST_RESOURCE and end - start == _DIGEST_BYTES
+        if number in _JPEG_THUMBNAIL_RESOURCES:
+            found.add(Removed.THUMBNAIL)
+        elif number != iptc.IPTC_RESOURCE and not is_resolution and not is_digest:
+            found.add(Removed.SOFTWARE)
+    return found
+
+
+def _in_png(data: Data, found: set[Removed]) -> None:
+    end = 0
+    for chunk in png.chunks(data):
+        end = chunk.end + 4
+        if chunk.kind in png.PICTURE_CHUNKS or chunk.kind in _PNG_TECHNICAL:
+            continue
+        if chunk.kind == b"tIME":
+            found.add(Removed.DATE)
+        elif chunk.kind in (b"tEXt", b"zTXt", b"iTXt"):
+            keyword = data[chunk.payload : min(chunk.end, chunk.payload + 80)].partition(b"\0")[0]
+            if not keyword.startswith(_PNG_READ_KEYWORDS) and keyword.lower().decode("latin-1") not in (
+                png.TEXT_KEYWORDS
+            ):
+                found.add(Removed.DATE if keyword.startswith(b"date:") else _PNG_KEYWORDS.get(keyword, Removed.OTHER))
+        elif chunk.kind[0] & 0x20:
+            found.add(Removed.CONTENT_CREDENTIALS if chunk.kind == b"caBX" else Removed.OTHER)
+    if _NOT_BLANK.search(data, end):
+        found.add(Removed.APPENDED)
+
+
+def _in_gif(data: Data, found: set[Removed]) -> None:
+    end = 0
+    for block in gif.blocks(data):
+        end = block.end
+        is_known = block.name in (*gif.LOOPS, gif.XMP, _ICC_IN_GIF) or block.label in (gif.CONTROL, gif.COMMENT)
+        if block.kind == gif.EXTENSION and not is_known:
+            found.add(Removed.OTHER if block.label == gif.APPLICATION else Removed.COMMENT)
+    # the trailer, and bytes that some programs write before it
+    if _NOT_BLANK.search(data, data.find(b"\x3b", end) + 1 or len(data)):
+        found.add(Removed.APPENDED)
+
+
+def _in_webp(data: Data, found: set[Removed]) -> None:
+    end = 12
+    for chunk in webp.chunks(data):
+        end = chunk.end + (chunk.end - chunk.payload) % 2
+        if chunk.kind == b"ANMF":
+            inner = {part.kind for part in webp.chunks(data, chunk.payload + 16, chunk.end)}
+            found |= {Removed.OTHER} if inner - set(webp.PICTURE_DATA) else set()
+        elif chunk.kind not in webp.KNOWN_CHUNKS:
+            found.add(Removed.CONTENT_CREDENTIALS if chunk.kind == b"C2PA" else Removed.OTHER)
+    if _NOT_BLANK.search(data, end):
+        found.add(Removed.APPENDED)
+
+
+def _in_avif(data: Data, found: set[Removed]) -> None:
+    if avif.thumbnails(data):
+        found.add(Removed.THUMBNAIL)
+    for name, item in avif.metadata_items(data):
+        first = item.extents[0]
+        if name == "other" and _NOT_BLANK.search(data, first.offset, first.offset + first.length):
+            found.add(Removed.OTHER)
+    for box in avif.removable_boxes(data):
+        start = data[box.body : min(box.end, box.body + 16)]
+        if box.kind == b"uuid":
+            is_read = start == avif.XMP_UUID
+            found |= set() if is_read else {_uuid_kind(start)}
+        elif _NOT_BLANK.search(data, box.body, box.end):
+            found.add(Removed.OTHER)
+
+
+def _uuid_kind(uuid: bytes) -> Removed:
+    return Removed.CONTENT_CREDENTIALS if uuid == _CREDENTIALS_UUID else Removed.OTHER
+
+
+_FINDERS: dict[Format, Callable[[Data, set[Removed]], None]] = {
+    Format.JPEG: _in_jpeg,
+    Format.PNG: _in_png,
+    Format.GIF: _in_gif,
+    Format.WEBP: _in_webp,
+    Format.AVIF: _in_avif,
+}

@@ -1,0 +1,259 @@
+"""The kinds of private data that are reported as removed: one secret at a time, in each place that can hold it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.codecs.embedded import private_kinds, read_embedded
+from imgproc_local.codecs.optimize import optimize_file
+from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.privacy import Removed
+from tests.codecs import pictures
+from tests.codecs.metadata import planted
+from tests.codecs.metadata.test_privacy import KINDS, plain
+from tests.codecs.operations import to_webp
+from tests.codecs.pictures import never_stop
+
+MAX_PIXELS = 10**9
+GPS, LOCATION, EMAIL, CONTACT = Removed.GPS, Removed.LOCATION, Removed.EMAIL, Removed.CONTACT
+OWNER, SERIAL, IDENTIFIER, CAMERA = Removed.OWNER, Removed.SERIAL_NUMBER, Removed.IDENTIFIER, Removed.CAMERA
+DATE, SOFTWARE, HISTORY, COMMENT = Removed.DATE, Removed.SOFTWARE, Removed.HISTORY, Removed.COMMENT
+MAKER_NOTE, THUMBNAIL, DATA, OTHER = Removed.MAKER_NOTE, Removed.THUMBNAIL, Removed.DATA_TEXT, Removed.OTHER
+CREDENTIALS, APPENDED, UNREADABLE = Removed.CONTENT_CREDENTIALS, Removed.APPENDED, Removed.UNREADABLE
+
+EXIF_KINDS = {
+    0x010D: OTHER, 0x0131: SOFTWARE, 0x013C: SOFTWARE, 0x02BC: OTHER, 0x83BB: OTHER, 0x8649: OTHER, 0xC4A5: OTHER,
+    0xC614: CAMERA, 0xC62F: SERIAL, 0xC65D: IDENTIFIER, 0xC68B: IDENTIFIER, 0xFE99: OTHER, 0x927C: MAKER_NOTE,
+    0x9286: COMMENT, 0xA420: IDENTIFIER, 0xA430: OWNER, 0xA431: SERIAL, 0xA434: CAMERA, 0xA435: SERIAL, 0xA436: COMMENT,
+    0xA437: OWNER, 0xA438: OWNER, 0xA439: SOFTWARE, 0xA43A: SOFTWARE, 0x010F: CAMERA, 0x0110: CAMERA, 0x0132: DATE,
+    0x9003: DATE, 0x829A: CAMERA,
+}  # fmt: skip
+IPTC_KINDS = {
+    10: OTHER, 12: OTHER, 22: IDENTIFIER, 26: LOCATION, 27: LOCATION, 35: DATE, 37: DATE, 45: OTHER, 50: OTHER,
+    55: DATE, 60: DATE, 62: DATE, 65: SOFTWARE, 70: SOFTWARE, 75: OTHER, 92: LOCATION, 103: IDENTIFIER, 118: CONTACT,
+    130: OTHER, 184: IDENTIFIER, 187: IDENTIFIER, 221: SOFTWARE, 255: OTHER,
+}  # fmt: skip
+XMP_KINDS = {
+    "exif:GPSLatitude": GPS, "exif:GPSLongitude": GPS, "exif:GPSAltitude": GPS, "exif:UserComment": COMMENT,
+    "exif:ImageUniqueID": IDENTIFIER, "exifEX:BodySerialNumber": SERIAL, "exifEX:LensSerialNumber": SERIAL,
+    "exifEX:CameraOwnerName": OWNER, "aux:SerialNumber": SERIAL, "aux:LensSerialNumber": SERIAL, "aux:OwnerName": OWNER,
+    "xmp:CreatorTool": SOFTWARE, "xmp:Label": COMMENT, "tiff:Software": SOFTWARE, "tiff:Make": CAMERA,
+    "xmpMM:DocumentID": IDENTIFIER, "xmpMM:InstanceID": IDENTIFIER, "xmpMM:OriginalDocumentID": IDENTIFIER,
+    "crs:RawFileName": IDENTIFIER, "lr:hierarchicalSubject": OTHER, "photoshop:TransmissionReference": IDENTIFIER,
+    "photoshop:History": HISTORY, "photoshop:LegacyIPTCDigest": IDENTIFIER, "dc:identifier": IDENTIFIER,
+    "dc:source": OTHER, "dc:contributor": OWNER, "Iptc4xmpCore:Location": LOCATION,
+    "Iptc4xmpExt:DigImageGUID": IDENTIFIER, "Iptc4xmpExt:AddlModelInfo": OTHER, "xmpNote:HasExtendedXMP": OTHER,
+    "digiKam:CaptionsAuthorNames": OWNER, "MicrosoftPhoto:LensModel": CAMERA, "GPano:StitchingSoftware": SOFTWARE,
+    "GPano:CaptureSoftware": SOFTWARE, "plus:FileNameAsDelivered": IDENTIFIER, "acme:Unknown": OTHER,
+    "exif:DateTimeOriginal": DATE, "photoshop:DateCreated": DATE, "xmp:MetadataDate": DATE,
+}  # fmt: skip
+XMP_FIELD_KINDS = {
+    "CiEmailWork": EMAIL, "CiTelWork": CONTACT, "CiAdrExtadr": LOCATION, "CiAdrPcode": LOCATION,
+    "Sublocation": LOCATION, "LocationName": LOCATION, "LocationId": LOCATION, "LicensorEmail": EMAIL,
+    "LicensorTelephone1": CONTACT, "LicensorStreetAddress": LOCATION, "LicensorPostalCode": LOCATION,
+}  # fmt: skip
+TEXT_KINDS = dict.fromkeys(planted.IN_WORDS, GPS) | {
+    name: EMAIL if "mail" in name else SERIAL if "serial" in name else DATA
+    for name in planted.IN_WORDS
+    if "mail" in name or name.startswith(("serial", "hash", "identifier", "JSON"))
+}
+
+
+def kinds(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> set[Removed]:
+    path = pictures.write(folder, data)
+    return set(private_kinds(path, probe(path, MAX_PIXELS), keep_location))
+
+
+def jpeg(*segments: tuple[int, bytes]) -> bytes:
+    source = plain("jpeg")
+    return source[:2] + b"".join(pictures.segment(marker, payload) for marker, payload in segments) + source[2:]
+
+
+def with_exif(tag: int, value: bytes, pointer: int | None = None) -> bytes:
+    out = bytearray(b"II*\0\x08\0\0\0")
+    fields = {tag: (2, value)}
+    positions, _ = pictures._ifd(out, {pointer: (4, b"\0" * 4)} if pointer else fields)
+    if pointer:
+        struct.pack_into("<I", out, positions[pointer], len(out))
+        pictures._ifd(out, fields)
+    return jpeg((0xE1, b"Exif\0\0" + bytes(out)))
+
+
+def with_iptc(number: int, value: bytes, record: int = 2) -> bytes:
+    run = struct.pack(">BBBH", 0x1C, record, number, len(value)) + value
+    return with_resource(0x0404, run)
+
+
+def with_resource(number: int, block: bytes) -> bytes:
+    return jpeg((0xED, b"Photoshop 3.0\0" + b"8BIM" + struct.pack(">HHI", number, 0, len(block)) + block + b"\0" * 2))
+
+
+def with_xmp(inner: str, attributes: str = "") -> bytes:
+    spaces = "".join(f' xmlns:{prefix}="{name}"' for prefix, name in planted.NAMESPACES.items())
+    packet = (
+        f'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about=""{spaces}'
+        f"{attributes}>{inner}</rdf:Description></rdf:RDF>"
+    )
+    return jpeg((0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet.encode()))
+
+
+@pytest.mark.parametrize("tag", EXIF_KINDS, ids=hex)
+def test_a_secret_in_exif_is_reported_by_its_kind(tmp_path: Path, tag: int) -> None:
+    for pointer in (None, 0x8769):
+        assert kinds(tmp_path, with_exif(tag, b"Secret planted\0", pointer)) == {EXIF_KINDS[tag]}
+        assert kinds(tmp_path, with_exif(tag, b"\0" * 12, pointer)) == set()
+
+
+def test_the_tables_have_every_place_that_is_planted() -> None:
+    assert {*planted.EXIF_MAIN, *planted.EXIF_SHOT} <= EXIF_KINDS.keys()
+    assert set(planted.IPTC_DATASETS) == IPTC_KINDS.keys()
+    assert set(planted.XMP_SIMPLE) <= XMP_KINDS.keys()
+    assert {*planted.XMP_CONTACT, *planted.XMP_LOCATION, *planted.XMP_LICENSOR} == XMP_FIELD_KINDS.keys()
+    assert TEXT_KINDS.keys() == planted.IN_WORDS.keys()
+
+
+@pytest.mark.parametrize("tag", [*planted.EXIF_GPS, 1, 2, 3, 4, 6], ids=hex)
+def test_each_field_of_a_position_in_exif_is_reported(tmp_path: Path, tag: int) -> None:
+    assert kinds(tmp_path, with_exif(tag, b"Secret planted\0", 0x8825)) == {GPS}
+    assert kinds(tmp_path, with_exif(0, b"\2\3\0\0", 0x8825)) == set()
+
+
+@pytest.mark.parametrize("number", IPTC_KINDS)
+def test_a_secret_in_iptc_is_reported_by_its_kind(tmp_path: Path, number: int) -> None:
+    assert kinds(tmp_path, with_iptc(number, b"Secret planted")) == {IPTC_KINDS[number]}
+    if number == 92:
+        assert kinds(tmp_path, with_iptc(number, b"Secret planted"), KeepLocation.ALL) == set()
+
+
+@pytest.mark.parametrize("name", XMP_KINDS)
+def test_a_secret_in_xmp_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
+    expected = {XMP_KINDS[name]}
+    assert kinds(tmp_path, with_xmp(f"<{name}>Secret planted</{name}>")) == expected
+    assert kinds(tmp_path, with_xmp("", f' {name}="Secret planted"')) == expected
+    array = f"<{name}><rdf:Bag><rdf:li>Secret planted</rdf:li></rdf:Bag></{name}>"
+    assert kinds(tmp_path, with_xmp(array)) == expected
+    assert kinds(tmp_path, with_xmp(f"<{name}> </{name}>")) == set()
+
+
+@pytest.mark.parametrize("name", XMP_FIELD_KINDS)
+def test_a_secret_in_a_structure_of_xmp_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
+    prefix, structure = "Iptc4xmpExt", "Iptc4xmpExt:LocationCreated"
+    if name.startswith("Ci"):
+        prefix, structure = "Iptc4xmpCore", "Iptc4xmpCore:CreatorContactInfo"
+    elif name.startswith("Licensor"):
+        prefix, structure = "plus", "plus:Licensor"
+    field = f"<{prefix}:{name}>Secret</{prefix}:{name}>"
+    found = kinds(tmp_path, with_xmp(f'<{structure} rdf:parseType="Resource">{field}</{structure}>'))
+    assert found == {XMP_FIELD_KINDS[name]}
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ("<mwg-rs:Regions><rdf:Bag><rdf:li>Ada</rdf:li></rdf:Bag></mwg-rs:Regions>", {Removed.FACES}),
+        ('<xmpMM:DerivedFrom acme:instanceID="1"/>', {HISTORY, IDENTIFIER}),
+        ('<acme:Note acme:text="mail.one@private.example"/>', {OTHER, EMAIL}),
+        ("<exif:UserComment>{&quot;lat&quot;: 52.51, &quot;lon&quot;: 13.41}</exif:UserComment>", {COMMENT, GPS}),
+        ('<dc:title><rdf:Alt><rdf:li xml:lang="de Secret">A</rdf:li></rdf:Alt></dc:title>', {OTHER}),
+        ("<dc:format>image/jpeg</dc:format><tiff:Orientation>1</tiff:Orientation>", set()),
+        ("<dc:rights>Example Press</dc:rights><photoshop:City>Musterstadt</photoshop:City>", set()),
+        ("<dc:rights>", {UNREADABLE}),
+    ],
+)
+def test_fields_of_several_kinds_and_of_none(tmp_path: Path, inner: str, expected: set[Removed]) -> None:
+    assert kinds(tmp_path, with_xmp(inner)) == expected
+
+
+@pytest.mark.parametrize("name", TEXT_KINDS)
+def test_a_secret_in_a_caption_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
+    caption = f"Seen {planted.IN_WORDS[name][0]} from the pier"
+    assert TEXT_KINDS[name] in kinds(tmp_path, with_exif(0x010E, caption.encode() + b"\0"))
+    path = pictures.write(tmp_path, with_iptc(120, caption.encode()))
+    assert TEXT_KINDS[name] in read_embedded(path, probe(path, MAX_PIXELS)).removed
+
+
+@pytest.mark.parametrize("name", planted.DATA_TEXTS)
+def test_a_description_that_is_data_is_reported(tmp_path: Path, name: str) -> None:
+    assert DATA in kinds(tmp_path, with_exif(0x010E, planted.DATA_TEXTS[name][0].encode() + b"\0"))
+
+
+def webp(kind: bytes, payload: bytes) -> bytes:
+    out = plain("webp") + kind + struct.pack("<I", len(payload)) + payload
+    return b"RIFF" + struct.pack("<I", len(out) - 8) + out[8:]
+
+
+def png(kind: bytes, payload: bytes) -> bytes:
+    return pictures.with_png_chunks(plain("png"), pictures.chunk(kind, payload))
+
+
+def gif(block: bytes) -> bytes:
+    return plain("gif")[:-1] + block + b"\x3b"
+
+
+def box(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", 8 + len(body)) + kind + body
+
+
+PREVIEW = pictures.saved(pictures.graphic(16, 16), "JPEG")
+PARTS = {
+    "JPEG comment": (jpeg((0xFE, b"Secret")), COMMENT),
+    "JPEG thumbnail in JFIF": (jpeg((0xE0, b"JFXX\0\x10Secret")), THUMBNAIL),
+    "JPEG content credentials": (jpeg((0xEB, b"JP\0\1\0\0\0\1Secret")), CREDENTIALS),
+    "JPEG unknown segment": (jpeg((0xE4, b"Secret")), OTHER),
+    "JPEG unknown APP1": (jpeg((0xE1, b"Secret")), OTHER),
+    "JPEG second EXIF": (jpeg((0xE1, b"Exif\0\0"), (0xE1, b"Exif\0\0Secret")), OTHER),
+    "JPEG preview": (jpeg() + PREVIEW, THUMBNAIL),
+    "JPEG video": (jpeg() + b"\0\0\0\x18ftypmp42", APPENDED),
+    "JPEG thumbnail resource": (with_resource(0x040C, b"Secret"), THUMBNAIL),
+    "JPEG program's resource": (with_resource(0x043A, b"Secret"), SOFTWARE),
+    "JPEG resolution resource": (with_resource(0x03ED, b"\0" * 16), None),
+    "JPEG preview in IPTC": (with_iptc(10, b"Secret", 8), THUMBNAIL),
+    "PNG date": (png(b"tIME", b"\7\xea\1\1\0\0\0"), DATE),
+    "PNG software": (png(b"tEXt", b"Software\0Secret"), SOFTWARE),
+    "PNG prompt": (png(b"tEXt", b"parameters\0Secret"), SOFTWARE),
+    "PNG unknown text": (png(b"zTXt", b"Where\0\0" + zlib.compress(b"Secret")), OTHER),
+    "PNG comment": (png(b"tEXt", b"Comment\0xK-21 / b"), COMMENT),
+    "PNG content credentials": (png(b"caBX", b"Secret"), CREDENTIALS),
+    "PNG unknown chunk": (png(b"prVt", b"Secret"), OTHER),
+    "PNG trailer": (plain("png") + b"Secret", APPENDED),
+    "GIF unknown extension": (gif(b"\x21\xff\x0bACMEMAPS1.0\6Secret\0"), OTHER),
+    "GIF plain text": (gif(b"\x21\x01\x0c" + b"\0" * 12 + b"\6Secret\0"), COMMENT),
+    "GIF comment": (gif(b"\x21\xfe\6xK-2/b\0"), COMMENT),
+    "GIF trailer": (plain("gif") + b"Secret", APPENDED),
+    "WebP unknown chunk": (webp(b"ACME", b"Secret"), OTHER),
+    "WebP content credentials": (webp(b"C2PA", b"Secret"), CREDENTIALS),
+    "WebP trailer": (plain("webp") + b"Secret", APPENDED),
+    "AVIF free space": (plain("avif") + box(b"free", b"Secret"), OTHER),
+    "AVIF zeros": (plain("avif") + box(b"free", b"\0" * 20), None),
+    "AVIF content credentials": (
+        plain("avif") + box(b"uuid", bytes.fromhex("d8fec3d61b0e483c92975828877ec481") + b"Secret"), CREDENTIALS,
+    ),
+    "AVIF unknown box": (plain("avif") + box(b"uuid", b"\1" * 16 + b"Secret"), OTHER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_secret_beside_the_metadata_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
+    data, expected = PARTS[name]
+    assert kinds(tmp_path, data) == ({expected} if expected else set())
+
+
+def test_nothing_is_reported_for_a_file_without_private_data(tmp_path: Path) -> None:
+    assert {kind: kinds(tmp_path, plain(kind)) for kind in KINDS} == {kind: set() for kind in KINDS}
+
+
+@pytest.mark.parametrize("name", planted.FORMATS)
+def test_a_result_holds_no_private_data_of_any_kind(tmp_path: Path, name: str) -> None:
+    found = kinds(tmp_path, planted.source(name))
+    assert found >= {GPS, LOCATION, EMAIL, CONTACT, OWNER, SERIAL, IDENTIFIER, CAMERA, SOFTWARE, HISTORY, DATA, OTHER}
+    path = pictures.write(tmp_path, planted.source(name))
+    info = probe(path, MAX_PIXELS)
+    for operation in (optimize_file, *((to_webp,) if name == "JPEG" else ())):
+        result = operation(path, info, never_stop)
+        assert result is not None
+        assert kinds(tmp_path / "..", result) == set()
