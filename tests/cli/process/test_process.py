@@ -372,10 +372,10 @@ def test_an_interrupted_run_writes_finished_pictures_and_no_job_remains(
 ) -> None:
     source, out = tmp_path / "pictures", tmp_path / "out"
     source.mkdir()
-    content = pictures.png(800, 600)
+    content = pictures.png(160, 120)
     for number_of_stone in range(40):
         (source / f"stone {number_of_stone}.png").write_bytes(content)
-    with program.start("process", source, "--out", out, "--json") as process:
+    with program.start("process", source, "--out", out, "--json", "--jobs", 1) as process:
         wait_for(lambda: out.is_dir() and bool(names(out)), process)
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=30)
