@@ -403,6 +403,25 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Noti
     assert Picture(shared).stored()["source"] == "facts"
 
 
+def test_a_text_that_is_being_written_when_the_service_stops_is_written_after_the_next_start(tmp_path: Path) -> None:
+    describer = GatedDescriber()
+    with running(tmp_path, lambda: describer) as service:
+        picture = Picture(service, "en", "de")
+        picture.edit(seo_alt_text="A boat.")
+        describer.open.clear()
+        for language in ("en", "de"):
+            data(picture.post("regenerate", language), 202)
+        funds = balance(service)
+    describer.open.set()
+    with running(tmp_path, lambda: describer) as service:
+        picture.service = service
+        while service.client.get(f"/jobs/{picture.job_id}?include=details").text.count('"regenerating":true'):
+            time.sleep(0.01)
+        assert picture.stored()["source"] == "facts"
+        assert balance(service) == funds
+        assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
+
+
 def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescriber) -> None:
     edited = [Picture(shared) for _ in range(2)]
     describer.open.clear()
