@@ -69,6 +69,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
             client_id=key.id,
             idempotency_key=idempotency_key,
             problems=problems,
+            is_local=key.for_page,
         )
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
@@ -131,13 +132,22 @@ async def file_of_image(
         case "optimized":
             if job.optimized is None:
                 raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
-            header = content_disposition(name.stem, f"-optimized{name.suffix}", disposition)
+            header = content_disposition(name.stem, f"-optimized{_optimized_suffix(job.optimized, job)}", disposition)
             return await _file(request, job.optimized, header)
         case "converted":
             if job.converted is None:
                 raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
             header = content_disposition(name.stem, f".{job.converted.format.value}", disposition)
             return await _file(request, job.converted, header)
+
+
+def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
+    """The extension as uploaded; that of the new format where the optimised file has another one."""
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    if optimized.format is job.original.format:
+        return PurePosixPath(job.original_filename).suffix
+    return f".{FORMATS[optimized.format].extensions[0]}"
 
 
 def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:

@@ -23,6 +23,7 @@ from imgproc_local.codecs.picture.decode import (
     decode_complete,
     evaluate,
     for_display,
+    in_eight_bits,
     open_upright,
     to_srgb_if_visually_lossless,
     without_alpha,
@@ -131,7 +132,7 @@ def converted(source: Source) -> bytes:
             return for_display(open_upright(path, info, fail_on=fail_on), source.blocks.icc, eight_bit=False)
 
         image, profile = decoded()
-        image = _in_eight_bits(evaluate(image, check_stop, "copy_memory"))
+        image = in_eight_bits(evaluate(image, check_stop, "copy_memory")).copy_memory()
         # AVIF would change an opaque alpha channel, too
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
@@ -243,13 +244,6 @@ def as_browsers_read(encoded: bytes) -> pyvips.Image:
     return pyvips.Image.new_from_memory(rows, image.width, image.height, image.bands, "uchar").copy(
         interpretation="b-w" if image.bands < 3 else "srgb"
     )
-
-
-def _in_eight_bits(image: pyvips.Image) -> pyvips.Image:
-    if image.format != "ushort":
-        return image
-    grey = image.bands < 3
-    return image.colourspace("b-w" if grey else "srgb", source_space="grey16" if grey else "rgb16").copy_memory()
 
 
 def _in_sixteen_bits(image: pyvips.Image) -> pyvips.Image:

@@ -15,13 +15,13 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
-from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.source import Source, open_source
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.codecs.working_copy import working_copy
+from imgproc_local.codecs.working_copy import has_transparency, working_copy
 from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.quality import Effort
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
@@ -55,35 +55,40 @@ def optimize_file(
         return best if len(best) < len(source.data) else None
 
 
-def scale_file(
+def encode_file(
     path: Path,
     info: ImageInfo,
-    size: ScaledSize,
     check_stop: Callable[[], None],
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",
-) -> bytes:
-    """The picture scaled to `size`, as the smallest file of its format that meets the target.
+    size: ScaledSize | None = None,
+) -> tuple[bytes, Format]:
+    """The picture encoded anew, and its format: that of the file, or of a TIFF or HEIC, which aren't written, JPEG, or
+    PNG if a pixel is transparent. Both have 8 bits per sample.
 
-    The score is measured against the scaled picture. Lossless WebP remains lossless; a gain map is dropped.
+    With `size` it is scaled; the score is measured against the scaled picture. Lossless WebP remains lossless; a gain
+    map is dropped.
     Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
     """
     name = FORMATS[info.format].name
     with (
-        translate_errors(f"The {name} can't be scaled"),
+        translate_errors(f"The {name} can't be {'scaled' if size else 'converted'}"),
         open_source(path, info, check_stop, target, keep_location, effort) as source,
     ):
-        if info.format is Format.GIF:
-            return gif.scaled(source, size)
+        if info.format is Format.GIF and size is not None:
+            return gif.scaled(source, size), Format.GIF
         if info.format is Format.AVIF and (info.frames > 1 or avif_container.has_own_colours(source.data)):
             raise StageFailed(
                 "An AVIF that is animated, or whose colours are HDR or a wide gamut without a profile, can't be scaled."
                 " Send it without a maximum size."
             )
-        encode = _encoder_of_scaled(source)
-        with working_copy(source, size) as copy:
-            return encode(copy)
+        with working_copy(source, size, eight_bit=info.format in READ_ONLY_FORMATS) as copy:
+            if info.format in READ_ONLY_FORMATS:
+                new_format = Format.PNG if has_transparency(copy) else Format.JPEG
+                require_writable(new_format, copy.info.width_px, copy.info.height_px)
+                return (png.converted if new_format is Format.PNG else jpeg.converted)(copy), new_format
+            return _encoder_of_scaled(source)(copy), info.format
 
 
 def _encoder_of_scaled(source: Source) -> Callable[[Source], bytes]:

@@ -60,6 +60,8 @@ def write_words(
     """
     check_stop()
     row = FORMATS[info.format]
+    if row.with_xmp is None:
+        raise StageFailed(f"No texts can be written into a {row.name}: write a sidecar, or into the optimised file.")
     with opened(path) as data:
         blocks = row.container.read_blocks(data)
         # in a JPEG, properties may be in the extension of the packet

@@ -1,8 +1,9 @@
 """The working copy of a picture: upright, scaled, and in a format from which every encoder here works.
 
-A result that is scaled down has other pixels than its file, so that nothing of the file's picture data can be copied.
-Its pixels are stored without loss in a temporary file, which the encoders then read as they read originals: the
-quality of results is measured against the scaled picture, and memory does not hold the large one.
+It is made where nothing of a file's picture data can be copied: results that are scaled down have other pixels, and no
+encoder here writes TIFF and HEIC. The pixels are stored without loss in a temporary file, which the encoders then read
+as they read originals: the quality of results is measured against the scaled picture, and memory does not hold the
+large one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import structs
 
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import png, webp
-from imgproc_local.codecs.picture.decode import decode_complete, evaluate, open_upright, to_srgb
+from imgproc_local.codecs.picture.decode import decode_complete, evaluate, in_eight_bits, open_upright, to_srgb
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.codecs.picture.source import Source
@@ -28,17 +29,18 @@ _PNG_OPTIONS = {"compression": 1, "filter": "sub", "keep": "icc"}
 
 
 @contextmanager
-def working_copy(source: Source, size: ScaledSize) -> Iterator[Source]:
-    """`source` with its picture scaled to `size` (as displayed): a PNG, or a lossless WebP of an animation.
+def working_copy(source: Source, size: ScaledSize | None, *, eight_bit: bool = False) -> Iterator[Source]:
+    """`source` with its picture as a PNG, or as a lossless WebP of an animation; scaled if `size` is given.
 
-    CMYK is converted to sRGB, and has no profile then. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
+    CMYK is converted to sRGB, and has no profile then. With `eight_bit` samples have at most 8 bits.
+    Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
         file = Path(folder) / "picture"
-        if source.info.frames > 1:
+        if source.info.frames > 1 and size is not None:
             info, has_profile = _write_animation(source, size, file), True
         else:
-            info, has_profile = _write_still(source, size, file)
+            info, has_profile = _write_still(source, size, file, eight_bit=eight_bit)
         icc, published_icc = (source.blocks.icc, source.published.icc) if has_profile else (None, None)
         with opened(file) as data:
             yield structs.replace(
@@ -51,19 +53,35 @@ def working_copy(source: Source, size: ScaledSize) -> Iterator[Source]:
             )
 
 
-def _write_still(source: Source, size: ScaledSize, file: Path) -> tuple[ImageInfo, bool]:
-    """Write the scaled picture as PNG; its properties, and whether the original's profile is for its colours."""
+def has_transparency(copy: Source) -> bool:
+    """Whether a pixel of a working copy, which is a PNG, is not opaque."""
+    if not copy.info.has_alpha:
+        return False
+    image = open_upright(copy.path, copy.info)
+    opaque = 65535 if image.format == "ushort" else 255
+    return bool(evaluate(image[image.bands - 1], copy.check_stop, "min") < opaque)
+
+
+def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_bit: bool) -> tuple[ImageInfo, bool]:
+    """Write the picture as PNG; its properties, and whether the profile of the original is for its colours."""
     info = source.info
 
     def write(fail_on: str) -> tuple[ImageInfo, bool]:
         image = open_upright(source.path, info, fail_on=fail_on)
-        is_cmyk = image.interpretation == "cmyk"
-        image = scaled(to_srgb(image) if is_cmyk else image, size)
+        has_profile = True
+        if image.interpretation == "cmyk":
+            image, has_profile = to_srgb(image), False
+        elif info.format is Format.TIFF:
+            # Lab and floating-point numbers are converted while they are decoded, and have no profile any more
+            has_profile = image.get_typeof("icc-profile-data") != 0
+        if size is not None:
+            image = scaled(image, size)
+        if eight_bit:
+            image = in_eight_bits(image)
         evaluate(image, source.check_stop, "pngsave", os.fspath(file), **_PNG_OPTIONS)
-        bits = info.bits_per_sample if image.format == "ushort" else 8
-        return ImageInfo(
-            Format.PNG, size.width_px, size.height_px, has_alpha=image.hasalpha(), bits_per_sample=bits
-        ), not is_cmyk
+        bits = max(info.bits_per_sample, 10) if image.format == "ushort" else 8
+        written = ImageInfo(Format.PNG, image.width, image.height, has_alpha=image.hasalpha(), bits_per_sample=bits)
+        return written, has_profile
 
     written = decode_complete(source.path, info, write)
     if info.format is Format.PNG and png.has_own_colours(source.data):

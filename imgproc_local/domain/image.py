@@ -10,13 +10,22 @@ from imgproc_local.domain.privacy import Removed
 
 
 class Format(StrEnum):
-    """The file formats that the service reads. Values are the names in the HTTP interface."""
+    """The file formats that the service reads. Values are the names in the HTTP interface, where it accepts them.
+
+    TIFF and HEIC are accepted from the command line and the local page only.
+    """
 
     JPEG = "jpeg"
     PNG = "png"
     GIF = "gif"
     WEBP = "webp"
     AVIF = "avif"
+    TIFF = "tiff"
+    HEIC = "heic"
+
+
+READ_ONLY_FORMATS = (Format.TIFF, Format.HEIC)
+"""Formats that are decoded, but not written: results have another format."""
 
 
 class ScaledSize(Struct, frozen=True):
@@ -34,7 +43,8 @@ class ImageInfo(Struct, frozen=True):
     """The properties of a picture that its header states, known before decoding.
 
     `width_px` and `height_px` are those of one frame as stored, before `orientation` is applied. `orientation` is the
-    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is that of all frames together.
+    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is that of all frames
+    together. Of a file with several `pages`, all properties are those of the first, which alone is processed.
     """
 
     format: Format
@@ -45,6 +55,7 @@ class ImageInfo(Struct, frozen=True):
     has_alpha: bool = False
     bits_per_sample: int = 8
     duration_ms: int = 0
+    pages: int = 1
 
     @property
     def pixels(self) -> int:

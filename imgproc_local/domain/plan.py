@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format
 from imgproc_local.domain.job import StageName
 
 
@@ -33,6 +33,15 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
     Operation.PROCESS: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),
 }
 """The formats of uploads that each operation accepts."""
+
+LOCAL_FORMATS = READ_ONLY_FORMATS
+"""The formats that the command line and the local page accept besides, for every operation."""
+
+
+def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
+    """The formats that an operation accepts; with `local`, from the command line or the local page."""
+    return ACCEPTED_FORMATS[operation] + (LOCAL_FORMATS if local else ())
+
 
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10

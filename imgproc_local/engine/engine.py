@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from imgproc_local.domain.errors import BadImage, InvalidRequest, TooManyStreams
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, STAGES, Affordability, Plan, Prices
+from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
 from imgproc_local.engine.durations import StageDurations
 from imgproc_local.engine.runner import Limits, Runner, Timeouts
 from imgproc_local.engine.stage import Options, Stage
@@ -70,11 +70,13 @@ class Engine:
         client_id: str = "",
         idempotency_key: str | None = None,
         problems: Mapping[str, Sequence[str]] | None = None,
+        is_local: bool = False,
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
         `client_id` names the client within the account: if one client queues a batch of many jobs, the single jobs of
         the account's other clients are run before the batch.
+        With `is_local`, for the command line and the local page, `LOCAL_FORMATS` are accepted, too.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 
         Raises:
@@ -92,7 +94,8 @@ class Engine:
         info = None
         if "image" not in found:
             try:
-                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, ACCEPTED_FORMATS[plan.operation])
+                accepted = accepted_formats(plan.operation, local=is_local)
+                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, accepted)
             except BadImage as error:
                 found.update(error.errors)
         if found or info is None:

@@ -1,12 +1,12 @@
 """Optimize: a smaller file of the same format and appearance, or the original where there is none.
 
 A picture that is scaled down is always encoded again: the result has the size that was asked for, even in the rare case
-that it takes more bytes than the original.
+that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
 
-Where an outside compression service is configured it is asked first, for the pictures that may be sent out; pictures to
-be scaled are not. Its result is accepted only as the same picture; otherwise the local codecs do the work, unless the
-settings forbid that. A picture with private data that the service can't make smaller is always cleaned locally.
-Worker processes read and write the pictures; the request to the service is made in the process of the engine.
+Where an outside compression service is configured it is asked first, for the pictures that may be sent out; those that
+must be encoded anyway are not. Its result is accepted only as the same picture; otherwise the local codecs do the work,
+unless the settings forbid that. A picture with private data that the service can't make smaller is always cleaned
+locally. Worker processes read and write the pictures; the request to the service is made in the process of the engine.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class ServiceResult(Struct, frozen=True):
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.embedded import private_kinds
-    from imgproc_local.codecs.optimize import optimize_file, scale_file
+    from imgproc_local.codecs.optimize import encode_file, optimize_file
 
     options = work.options
-    if work.result_size is not None:
-        scaled = scale_file(
+    if work.must_be_encoded:
+        encoded, new_format = encode_file(
             work.original,
             work.info,
-            work.result_size,
             check_stop,
             options.target_score,
             options.keep_location,
             options.effort,
+            work.result_size,
         )
         removed = private_kinds(work.original, work.info, options.keep_location)
-        return Output(data=scaled, format=work.info.format, removed=removed)
+        return Output(data=encoded, format=new_format, removed=removed)
     data = optimize_file(
         work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
     )
@@ -100,7 +100,7 @@ def _run_with_service(
 
     Raises: ExternalServiceFailed, without `fallback`.
     """
-    if work.result_size is not None:
+    if work.must_be_encoded:
         return _run_locally(workers, work, check_stop)
     to_send = workers.run(file_to_send, work, work.info, check_stop)
     if to_send.path is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.quality import Effort
@@ -67,6 +67,11 @@ class WorkItem(Struct, frozen=True):
     def result_size(self) -> ScaledSize | None:
         """The size of results; None if the picture is not to be scaled."""
         return self.info.scaled_within(self.max_width_px, self.max_height_px)
+
+    @property
+    def must_be_encoded(self) -> bool:
+        """Whether the original itself can't be the optimised file."""
+        return self.result_size is not None or self.info.format in READ_ONLY_FORMATS
 
     @property
     def original(self) -> Path:

@@ -1,7 +1,7 @@
 """Pictures for the codec tests, with metadata in every field that must be preserved or removed.
 
 Fields that must be removed contain one of `SECRETS`, and fields that must be preserved one of `PRESERVED`. Tests search
-for both in the bytes of the results.
+for both in the bytes of the results. It is one long file because its pictures share their metadata.
 """
 
 from __future__ import annotations
@@ -176,21 +176,21 @@ def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, b
     return bytes(out)
 
 
-def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]]) -> tuple[dict[int, int], int]:
+def _ifd(out: bytearray, fields: dict[int, tuple[int, bytes]], order: str = "<") -> tuple[dict[int, int], int]:
     """Appends an IFD; returns the position of each inline value, and that of the offset of the next IFD."""
     sizes = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1}
     start = len(out)
     values_at = start + 2 + 12 * len(fields) + 4
-    out += struct.pack("<H", len(fields))
+    out += struct.pack(order + "H", len(fields))
     values = b""
     positions = {}
     for tag, (kind, raw) in sorted(fields.items()):
-        out += struct.pack("<HHI", tag, kind, len(raw) // sizes[kind])
+        out += struct.pack(order + "HHI", tag, kind, len(raw) // sizes[kind])
         positions[tag] = len(out)
         if len(raw) <= 4:
             out += raw.ljust(4, b"\0")
         else:
-            out += struct.pack("<I", values_at + len(values))
+            out += struct.pack(order + "I", values_at + len(values))
             values += raw + b"\0" * (len(raw) % 2)
     next_field = len(out)
     out += b"\0" * 4 + values
@@ -301,6 +301,44 @@ def avif_with_metadata(picture: np.ndarray | None = None) -> bytes:
     """An AVIF with EXIF and an XMP packet."""
     picture = scene() if picture is None else picture
     return saved(picture, "AVIF", quality=97, exif=tiff(), xmp=xmp_packet())
+
+
+def as_heic(avif: bytes) -> bytes:
+    """An AVIF that calls itself HEIC: the same boxes, but no decoder of HEVC can decode its picture."""
+    return avif.replace(b"avif", b"heic").replace(b"avis", b"hevc")
+
+
+def tiff_with_metadata(picture: np.ndarray | None = None, orientation: int = 1, order: str = "<") -> bytes:
+    """An uncompressed TIFF with every metadata field set, and a second page."""
+    picture = scene() if picture is None else picture
+    height, width, _ = picture.shape
+    integer = lambda number: (4, struct.pack(order + "I", number))  # noqa: E731
+    text = lambda value: (2, value.encode() + b"\0")  # noqa: E731
+    main: dict[int, tuple[int, bytes]] = {
+        256: integer(width), 257: integer(height), 258: (3, struct.pack(order + "3H", 8, 8, 8)), 259: integer(1),
+        262: integer(2), 270: text(PRESERVED["caption"]), 271: text("Examplecam"), 273: integer(0),
+        274: (3, struct.pack(order + "H", orientation)), 277: integer(3), 278: integer(height),
+        279: integer(width * height * 3), 305: text("SoftwareNameExif"), 315: text(PRESERVED["creator"]),
+        700: (1, xmp_packet()), 0x8298: text(COPYRIGHT), 33723: (7, iptc_datasets()),
+        34377: (7, photoshop(iptc_datasets())), 0x8769: integer(0), 0x8825: integer(0),
+    }  # fmt: skip
+    shot = {
+        0x9003: text("2031:05:06 07:08:09"),
+        0x927C: (7, b"MAKERNOTE-PRIVATE" * 3),
+        0xA431: text("SERIAL-EXIF-4711"),
+    }
+    position = struct.pack(order + "6I", 52, 1, 31, 1, *struct.unpack("<2I", GPS_RATIONAL))
+    gps = {1: text("N"), 2: (5, position), 3: text("W"), 4: (5, position)}
+    out = bytearray((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8))
+    positions, next_field = _ifd(out, main, order)
+    for tag, fields in ((0x8769, shot), (0x8825, gps)):
+        struct.pack_into(order + "I", out, positions[tag], len(out))
+        _ifd(out, fields, order)
+    struct.pack_into(order + "I", out, next_field, len(out))
+    second, _ = _ifd(out, {tag: main[tag] for tag in (256, 257, 258, 259, 262, 273, 277, 278, 279)}, order)
+    for offsets in (positions, second):
+        struct.pack_into(order + "I", out, offsets[273], len(out))
+    return bytes(out) + picture.tobytes()
 
 
 def frames(count: int = 5, width: int = 96, height: int = 64) -> list[Image.Image]:

@@ -14,7 +14,7 @@ from PIL import Image
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.optimize import scale_file
+from imgproc_local.codecs.optimize import encode_file
 from imgproc_local.codecs.picture.decode import open_upright
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import probe
@@ -69,7 +69,9 @@ def scaled_result(folder: Path, data: bytes, side_px: int = SIDE_PX, **options: 
     info = probe(path, 10**9)
     size = info.scaled_within(side_px, side_px)
     assert size is not None
-    return info, scale_file(path, info, size, never_stop, **options)
+    encoded, encoded_format = encode_file(path, info, never_stop, size=size, **options)
+    assert encoded_format is info.format
+    return info, encoded
 
 
 @pytest.mark.parametrize("name", ORIGINALS)

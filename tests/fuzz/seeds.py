@@ -21,7 +21,7 @@ SMALL_FLOODS = (
 )
 """Those floods (files with deep, long or numerous parts) that have few bytes, so that mutating them is quick."""
 
-FORMATS = ("jpeg", "png", "gif", "webp", "avif")
+FORMATS = ("jpeg", "png", "gif", "webp", "avif", "tiff", "heic")
 
 FORM = (
     b"multipart/form-data; boundary=----a\n"
@@ -53,6 +53,8 @@ def _of_format(name: str) -> tuple[bytes, ...]:
         "gif": codec_pictures.gif_with_metadata,
         "webp": codec_pictures.webp_with_metadata,
         "avif": codec_pictures.avif_with_metadata,
+        "tiff": codec_pictures.tiff_with_metadata,
+        "heic": lambda: codec_pictures.as_heic(codec_pictures.avif_with_metadata()),
     }[name]()
     plain = {
         "jpeg": lambda: small_pictures.jpeg(16, 16),
@@ -60,6 +62,8 @@ def _of_format(name: str) -> tuple[bytes, ...]:
         "gif": lambda: small_pictures.gif(2, 8, 8),
         "webp": lambda: small_pictures.webp(16, 16),
         "avif": lambda: small_pictures.avif(16, 16),
+        "tiff": lambda: small_pictures.encoded(small_pictures.photo(16, 16), "TIFF"),
+        "heic": lambda: codec_pictures.as_heic(small_pictures.avif(16, 16)),
     }[name]()
     animated = [codec_pictures.animated(name.upper(), [100] * 3)] if name in ("png", "gif", "webp", "avif") else []
     progressive = (

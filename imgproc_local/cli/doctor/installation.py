@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from imgproc_local.cli.doctor.check import Check
+from imgproc_local.domain.image import READ_ONLY_FORMATS
 
 OLDEST_SQLITE = (3, 37, 0)
 """The first version with STRICT tables. Source: SQLite's release history."""
@@ -45,6 +46,7 @@ def _sqlite(advice: str) -> Check:
 
 def _libvips(advice: str) -> Check:
     """Encode a small image in every format, because libvips may list a format although its encoder is missing."""
+    from imgproc_local.codecs.container.heic import can_decode
     from imgproc_local.codecs.picture.formats import FORMATS
 
     try:
@@ -53,13 +55,16 @@ def _libvips(advice: str) -> Check:
         return Check("libvips", "problem", f"can't be loaded ({error})", advice)
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     writable, missing = [], []
-    for traits in FORMATS.values():
+    for form, traits in FORMATS.items():
+        if form in READ_ONLY_FORMATS:
+            continue
         try:
             pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{traits.extensions[0]}")
             writable.append(traits.name)
         except pyvips.Error:
             missing.append(traits.name)
-    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}"
+    also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC, which needs imgproc-local[heic]"
+    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}; reads {also_reads}"
     if missing:
         return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
     if not pyvips.API_mode:

@@ -13,13 +13,12 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from imgproc_local.cli.process.manifest import MANIFEST_FILE, Record, read_manifest
-from imgproc_local.codecs.picture.probe import detect
+from imgproc_local.codecs.picture.probe import detect, opened
 from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
+from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import hash_file
 
-HEAD_BYTES = 512
 OWN_RESULT = "It is a result of an earlier run."
 MAX_KNOWN_HEADS = 200_000
 """The most files whose first bytes are remembered while a folder is watched."""
@@ -111,7 +110,7 @@ class Finder:
         exclude: Collection[Path],
         *,
         flat: bool,
-        accepted: Sequence[Format] = ACCEPTED_FORMATS[Operation.PROCESS],
+        accepted: Sequence[Format] = accepted_formats(Operation.PROCESS, local=True),
     ) -> None:
         self._arguments = arguments
         self._accepted = accepted
@@ -210,11 +209,11 @@ def _find_problem(file: Path, accepted: Sequence[Format]) -> str | None:
         file.stat()
         return "It is neither a file nor a folder."
     with file.open("rb") as stream:
-        head = stream.read(HEAD_BYTES)
-    if not head:
-        return "The file is empty."
+        if not stream.read(1):
+            return "The file is empty."
     try:
-        detect(head, accepted)
+        with opened(file) as data:
+            detect(data, accepted)
     except UnsupportedImage as error:
         return error.message
     return None

@@ -44,7 +44,7 @@ class EngineJobs:
         with services.blobs.incoming() as incoming:
             await asyncio.to_thread(_copy_to_store, picture, incoming, services.config.max_upload_bytes)
             job, _ = await services.engine.accept(
-                self._account_id, plan, incoming, picture.name, idempotency_key=idempotency_key
+                self._account_id, plan, incoming, picture.name, idempotency_key=idempotency_key, is_local=True
             )
             return job
 

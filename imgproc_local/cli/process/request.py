@@ -11,7 +11,7 @@ from msgspec import Struct
 from imgproc_local.config import Config
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, DEFAULT_LANGUAGES, Operation, Plan
+from imgproc_local.domain.plan import DEFAULT_LANGUAGES, Operation, Plan, accepted_formats
 from imgproc_local.domain.quality import target_score
 
 
@@ -25,7 +25,7 @@ class Request(Struct, frozen=True):
     @property
     def accepted(self) -> tuple[Format, ...]:
         """The formats that every job of a picture accepts."""
-        lists = [ACCEPTED_FORMATS[plan.operation] for plan in self.plans]
+        lists = [accepted_formats(plan.operation, local=True) for plan in self.plans]
         return tuple(each for each in lists[0] if all(each in others for others in lists))
 
 

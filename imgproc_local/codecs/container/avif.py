@@ -167,9 +167,13 @@ def _tracks(data: Data) -> list[Box]:
 
 def matches(head: bytes) -> bool:
     """Whether a file of this beginning names AVIF, still or animated, among its brands."""
+    return head[4:8] == b"ftyp" and not {b"avif", b"avis"}.isdisjoint(brands(head))
+
+
+def brands(head: bytes) -> list[bytes]:
+    """The brands that the file type box at the beginning of a file names."""
     size = int.from_bytes(head[:4], "big")
-    brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
-    return head[4:8] == b"ftyp" and (b"avif" in brands or b"avis" in brands)
+    return [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
 
 
 def read_header(data: Data) -> ImageInfo:
@@ -177,7 +181,7 @@ def read_header(data: Data) -> ImageInfo:
     meta = meta_box(data)
     width = height = 0
     bits, angle, mirror = 8, 0, None
-    for box in _primary_properties(data, meta):
+    for box in primary_properties(data, meta):
         if box.kind == b"ispe":
             width, height = unpack(">II", data, box.body + 4, "size")
         elif box.kind == b"av1C":
@@ -219,7 +223,7 @@ def _longest_track(data: Data) -> tuple[int, int]:
     return best if best[0] > 1 else (1, 0)
 
 
-def _primary_properties(data: Data, meta: Box) -> list[Box]:
+def primary_properties(data: Data, meta: Box) -> list[Box]:
     primary = _find(data, meta, b"pitm")
     if primary is None:
         raise BrokenImage("The AVIF does not say which of its items is the picture.")
@@ -275,7 +279,7 @@ def _has_alpha(data: Data, meta: Box) -> bool:
 
 def colour_description(data: Data) -> tuple[int, int] | None:
     """The CICP numbers of the primary item's colour primaries and transfer function; None if it has none."""
-    for box in _primary_properties(data, meta_box(data)):
+    for box in primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
             primaries, transfer = unpack(">HH", data, box.body + 4, "colour description")
             return primaries, transfer
@@ -407,7 +411,7 @@ def read_blocks(data: Data) -> Blocks:
     packet = xmp_box(data)
     if packet is not None and packet[1] - packet[0] <= MAX_BLOCK_BYTES:
         found.setdefault("xmp", data[packet[0] : packet[1]])
-    for box in _primary_properties(data, meta_box(data)):
+    for box in primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
     exif, xmp = found.get("exif"), found.get("xmp")

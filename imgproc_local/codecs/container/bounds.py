@@ -6,6 +6,9 @@ small enough that one pass over all parts takes less than a second.
 
 from __future__ import annotations
 
+MAX_TIFF_PAGES = 1_000
+"""Pages of a TIFF that are counted. Only the first is processed."""
+
 MAX_SEGMENTS = 2_000
 """Segments of a JPEG before its picture data, and again within it. A 25 MB file of full segments has about 400."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, webp
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, tiff, webp
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format
@@ -159,6 +159,14 @@ def _in_avif(data: Data, found: set[Removed]) -> None:
             found.add(Removed.OTHER)
 
 
+def _in_tiff(data: Data, found: set[Removed]) -> None:
+    resources = tiff.photoshop_resources(data)
+    if resources is not None:
+        found |= _in_resources(resources)
+    if tiff.has_unknown_fields(data):
+        found.add(Removed.OTHER)
+
+
 def _uuid_kind(uuid: bytes) -> Removed:
     return Removed.CONTENT_CREDENTIALS if uuid == _CREDENTIALS_UUID else Removed.OTHER
 
@@ -169,4 +177,6 @@ _FINDERS: dict[Format, Callable[[Data, set[Removed]], None]] = {
     Format.GIF: _in_gif,
     Format.WEBP: _in_webp,
     Format.AVIF: _in_avif,
+    Format.TIFF: _in_tiff,
+    Format.HEIC: _in_avif,
 }

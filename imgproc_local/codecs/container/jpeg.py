@@ -27,6 +27,9 @@ ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 """The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
+MAX_SIDE_PX = 65_500
+"""libjpeg writes no larger pictures. Source: JPEG_MAX_DIMENSION."""
+
 MAX_SEGMENT_BYTES = 65533
 _ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
 _RESOURCES_PIECE = MAX_SEGMENT_BYTES - len(PHOTOSHOP)

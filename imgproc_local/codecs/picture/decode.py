@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
+from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
@@ -112,15 +113,54 @@ def open_upright(
         options["n"] = -1
     if info.format is Format.JPEG and shrink > 1:
         options["shrink"] = shrink
+    if info.format is Format.HEIC:
+        return heic.open_upright(path)
     load = getattr(pyvips.Image, FORMATS[info.format].loader)
     image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
     if info.format is Format.AVIF:
         return image  # libheif has applied the orientation
+    if info.format is Format.TIFF:
+        image = to_common_samples(image, info)
     if info.orientation != 1 and not all_frames:
         image = image.copy()
         image.set_type(pyvips.GValue.gint_type, "orientation", info.orientation)
         return image.autorot()
     return image
+
+
+def to_common_samples(image: pyvips.Image, info: ImageInfo) -> pyvips.Image:
+    """A TIFF as decoded by libvips, with samples of 8 or 16 bits in grey, RGB or 8-bit CMYK, and alpha if it has any.
+
+    Floating-point numbers from 0 to 1 are linear light, in the colours of the profile or those of sRGB. Further bands,
+    such as masks and spot colours, are dropped.
+    """
+    colours = {"cmyk": 4, "b-w": 1, "grey16": 1}.get(image.interpretation, 3)
+    image = image.extract_band(0, n=min(image.bands, colours + info.has_alpha))
+    if image.format == "float" and image.interpretation != "lab":
+        return _float_to_srgb(image)
+    if image.interpretation in ("lab", "labs", "labq"):
+        image = image.colourspace("rgb16").copy()
+        image.remove("icc-profile-data")
+    elif image.interpretation == "cmyk" and image.format == "ushort":
+        image = (image >> 8).cast("uchar")
+    return image
+
+
+def _float_to_srgb(image: pyvips.Image) -> pyvips.Image:
+    """Linear light as sRGB of 16 bits, or of 8 bits where a profile is applied."""
+    is_grey = image.bands < 3
+    has_profile = image.get_typeof("icc-profile-data") != 0 and not is_grey
+    if has_profile and colour_space(image.get("icc-profile-data")) == "RGB":
+        return to_srgb(image.linear(65535, 0.5).cast("ushort").copy(interpretation="rgb16"))
+    if is_grey:
+        alpha = [image[1]] if image.bands == 2 else []
+        image = image[0].bandjoin([image[0], image[0], *alpha])
+    image = image.copy(interpretation="scrgb").colourspace("rgb16").copy()
+    image.remove("icc-profile-data")
+    if not is_grey:
+        return image
+    grey = image[0].bandjoin(image[3]) if image.hasalpha() else image[0]
+    return grey.copy(interpretation="grey16")
 
 
 _SPACES = {"cmyk": "CMYK", "b-w": "GRAY", "grey16": "GRAY"}
@@ -158,10 +198,11 @@ def _cmyk_as_browsers_show_it(image: pyvips.Image) -> pyvips.Image:
     Chromium and Firefox compute exactly this. libvips' own press profile is on average 9.8 ΔE00 away from it.
     Source: Chromium, JPEGImageDecoder (samples of JPEG are stored inverted); `tests/bench/cmyk_in_browser.py`.
     """
-    light = image.invert()
+    light = image.extract_band(0, n=4).invert()
     product = light.extract_band(0, n=3) * light[3]
     # half a step of the product, so that whole results are not rounded down to the number below
-    return product.linear(1 / 255, 0.5 / 255, uchar=True).copy(interpretation="srgb")
+    rgb = product.linear(1 / 255, 0.5 / 255, uchar=True).copy(interpretation="srgb")
+    return rgb.bandjoin(image[4]) if image.bands > 4 else rgb
 
 
 def _is_readable(profile: bytes) -> bool:
@@ -220,12 +261,15 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
         kept = None
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
-    if image.format == "ushort" and eight_bit:
-        # only rounds the samples to 8 bits; the profile still applies to them
-        image = image.colourspace(
-            "b-w" if image.bands < 3 else "srgb", source_space="grey16" if image.bands < 3 else "rgb16"
-        )
-    return image, kept
+    return in_eight_bits(image) if eight_bit else image, kept
+
+
+def in_eight_bits(image: pyvips.Image) -> pyvips.Image:
+    """A grey or RGB picture of 8 or 16 bits with its samples rounded to 8; its profile still applies to them."""
+    if image.format != "ushort":
+        return image
+    is_grey = image.bands < 3
+    return image.colourspace("b-w" if is_grey else "srgb", source_space="grey16" if is_grey else "rgb16")
 
 
 def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, *arguments: Any, **options: Any) -> Any:

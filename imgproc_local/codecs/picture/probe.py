@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.codecs.container import Data
+from imgproc_local.codecs.container import Data, camera_raw, heic
 from imgproc_local.codecs.container.bounds import MAX_FRAMES
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
@@ -19,8 +19,6 @@ from imgproc_local.domain.image import Format, ImageInfo
 EVERY_FORMAT = tuple(Format)
 
 _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
-    (b"II*\0", "a TIFF or camera raw file"),
-    (b"MM\0*", "a TIFF or camera raw file"),
     (b"%PDF", "a PDF"),
     (b"BM", "a BMP"),
     (b"8BPS", "a Photoshop file"),
@@ -33,7 +31,6 @@ _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
     (b"qoif", "a QOI"),
     (b"RIFF", "a RIFF file other than WebP"),
 )
-_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 
 
 def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
@@ -56,7 +53,7 @@ def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT
 
 
 def unsupported(received: str, accepted: Sequence[Format]) -> UnsupportedImage:
-    """The refusal that names the accepted formats and what was received, such as "a TIFF or camera raw file"."""
+    """The refusal that names the accepted formats and what was received, such as "a BMP"."""
     *others, last = (FORMATS[each].name for each in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
     return UnsupportedImage(f"Expected a picture as {expected}, but got {received}.")
@@ -82,17 +79,23 @@ def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
     Raises: UnsupportedImage if it is none of those `accepted`; the message names the file's type if it is known.
     """
     head = data[:512]
+    raw = camera_raw.name(data)
+    if raw is not None:
+        developed = "JPEG or TIFF" if Format.TIFF in accepted else "JPEG"
+        raise unsupported(f"{raw}: export it as {developed} first", accepted)
     found = next((each for each, row in FORMATS.items() if row.container.matches(head)), None)
     if found is None:
         raise unsupported(_described(head), accepted)
     if found not in accepted:
         raise unsupported(f"{FORMATS[found].article} {FORMATS[found].name}", accepted)
+    if found is Format.HEIC and not heic.can_decode():
+        raise UnsupportedImage(heic.HOW_TO_INSTALL)
     return found
 
 
 def _described(head: bytes) -> str:
     if head[4:8] == b"ftyp":
-        return "a HEIC" if head[8:12] in _HEIC_BRANDS else "a video or another ISO media file"
+        return "a video or another ISO media file"
     for signature, name in _OTHER_TYPES:
         if head.startswith(signature):
             return name

@@ -12,7 +12,7 @@ import pyvips
 from PIL import Image, UnidentifiedImageError
 
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.optimize import optimize_file
+from imgproc_local.codecs.optimize import encode_file, optimize_file
 from imgproc_local.codecs.picture import decode
 from imgproc_local.codecs.picture.errors import translate, translate_errors
 from imgproc_local.codecs.picture.probe import probe
@@ -80,8 +80,9 @@ def test_domain_errors_and_programming_errors_are_not_translated() -> None:
         pictures.gif_with_metadata(),
         pictures.webp_with_metadata(),
         pictures.avif_with_metadata(),
+        pictures.tiff_with_metadata(),
     ],
-    ids=list(Format),
+    ids=["JPEG", "PNG", "GIF", "WebP", "AVIF", "TIFF"],
 )
 def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, undamaged: bytes) -> None:
     # 40 positions from behind the signature to the last bytes
@@ -97,7 +98,9 @@ def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_pa
         for call in (
             lambda path=path, info=info: decode.thumbnail(path, info, 64, never_stop),
             lambda path=path, info=info: read_embedded(path, info),
-            lambda path=path, info=info: optimize_file(path, info, never_stop),
+            lambda path=path, info=info: (encode_file if info.format is Format.TIFF else optimize_file)(
+                path, info, never_stop
+            ),
             lambda path=path, info=info: to_webp(path, info, never_stop),
         ):
             try:

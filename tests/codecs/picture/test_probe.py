@@ -17,6 +17,7 @@ from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from tests.codecs import pictures
 from tests.faults.hostile import hostile_files
 
@@ -114,7 +115,7 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
 )
 def test_the_refusal_names_the_type_of_the_file_if_it_is_known(tmp_path: Path, data: bytes, named: str) -> None:
     with pytest.raises(UnsupportedImage) as refused:
-        probe(pictures.write(tmp_path, data, "boat.jpg"), MAX_PIXELS)
+        probe(pictures.write(tmp_path, data, "boat.jpg"), MAX_PIXELS, ACCEPTED_FORMATS[Operation.OPTIMIZE])
     assert named in refused.value.message
     assert "JPEG, PNG, GIF, WebP or AVIF" in refused.value.message
     assert str(tmp_path) not in refused.value.message

@@ -1,0 +1,70 @@
+"""HEIC: the boxes of AVIF around pictures that are coded with HEVC. Read only. Source: ISO/IEC 23008-12, annex B.
+
+Whether its decoder is installed is asked here, because the service, which refuses what can't be decoded, loads no image
+library.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+from msgspec import structs
+
+from imgproc_local.codecs.container import Blocks, Data, avif, unpack
+from imgproc_local.domain.errors import UnsupportedImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+_HDR_TRANSFERS = (16, 18)
+"""PQ and HLG. Source: ITU-T H.273, 8.2."""
+_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"))
+
+_PACKAGE = "pillow_heif"
+IS_FROZEN = bool(getattr(sys, "frozen", False))
+HOW_TO_INSTALL = (
+    "HEIC can't be read by this edition of imgproc-local, because its decoder has another licence. Install"
+    " imgproc-local with `pip install 'imgproc-local[heic]'` instead, or export the picture as JPEG first."
+    if IS_FROZEN
+    else "HEIC can't be read, because its decoder is not installed. Run `pip install 'imgproc-local[heic]'` and start"
+    " imgproc-local again, or export the picture as JPEG first."
+)
+
+
+def can_decode() -> bool:
+    """Whether the extra `heic` is installed."""
+    return not IS_FROZEN and importlib.util.find_spec(_PACKAGE) is not None
+
+
+def matches(head: bytes) -> bool:
+    """Whether a file of this beginning names HEVC pictures among its brands."""
+    return head[4:8] == b"ftyp" and not avif.matches(head) and bool(_BRANDS & set(avif.brands(head)))
+
+
+def read_header(data: Data) -> ImageInfo:
+    """The properties of the primary picture, whatever else the file holds.
+
+    Raises: BrokenImage; UnsupportedImage, if its colours are HDR, which can't be shown in the formats of results.
+    """
+    info = structs.replace(avif.read_header(data), format=Format.HEIC, frames=1, duration_ms=0)
+    colours = avif.colour_description(data)
+    if colours is not None and colours[1] in _HDR_TRANSFERS and avif.read_blocks(data).icc is None:
+        raise UnsupportedImage(
+            "Expected a HEIC of standard dynamic range, but got HDR (PQ or HLG). Export it as JPEG first."
+        )
+    for box in avif.primary_properties(data, avif.meta_box(data)):
+        if box.kind == b"clap":
+            across, across_unit, down, down_unit = unpack(">4I", data, box.body, "clean aperture")
+            if 0 < across <= info.width_px * across_unit and 0 < down <= info.height_px * down_unit:
+                # the coded size is even; what lies beyond the clean aperture is padding
+                return structs.replace(info, width_px=across // across_unit, height_px=down // down_unit)
+    return info
+
+
+def read_blocks(data: Data) -> Blocks:
+    """The metadata of the file. Raises: BrokenImage."""
+    return avif.read_blocks(data)
+
+
+def with_blocks(_data: Data, _blocks: Blocks, *, shortest: bool = False) -> bytes:
+    """HEIC files are read only: results are JPEG, PNG, WebP or AVIF."""
+    raise NotImplementedError("HEIC files are not written")

@@ -1,0 +1,266 @@
+"""TIFF and BigTIFF as directories of tags: the header of the first page and the metadata in its tags. Read only.
+
+Source: TIFF 6.0; BigTIFF as described by libtiff; XMP specification part 3, 3.2; IPTC-IIM and Photoshop's resources
+in Adobe's TIFF technical notes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from imgproc_local.codecs.container import Blocks, Data, unpack
+from imgproc_local.codecs.container.bounds import MAX_TIFF_PAGES
+from imgproc_local.codecs.metadata import iptc
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
+from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
+from imgproc_local.domain.image import Format, ImageInfo
+
+_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+
+_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, PHOTOMETRIC = 254, 256, 257, 258, 259, 262
+_ORIENTATION, _SAMPLES, SUB_IFDS, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 274, 277, 330, 338, 339
+_XMP, _IPTC, _PHOTOSHOP, _ICC, _EXIF_IFD, _GPS_IFD = 700, 33723, 34377, 34675, 34665, 34853
+
+_SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8, 129: 1}
+"""Bytes per value by field type. 16 to 18 are those of BigTIFF, 129 is UTF-8 of Exif 3.0."""
+_NUMBERS = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_MAX_NUMBERS = 16
+
+_READABLE = frozenset((1, 2, 3, 4, 5, 7, 8, 32773, 32946))
+"""None, CCITT (1D, G3, G4), LZW, JPEG, Deflate and PackBits: what the libtiff in libvips' packages can decompress."""
+_COMPRESSIONS = {
+    6: "old-style JPEG", 34661: "JBIG", 34712: "JPEG 2000", 33003: "JPEG 2000", 33004: "JPEG 2000", 33005: "JPEG 2000",
+    34887: "LERC", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL",
+}  # fmt: skip
+_COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3, 9: 3}
+"""Samples of a colour by photometric interpretation: grey, RGB, palette, CMYK, YCbCr, Lab."""
+_LAB = (8, 9)
+_UNSIGNED, _SIGNED, _FLOAT, _UNDEFINED = range(1, 5)
+_ALPHA = (1, 2)
+"""Kinds of extra samples that are transparency: premultiplied and not. Others are masks and spot colours."""
+
+_LAST_TIFF_TAG = 532
+"""Fields up to this number are those of TIFF 6.0; they describe the pixels, but for the metadata named here."""
+
+_METADATA_TAGS = frozenset((270, 271, 272, 274, 305, 306, 315, 316, 33432, *range(0x9C9B, 0x9CA0), 0xC62F))
+"""The tags of the first directory that an EXIF block would have, too."""
+
+
+class Entry(Struct, frozen=True):
+    """A field: `count` values of type `kind`, at `offset` of the file."""
+
+    kind: int
+    count: int
+    offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        return _SIZES.get(self.kind, 0) * self.count
+
+
+Directory = Mapping[int, Entry]
+
+
+class Layout(Struct, frozen=True):
+    """How a file stores numbers: the byte order as a `struct` character, and whether it is a BigTIFF."""
+
+    order: str
+    is_big: bool
+
+
+def matches(head: bytes) -> bool:
+    return head[:4] in _SIGNATURES
+
+
+def read_header(data: Data) -> ImageInfo:
+    """The properties of the first page. Raises: BrokenImage; UnsupportedImage, for one that libvips can't decode."""
+    layout, first = _start(data)
+    page, following = directory(data, layout, first)
+
+    def number(tag: int, default: int) -> int:
+        return next(iter(numbers(data, layout, page.get(tag))), default)
+
+    width, height = number(_WIDTH, 0), number(_HEIGHT, 0)
+    if not width or not height:
+        raise BrokenImage(f"The TIFF's header makes no sense: {width}×{height} pixels.")
+    bits = max(numbers(data, layout, page.get(_BITS)), default=1)
+    sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(PHOTOMETRIC, 1)
+    _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric in _LAB)
+    orientation = number(_ORIENTATION, 1)
+    colours = _COLOURS.get(photometric)
+    if colours is None:
+        raise UnsupportedImage("Expected a TIFF in grey, RGB, CMYK, YCbCr or Lab, or with a palette, but got another.")
+    extra = numbers(data, layout, page.get(_EXTRA_SAMPLES))
+    has_alpha = number(_SAMPLES, 1) > colours and bool(extra) and extra[0] in _ALPHA
+    return ImageInfo(
+        Format.TIFF,
+        width,
+        height,
+        orientation=orientation if 1 <= orientation <= 8 else 1,
+        has_alpha=has_alpha,
+        bits_per_sample=bits,
+        pages=1 + _further_pages(data, layout, following, first),
+    )
+
+
+def _require_readable(compression: int, bits: int, sample_format: int, *, is_lab: bool) -> None:
+    if compression not in _READABLE:
+        name = _COMPRESSIONS.get(compression, f"method {compression}")
+        raise UnsupportedImage(
+            f"Expected a TIFF that is not compressed, or by LZW, Deflate, PackBits, JPEG or fax, but got {name}."
+            " Save it again with LZW or Deflate."
+        )
+    is_whole = sample_format in (_UNSIGNED, _UNDEFINED, *((_SIGNED,) if is_lab else ())) and bits in (1, 2, 4, 8, 16)
+    if not is_whole and (sample_format, bits) != (_FLOAT, 32):
+        kind = {_UNSIGNED: "whole", _SIGNED: "signed", _FLOAT: "floating-point"}.get(sample_format, "complex")
+        raise UnsupportedImage(
+            "Expected a TIFF with samples of 1, 2, 4, 8 or 16 bits, or floating-point samples of 32, but got"
+            f" {kind} numbers of {bits} bits. Save it again with 8 or 16 bits."
+        )
+
+
+def _further_pages(data: Data, layout: Layout, offset: int, first: int) -> int:
+    """The number of pages after the first, at most `MAX_TIFF_PAGES`; smaller copies of a page and masks don't count."""
+    seen, pages = {0, first}, 0
+    while offset not in seen and len(seen) < MAX_TIFF_PAGES + 2:
+        seen.add(offset)
+        try:
+            page, offset = directory(data, layout, offset)
+        except BrokenImage:
+            break
+        kind = next(iter(numbers(data, layout, page.get(_SUBFILE))), 0)
+        pages += not kind & 0b101
+    return pages
+
+
+def _start(data: Data) -> tuple[Layout, int]:
+    """The layout and the offset of the first directory."""
+    layout = Layout("<" if data[:2] == b"II" else ">", data[2:4] in (b"+\0", b"\0+"))
+    return layout, unpack(layout.order + ("Q" if layout.is_big else "I"), data, 8 if layout.is_big else 4, "header")[0]
+
+
+def first_directory(data: Data) -> tuple[Layout, Directory]:
+    """The layout, and the fields of the first page. Raises: BrokenImage."""
+    layout, offset = _start(data)
+    return layout, directory(data, layout, offset)[0]
+
+
+def directory(data: Data, layout: Layout, offset: int) -> tuple[Directory, int]:
+    """The fields at `offset` by tag, the first of equal tags, and the offset of the next directory, 0 for none.
+
+    Raises: BrokenImage.
+    """
+    order, where = layout.order, "directory"
+    head, each, inline = ("Q", 20, 8) if layout.is_big else ("H", 12, 4)
+    count = unpack(order + head, data, offset, where)[0]
+    at = offset + struct.calcsize(order + head)
+    found: dict[int, Entry] = {}
+    for number in range(min(count, MAX_IFD_ENTRIES)):
+        start = at + each * number
+        tag, kind, values = unpack(order + ("HHQ" if layout.is_big else "HHI"), data, start, where)
+        entry = Entry(kind, values, start + each - inline)
+        if entry.size_bytes > inline:
+            (place,) = unpack(order + ("Q" if layout.is_big else "I"), data, entry.offset, where)
+            entry = Entry(kind, values, place)
+        found.setdefault(tag, entry)
+    end = at + each * count
+    if count > MAX_IFD_ENTRIES or end + inline > len(data):
+        return found, 0
+    return found, unpack(order + ("Q" if layout.is_big else "I"), data, end, where)[0]
+
+
+def numbers(data: Data, layout: Layout, entry: Entry | None) -> tuple[int, ...]:
+    """The first whole numbers of a field, at most 16; empty if there is no such field."""
+    if entry is None or entry.kind not in _NUMBERS:
+        return ()
+    count = min(entry.count, _MAX_NUMBERS)
+    return unpack(f"{layout.order}{count}{_NUMBERS[entry.kind]}", data, entry.offset, "directory")
+
+
+def text(data: Data, entry: Entry | None) -> str:
+    """The text of a field; "" if there is no such field."""
+    raw = _bytes(data, entry, MAX_EXIF_TEXT_BYTES) or b""
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
+
+
+def read_blocks(data: Data) -> Blocks:
+    """The metadata of the first page; a block that is too large or lies outside the file counts as absent."""
+    layout, page = first_directory(data)
+    resources = _bytes(data, page.get(_PHOTOSHOP))
+    datasets = _bytes(data, page.get(_IPTC))
+    if datasets is not None and datasets[:1] != b"\x1c" and datasets[3:4] == b"\x1c":
+        # some programs store the datasets as 32-bit numbers in the byte order of the file
+        datasets = b"".join(datasets[at : at + 4][::-1] for at in range(0, len(datasets), 4))
+    if datasets is None and resources is not None:
+        datasets = iptc.from_photoshop(resources)
+    return Blocks(_exif(data, layout, page), _bytes(data, page.get(_XMP)), datasets, _bytes(data, page.get(_ICC)))
+
+
+def photoshop_resources(data: Data) -> bytes | None:
+    """Photoshop's image resources; None if there are none or they are too large."""
+    return _bytes(data, first_directory(data)[1].get(_PHOTOSHOP))
+
+
+def has_unknown_fields(data: Data) -> bool:
+    """Whether the first page has fields that neither describe its pixels nor are read as metadata."""
+    known = _METADATA_TAGS | {_XMP, _IPTC, _PHOTOSHOP, _ICC, _EXIF_IFD, _GPS_IFD}
+    return any(tag not in known and tag > _LAST_TIFF_TAG for tag in first_directory(data)[1])
+
+
+def with_blocks(_data: Data, _blocks: Blocks, *, shortest: bool = False) -> bytes:
+    """TIFFs are read only: results are JPEG, PNG, WebP or AVIF."""
+    raise NotImplementedError("TIFF files are not written")
+
+
+def _bytes(data: Data, entry: Entry | None, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    if entry is None or not 0 < entry.size_bytes <= max_bytes or entry.offset + entry.size_bytes > len(data):
+        return None
+    return bytes(data[entry.offset : entry.offset + entry.size_bytes])
+
+
+def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
+    """The fields about the picture, as an EXIF block in the byte order of the file."""
+    main = {tag: entry for tag, entry in page.items() if tag in _METADATA_TAGS}
+    below: dict[int, Directory] = {}
+    for tag in (_EXIF_IFD, _GPS_IFD):
+        pointer = numbers(data, layout, page.get(tag))
+        try:
+            below[tag] = directory(data, layout, pointer[0])[0] if pointer else {}
+        except BrokenImage:
+            below[tag] = {}
+    if not main and not any(below.values()):
+        return None
+    order, budget = layout.order, MAX_BLOCK_BYTES
+    out = bytearray((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8))
+    pointers = {tag: 0 for tag, fields in below.items() if fields}
+
+    def write(fields: Directory) -> None:
+        nonlocal budget
+        raw: dict[int, tuple[int, int, bytes]] = dict.fromkeys(pointers if fields is main else (), (4, 1, b"\x00" * 4))
+        for tag, entry in fields.items():
+            value = _bytes(data, entry, min(budget, MAX_EXIF_TEXT_BYTES)) or b""
+            budget -= len(value)
+            if value and entry.kind < 14:
+                raw[tag] = (entry.kind, entry.count, value)
+            else:  # its presence is reported as private data
+                raw[tag] = (7, 1, b"\0")
+        start = len(out)
+        tail_at = start + 2 + 12 * len(raw) + 4
+        out.extend(struct.pack(order + "H", len(raw)))
+        tail = bytearray()
+        for tag, (kind, count, value) in sorted(raw.items()):
+            if tag in pointers and fields is main:
+                pointers[tag] = len(out) + 8
+            out.extend(struct.pack(order + "HHI", tag, kind, count))
+            out.extend(value.ljust(4, b"\0") if len(value) <= 4 else struct.pack(order + "I", tail_at + len(tail)))
+            tail += value + b"\0" * (len(value) % 2) if len(value) > 4 else b""
+        out.extend(bytes(4) + tail)
+
+    write(main)
+    for tag, at in pointers.items():
+        struct.pack_into(order + "I", out, at, len(out))
+        write(below[tag])
+    return bytes(out)

@@ -1,0 +1,310 @@
+"""TIFF, HEIC and camera raw files: the first two become JPEG or PNG, the last are refused by name."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pyvips
+from PIL import Image
+
+from imgproc_local.codecs.container import heic
+from imgproc_local.codecs.convert import convert_file
+from imgproc_local.codecs.embedded import private_kinds, read_embedded
+from imgproc_local.codecs.optimize import encode_file
+from imgproc_local.codecs.picture.decode import thumbnail
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import detect, probe
+from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
+from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.plan import Operation, accepted_formats
+from imgproc_local.domain.privacy import Removed
+from tests.codecs import pictures
+from tests.codecs.pictures import never_stop
+
+WIDTH, HEIGHT = 160, 120
+RGB = pictures.photo(WIDTH, HEIGHT)
+RGBA = np.dstack([RGB, np.tile(np.linspace(0, 255, WIDTH), (HEIGHT, 1)).astype(np.uint8)])
+GREY = RGB[..., 1]
+MAX_MEAN_ERROR = 4.0
+"""Of 255, between an original and its result; a picture in wrong colours or upside down differs by more than 20."""
+LOCAL = accepted_formats(Operation.PROCESS, local=True)
+
+
+def vips(pixels: np.ndarray = RGB) -> pyvips.Image:
+    return pyvips.Image.new_from_array(pixels, interpretation="b-w" if pixels.ndim == 2 else "srgb")
+
+
+def sixteen_bits(image: pyvips.Image) -> pyvips.Image:
+    return (image * 257).cast("ushort").copy(interpretation="rgb16")
+
+
+def tiff(pixels: np.ndarray | Image.Image = RGB, **options: object) -> bytes:
+    return pictures.saved(pixels, "TIFF", **options)
+
+
+ORIGINALS: dict[str, tuple[Callable[[], bytes], np.ndarray]] = {
+    "8 bits": (tiff, RGB),
+    "16 bits": (lambda: sixteen_bits(vips()).tiffsave_buffer(), RGB),
+    "floating point": (lambda: vips().colourspace("scrgb").tiffsave_buffer(), RGB),
+    "Lab": (lambda: vips().colourspace("lab").tiffsave_buffer(), RGB),
+    "Lab of 16 bits": (lambda: vips().colourspace("labs").tiffsave_buffer(), RGB),
+    "CMYK": (lambda: tiff(Image.fromarray(RGB).convert("CMYK")), RGB),
+    "CMYK of 16 bits": (
+        lambda: (vips().invert().bandjoin(0) * 257).cast("ushort").copy(interpretation="cmyk").tiffsave_buffer(),
+        RGB,
+    ),
+    "CMYK with a profile": (
+        lambda: vips().icc_transform("cmyk").tiffsave_buffer(),
+        np.asarray(vips().icc_transform("cmyk").icc_transform("srgb", embedded=True, intent="perceptual").numpy()),
+    ),
+    "grey of 16 bits": (lambda: tiff(Image.fromarray(GREY.astype(np.uint16) * 257)), np.dstack([GREY] * 3)),
+    "palette": (
+        lambda: tiff(Image.fromarray(RGB).quantize(64)),
+        np.asarray(Image.fromarray(RGB).quantize(64).convert("RGB")),
+    ),
+    "fax (G4)": (
+        lambda: tiff(Image.fromarray(RGB).convert("1"), compression="group4"),
+        np.asarray(Image.fromarray(RGB).convert("1").convert("RGB")),
+    ),
+    "alpha": (lambda: vips(RGBA).tiffsave_buffer(), RGBA),
+    "opaque alpha": (lambda: vips().bandjoin(255).copy(interpretation="srgb").tiffsave_buffer(), RGB),
+    "alpha of 16 bits": (lambda: sixteen_bits(vips(RGBA)).tiffsave_buffer(), RGBA),
+    "CMYK with alpha": (
+        lambda: vips().invert().bandjoin([0, vips(RGBA[..., 3])]).copy(interpretation="cmyk").tiffsave_buffer(),
+        RGBA,
+    ),
+    "rotated": (lambda: tiff(np.rot90(RGB).copy(), tiffinfo={274: 6}), RGB),
+    "big endian": (lambda: pictures.tiff_with_metadata(RGB, order=">"), RGB),
+    "several pages": (lambda: tiff(RGB, save_all=True, append_images=[Image.new("L", (50, 60))] * 2), RGB),
+    "BigTIFF, LZW": (lambda: vips().tiffsave_buffer(bigtiff=True, compression="lzw", predictor="horizontal"), RGB),
+    "JPEG compression": (lambda: vips().tiffsave_buffer(compression="jpeg", Q=95), RGB),
+    "tiles and smaller copies": (
+        lambda: vips().tiffsave_buffer(tile=True, tile_width=64, tile_height=64, pyramid=True, compression="deflate"),
+        RGB,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORIGINALS)
+def test_a_tiff_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, name: str) -> None:
+    make, expected = ORIGINALS[name]
+    path = pictures.write(tmp_path, make())
+    info = probe(path, 10**9, LOCAL)
+    out, new_format = encode_file(path, info, never_stop)
+    assert info.format is Format.TIFF
+    assert info.pages == (3 if name == "several pages" else 2 if name == "big endian" else 1)
+    assert new_format is (Format.PNG if expected.shape[2] == 4 else Format.JPEG)
+    assert detect(out) is new_format
+    with Image.open(io.BytesIO(out)) as result:
+        shown = np.asarray(result.convert("RGBA" if expected.shape[2] == 4 else "RGB")).astype(float)
+    assert shown.shape == expected.shape
+    weight = np.ones((HEIGHT, WIDTH, 1)) if expected.shape[2] == 3 else expected[..., 3:] / 255
+    limit = 12.0 if name == "fax (G4)" else MAX_MEAN_ERROR
+    assert np.abs((shown - expected) * weight).mean() < limit
+    small = thumbnail(path, info, 80, never_stop)
+    assert (small.width_px, small.height_px) == (80, 60)
+
+
+@pytest.mark.parametrize("target", [Format.WEBP, Format.AVIF])
+@pytest.mark.parametrize("name", ["16 bits", "CMYK with a profile", "alpha", "rotated"])
+def test_a_tiff_is_converted(tmp_path: Path, name: str, target: Format) -> None:
+    make, expected = ORIGINALS[name]
+    path = pictures.write(tmp_path, make())
+    info = probe(path, 10**9, LOCAL)
+    out = convert_file(path, info, target, never_stop)
+    with Image.open(io.BytesIO(out)) as result:
+        assert result.size == (WIDTH, HEIGHT)
+        shown = np.asarray(result.convert("RGBA" if expected.shape[2] == 4 else "RGB")).astype(float)
+    weight = np.ones((HEIGHT, WIDTH, 1)) if expected.shape[2] == 3 else expected[..., 3:] / 255
+    assert np.abs((shown - expected) * weight).mean() < MAX_MEAN_ERROR
+    if name == "16 bits" and target is Format.AVIF:
+        assert probe(pictures.write(tmp_path, out), 10**9).bits_per_sample == 10
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_metadata_of_a_tiff_is_read_and_published_without_private_data(tmp_path: Path, order: str) -> None:
+    path = pictures.write(tmp_path, pictures.tiff_with_metadata(order=order))
+    info = probe(path, 10**9, LOCAL)
+    read = read_embedded(path, info)
+    assert pictures.ALT_TEXT["en"] in {text.text for text in read.alt_text}
+    assert (read.city, read.created, read.camera) == (pictures.PRESERVED["city"], "2031-05-06", "Examplecam")
+    assert read.gps is not None
+    kinds = {Removed.GPS, Removed.SERIAL_NUMBER, Removed.MAKER_NOTE, Removed.SOFTWARE}
+    assert kinds <= set(private_kinds(path, info, KeepLocation.CITY))
+    size = info.scaled_within(100, None)
+    for out in (encode_file(path, info, never_stop, size=size)[0], convert_file(path, info, Format.WEBP, never_stop)):
+        assert not [name for name, secret in pictures.SECRETS.items() if secret in out]
+        xmp = FORMATS[detect(out)].container.read_blocks(out).xmp or b""
+        for name in ("copyright", "creator", "credit", "alt text in a second language", "city", "keyword"):
+            assert pictures.PRESERVED[name].encode() in xmp, name
+
+
+def test_a_wide_gamut_is_preserved(tmp_path: Path) -> None:
+    profile = pictures.wide_profile()
+    path = pictures.write(tmp_path, tiff(icc_profile=profile))
+    out, _ = encode_file(path, probe(path, 10**9, LOCAL), never_stop)
+    assert FORMATS[Format.JPEG].container.read_blocks(out).icc == profile
+
+
+COMPRESSION, BITS, WIDTH_TAG = 259, 258, 256
+
+
+def with_tag(tag: int, value: int) -> bytes:
+    """A TIFF with another value of one of its tags."""
+    data = bytearray(pictures.tiff_with_metadata(RGB))
+    at = 8 + 2 + 12 * sorted((256, 257, 258, 259)).index(tag)
+    assert struct.unpack_from("<H", data, at) == (tag,)
+    struct.pack_into("<HII", data, at + 2, 4, 1, value)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (with_tag(COMPRESSION, 50000), "Zstandard"),
+        (with_tag(COMPRESSION, 50001), "WebP"),
+        (with_tag(COMPRESSION, 34712), "JPEG 2000"),
+        (with_tag(BITS, 64), "64 bits"),
+        (tiff(Image.fromarray(np.zeros((4, 4), np.int32))), "signed"),
+    ],
+)
+def test_a_tiff_that_cannot_be_decoded_is_refused_with_the_reason(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(UnsupportedImage, match=message):
+        probe(pictures.write(tmp_path, data), 10**9, LOCAL)
+
+
+def test_a_damaged_tiff_is_refused(tmp_path: Path) -> None:
+    whole = pictures.tiff_with_metadata(RGB)
+    for data in (with_tag(WIDTH_TAG, 0), whole[:10], whole[:8] + b"\xff" * 40):
+        with pytest.raises(BrokenImage):
+            probe(pictures.write(tmp_path, data), 10**9, LOCAL)
+    path = pictures.write(tmp_path, whole[:-20_000])
+    with pytest.raises(BrokenImage):
+        encode_file(path, probe(path, 10**9, LOCAL), never_stop)
+
+
+def test_pages_in_a_circle_are_counted_once(tmp_path: Path) -> None:
+    data = bytearray(pictures.tiff_with_metadata(RGB))
+    (count,) = struct.unpack_from("<H", data, 8)
+    struct.pack_into("<I", data, 8 + 2 + 12 * count, 8)
+    assert probe(pictures.write(tmp_path, bytes(data)), 10**9, LOCAL).pages == 1
+
+
+# ---- camera raw ----
+
+
+def raw_tiff(maker: str, **tags: int) -> bytes:
+    """A TIFF with a small preview, and below it what a sensor recorded."""
+    fields: list[tuple[int, int, bytes]] = [
+        (254, 4, struct.pack("<I", 1)),
+        (262, 3, struct.pack("<HH", 2, 0)),
+        (271, 2, maker.encode() + b"\0"),
+        (330, 4, struct.pack("<I", 200)),
+        *((50706, 1, bytes((1, 6, 0, 0))) for name in tags if name == "dng"),
+    ]
+    out = bytearray(b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(fields)))
+    for tag, kind, raw in fields:
+        length = len(raw) if kind != 3 else 1
+        value = raw if len(raw) <= 4 else struct.pack("<I", 300)
+        out += struct.pack("<HHI", tag, kind, length if kind in (1, 2) else 1) + value.ljust(4, b"\0")
+    out += bytes(204 - len(out) - 4)
+    out += struct.pack("<H", 1) + struct.pack("<HHIHH", 262, 3, 1, 32803, 0) + bytes(4)
+    return bytes(out.ljust(300, b"\0") + maker.encode() + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (raw_tiff("NIKON CORPORATION"), "a Nikon raw file (NEF)"),
+        (raw_tiff("SONY"), "a Sony raw file (ARW)"),
+        (raw_tiff("Unknown"), "a camera raw file"),
+        (raw_tiff("Leica", dng=1), "a raw file (DNG)"),
+        (b"II*\0\x10\0\0\0CR\x02\0" + bytes(100), "a Canon raw file (CR2)"),
+        (b"\0\0\0\x18ftypcrx \0\0\0\1crx isom" + bytes(100), "a Canon raw file (CR3)"),
+        (b"FUJIFILMCCD-RAW 0201" + bytes(100), "a Fujifilm raw file (RAF)"),
+        (b"IIRO\x08\0\0\0" + bytes(100), "an Olympus or OM System raw file (ORF)"),
+        (b"IIU\0\x08\0\0\0" + bytes(100), "a Panasonic or Leica raw file (RW2)"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_raw_file_is_refused_by_name(tmp_path: Path, data: bytes, name: str) -> None:
+    path = pictures.write(tmp_path, data)
+    for is_local, developed in ((True, "JPEG or TIFF"), (False, "JPEG")):
+        with pytest.raises(UnsupportedImage) as refused:
+            probe(path, 10**9, accepted_formats(Operation.PROCESS, local=is_local))
+        assert f"but got {name}: export it as {developed} first." in refused.value.message
+
+
+# ---- HEIC ----
+
+
+def test_a_heic_is_refused_with_what_to_install_where_its_decoder_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pictures.write(tmp_path, pictures.as_heic(pictures.avif_with_metadata()))
+    monkeypatch.setattr(heic, "can_decode", lambda: False)
+    with pytest.raises(UnsupportedImage, match=r"imgproc-local\[heic\]"):
+        probe(path, 10**9, LOCAL)
+    with pytest.raises(UnsupportedImage, match="but got a HEIC"):
+        probe(path, 10**9, accepted_formats(Operation.PROCESS, local=False))
+
+
+def test_the_header_and_metadata_of_a_heic_are_read_without_a_decoder() -> None:
+    data = pictures.as_heic(pictures.avif_with_metadata())
+    container = FORMATS[Format.HEIC].container
+    assert container.read_header(data).format is Format.HEIC
+    assert pictures.ALT_TEXT["de"].encode() in (container.read_blocks(data).xmp or b"")
+
+
+def heic_file(pixels: np.ndarray = RGB, *, orientation: int = 1, **options: object) -> bytes:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
+    height, width, bands = pixels.shape
+    mode = ("RGB" if bands == 3 else "RGBA") + (";16" if pixels.dtype == np.uint16 else "")
+    pillow_heif.options.SAVE_HDR_TO_12_BIT = False
+    picture = pillow_heif.from_bytes(mode, (width, height), pixels.tobytes())
+    out = io.BytesIO()
+    options = {"quality": 92, "exif": b"Exif\0\0" + pictures.tiff(orientation), "xmp": pictures.xmp_packet(), **options}
+    picture.save(out, **options)
+    return out.getvalue()
+
+
+HEICS: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
+    "8 bits": (heic_file, RGB, 8),
+    "10 bits": (lambda: heic_file(RGB.astype(np.uint16) * 257), RGB, 10),
+    "rotated": (lambda: heic_file(np.rot90(RGB).copy(), orientation=6), RGB, 8),
+    "alpha": (lambda: heic_file(RGBA), RGBA, 8),
+    "odd size": (lambda: heic_file(RGB[:-1, :-1].copy()), RGB[:-1, :-1], 8),
+}
+
+
+@pytest.mark.parametrize("name", HEICS)
+def test_a_heic_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, name: str) -> None:
+    make, expected, bits = HEICS[name]
+    path = pictures.write(tmp_path, make())
+    info = probe(path, 10**9, LOCAL)
+    assert (info.format, info.bits_per_sample) == (Format.HEIC, bits)
+    assert info.display_size_px == expected.shape[1::-1]
+    encoded, new_format = encode_file(path, info, never_stop)
+    results = [encoded, convert_file(path, info, Format.AVIF, never_stop)]
+    assert new_format is (Format.PNG if expected.shape[2] == 4 else Format.JPEG)
+    for out in results:
+        with Image.open(io.BytesIO(out)) as result:
+            shown = np.asarray(result.convert("RGBA" if expected.shape[2] == 4 else "RGB")).astype(float)
+        assert shown.shape == expected.shape
+        weight = np.ones((*expected.shape[:2], 1)) if expected.shape[2] == 3 else expected[..., 3:] / 255
+        assert np.abs((shown - expected) * weight).mean() < MAX_MEAN_ERROR
+        assert not [secret for secret in pictures.SECRETS.values() if secret in out]
+        assert pictures.ALT_TEXT["de"].encode() in (FORMATS[detect(out)].container.read_blocks(out).xmp or b"")
+    assert probe(pictures.write(tmp_path, results[1]), 10**9).bits_per_sample == 10
+
+
+def test_the_wide_gamut_of_a_heic_is_preserved(tmp_path: Path) -> None:
+    profile = pictures.wide_profile()
+    path = pictures.write(tmp_path, heic_file(icc_profile=profile))
+    out, _ = encode_file(path, probe(path, 10**9, LOCAL), never_stop)
+    assert FORMATS[Format.JPEG].container.read_blocks(out).icc == profile

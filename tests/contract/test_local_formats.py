@@ -1,0 +1,65 @@
+"""TIFF and HEIC: the local page may upload them, other clients may not; the optimised file has another format."""
+
+from __future__ import annotations
+
+import io
+
+import httpx
+import pytest
+from PIL import Image
+
+from tests.codecs import pictures
+from tests.support.service import Running
+
+TIFF = pictures.saved(pictures.photo(), "TIFF")
+TRANSPARENT_TIFF = pictures.saved(pictures.graphic(alpha=True), "TIFF")
+
+
+@pytest.fixture
+def page(service: Running) -> httpx.Client:
+    """A client with the key that the local page made for itself."""
+    origin = {"Origin": service.root, **service.page_cookie()}
+    answer = httpx.post(f"{service.root}/local/keys", json={"name": "Local page", "for_page": True}, headers=origin)
+    return service.client_for(answer.json()["data"]["key"])
+
+
+def upload(client: httpx.Client, operation: str, data: bytes, name: str = "boat.tif") -> httpx.Response:
+    return client.post(f"/images/{operation}", files={"image": (name, data)}, headers={"Prefer": "wait=60"})
+
+
+@pytest.mark.parametrize("operation", ["analyze", "optimize", "convert", "process"])
+def test_other_clients_may_not_upload_a_tiff(service: Running, operation: str) -> None:
+    answer = upload(service.client, operation, TIFF)
+    assert answer.status_code == 422
+    (message,) = answer.json()["errors"]["image"]
+    assert message.endswith("but got a TIFF.")
+
+
+@pytest.mark.parametrize(("data", "suffix"), [(TIFF, "jpg"), (TRANSPARENT_TIFF, "png")], ids=["opaque", "transparent"])
+def test_the_page_uploads_a_tiff_and_receives_a_jpeg_or_png(page: httpx.Client, data: bytes, suffix: str) -> None:
+    with page:
+        job_id = upload(page, "process", data).json()["data"]["job_id"]
+        job = page.get(f"/jobs/{job_id}").json()["data"]
+        assert job["status"] == "completed"
+        assert job["image"]["compression_percentage"] > 0
+        optimized = page.get(f"/images/{job['image']['id']}/optimized")
+        assert optimized.headers["Content-Type"] == {"jpg": "image/jpeg", "png": "image/png"}[suffix]
+        assert f'filename="boat-optimized.{suffix}"' in optimized.headers["Content-Disposition"]
+        assert Image.open(io.BytesIO(optimized.content)).size == (320, 240)
+        original = page.get(f"/images/{job['image']['id']}/original")
+        assert original.content == data
+        assert original.headers["Content-Type"] == "image/tiff"
+        converted = page.get(f"/images/{job['image']['id']}/converted")
+        assert Image.open(io.BytesIO(converted.content)).format == "WEBP"
+
+
+def test_the_page_uploads_a_heic(page: httpx.Client) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
+    out = io.BytesIO()
+    pillow_heif.from_pillow(Image.fromarray(pictures.photo())).save(out)
+    with page:
+        job_id = upload(page, "process", out.getvalue(), "boat.heic").json()["data"]["job_id"]
+        job = page.get(f"/jobs/{job_id}").json()["data"]
+        assert job["status"] == "completed"
+        optimized = page.get(f"/images/{job['image']['id']}/optimized")
+        assert Image.open(io.BytesIO(optimized.content)).format == "JPEG"
