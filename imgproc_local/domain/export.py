@@ -45,8 +45,9 @@ class NeededText(Struct, frozen=True):
 class MissingFile(Struct, frozen=True):
     """A requested file that does not exist.
 
-    Its stage is not done (`unfinished`), has `failed`, or was `not_requested`, which is reported only for an image that
-    has no other requested file; or the file was `removed` because of its age, or is `missing` or `damaged` on the disk.
+    Its stage is not done (`unfinished`) or has `failed`; or the file was `removed` because of its age, or is `missing`
+    or `damaged` on the disk. It is `not_requested` if the job was for another operation; that is reported only for an
+    image that the request names and that has no other requested file.
     """
 
     image_id: str

@@ -184,13 +184,13 @@ def test_missing_files_are_listed_with_their_reason(fresh: Running) -> None:
     ]
     refused = post(fresh)
     assert refused.status_code == 409
-    assert refused.json()["missing_total"] == 5, "all finished images are exported, not the waiting one"
+    assert refused.json()["missing_total"] == 3, "without images, neither the waiting one nor the one without results"
     files = archive(post(fresh, allow_missing=True))
     assert set(files) == {
         "complete.jpg", "complete.webp", "failed.jpg", "optimized-only.jpg", "deleted-file.webp", "damaged-file.jpg",
         "alt.csv", "alt.json",
     }  # fmt: skip
-    assert len(json.loads(files["alt.json"])["missing"]) == 5
+    assert len(json.loads(files["alt.json"])["missing"]) == 3
 
 
 def test_best_is_the_smaller_result(fresh: Running) -> None:

@@ -113,7 +113,7 @@ def _choose_files(
             missing[variant] = reason
         elif stored is not None:
             files[variant] = stored
-    if files:  # a job of one operation has no other results; that is no loss
+    if files or request.images is None:  # a job of one operation has no other results; that is no loss
         missing = {variant: reason for variant, reason in missing.items() if reason != "not_requested"}
     return files, [
         MissingFile(job.image_id, job.original_filename, variant, reason) for variant, reason in missing.items()
