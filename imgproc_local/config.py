@@ -16,7 +16,7 @@ import msgspec
 import platformdirs
 from msgspec import Meta, Struct
 
-from imgproc_local.domain.addresses import Network, parse_networks
+from imgproc_local.domain.addresses import Network, parse_networks, parse_origins
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
@@ -83,6 +83,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     behind_proxy: Annotated[
         str,
         Meta(description="addresses or networks, separated by commas, of proxies whose forwarded headers are trusted"),
+    ] = ""
+    cors_origins: Annotated[
+        str,
+        Meta(description="origins, separated by commas, whose pages may use the API in a browser; empty is none"),
     ] = ""
     status_set: Annotated[
         Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
@@ -199,6 +203,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def trusted_proxies(self) -> tuple[Network, ...]:
         """The networks in `behind_proxy`. Raises: ValueError."""
         return parse_networks(self.behind_proxy)
+
+    @property
+    def allowed_origins(self) -> tuple[str, ...]:
+        """The origins in `cors_origins`. Raises: ValueError."""
+        return parse_origins(self.cors_origins)
 
     @property
     def models_folder(self) -> Path:
@@ -378,9 +387,10 @@ def refuse_contradictions(config: Config) -> None:
         _ = config.trusted_proxies
     except ValueError as error:
         raise SettingInvalid(f"behind_proxy: expected addresses or networks separated by commas; {error}.") from error
-    for setting, url in config.model_server_urls.items():
+    model_servers = [(setting, parse_address, url) for setting, url in config.model_server_urls.items()]
+    for setting, parse, text in [("cors_origins", parse_origins, config.cors_origins), *model_servers]:
         try:
-            parse_address(url)
+            parse(text)
         except ValueError as error:
             raise SettingInvalid(f"{setting}: {error}.") from error
     if config.air_gapped and loopback_model(config.model):

@@ -24,6 +24,7 @@ from imgproc_local.api import (
     translations,
 )
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
+from imgproc_local.api.cors import CrossOrigin
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.metrics import RequestCounts
 from imgproc_local.api.requests import Uploads
@@ -83,7 +84,8 @@ def make_app(
         request_max_body_size=None,  # read_form bounds uploads, and other handlers read no body
         debug=False,
     )
-    app.asgi_handler = Entry(app.asgi_handler, services.config.trusted_proxies, counts)
+    handler = CrossOrigin(app.asgi_handler, services.config.allowed_origins, PREFIX)
+    app.asgi_handler = Entry(handler, services.config.trusted_proxies, counts)
     return app
 
 

@@ -1,9 +1,11 @@
-"""IP addresses: recognises those of this machine and those in trusted networks."""
+"""Addresses: recognises those of this machine and those in trusted networks, and parses origins of web pages."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -59,3 +61,28 @@ def is_in(host: str, networks: Sequence[Network]) -> bool:
     """Whether `host`, an address, belongs to one of the networks."""
     address = parse_address(host)
     return address is not None and any(address in network for network in networks)
+
+
+_ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def parse_origins(text: str) -> tuple[str, ...]:
+    """The origins of web pages in `text`, separated by commas, as browsers send them: `https://shop.example:8443`.
+
+    Raises: ValueError, which names the invalid item. A pattern such as `*` is invalid.
+    """
+    return tuple(dict.fromkeys(_parse_origin(item.strip()) for item in text.split(",") if item.strip()))
+
+
+def _parse_origin(text: str) -> str:
+    origin = text.lower()
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError(
+            f"expected origins such as https://shop.example, with http or https, without a path and in ASCII;"
+            f" received {text[:80]!r}"
+        )
+    parts = urlsplit(origin)
+    if parts.port == _DEFAULT_PORTS[parts.scheme]:  # browsers omit it
+        return origin.rpartition(":")[0]
+    return origin
