@@ -28,6 +28,24 @@ def command(*candidates: str) -> str:
     return found
 
 
+def require_fetch() -> str:
+    """The path of a Node that has fetch and FormData; the test is skipped without one."""
+    node = command("node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    if int(version.removeprefix("v").split(".")[0]) < 18:
+        pytest.skip(f"fetch and FormData need Node 18; this is {version.strip()}")
+    return node
+
+
+def require_php_curl() -> str:
+    """The path of a PHP that has the curl extension; the test is skipped without one."""
+    php = command("php")
+    has_curl = subprocess.run([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"], timeout=30, check=False)
+    if has_curl.returncode != 0:
+        pytest.skip("this PHP has no curl extension")
+    return php
+
+
 def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
     """Run a client and check all that it brought home."""
     picture = tmp_path / "Leuchtturm am Meer.jpg"
@@ -69,16 +87,8 @@ def test_requests_completes_the_main_job(service: Running, tmp_path: Path) -> No
 
 
 def test_fetch_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    node = command("node")
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
-    if int(version.removeprefix("v").split(".")[0]) < 18:
-        pytest.skip(f"fetch and FormData need Node 18; this is {version.strip()}")
-    run_client(service, tmp_path, node, str(HERE / "fetch_client.mjs"))
+    run_client(service, tmp_path, require_fetch(), str(HERE / "fetch_client.mjs"))
 
 
 def test_php_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    php = command("php")
-    has_curl = subprocess.run([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"], timeout=30, check=False)
-    if has_curl.returncode != 0:
-        pytest.skip("this PHP has no curl extension")
-    run_client(service, tmp_path, php, str(HERE / "client.php"))
+    run_client(service, tmp_path, require_php_curl(), str(HERE / "client.php"))
