@@ -6,6 +6,8 @@ folder, because only it knows which files an upload is about to reference. So th
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -69,15 +71,21 @@ class Retention:
         assert row is not None
         return Removable(jobs, row["files"], row["size_bytes"])
 
-    async def remove(self, age: MaxAge) -> None:
-        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files."""
+    async def remove(self, age: MaxAge, max_s: float = math.inf) -> bool:
+        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files.
+
+        Returns whether all were; after `max_s` the rest is left.
+        """
+        deadline_s = time.monotonic() + max_s
         for find, change in (
             ("old_jobs", ("queue_files_of_job", "delete_job")),
             ("old_originals", ("queue_original_of_job", "detach_original")),
             ("old_results", ("queue_results_of_job", "detach_results")),
         ):
             while await self._change_batch(find, change, age):
-                pass
+                if time.monotonic() > deadline_s:
+                    return False
+        return True
 
     async def _change_batch(self, find: str, change: tuple[str, ...], age: MaxAge) -> int:
         async with self._database.transaction() as tx:
@@ -87,11 +95,12 @@ class Retention:
                     await tx.run(statement, {"job_id": row["id"], "at": tx.at})
         return len(rows)
 
-    async def delete_files(self, blobs: Blobs) -> int:
+    async def delete_files(self, blobs: Blobs, max_s: float = math.inf) -> int:
         """Delete the files that wait for it and that no row references, and return how many waited.
 
-        Only for the owner of the data folder.
+        Only for the owner of the data folder. After `max_s` the rest is left for the next call.
         """
+        deadline_s = time.monotonic() + max_s
         count = 0
         while True:
             async with self._database.reading() as read:
@@ -103,3 +112,5 @@ class Retention:
             async with self._database.transaction() as tx:
                 for sha256 in waiting:
                     await tx.run("unqueue_removal", {"sha256": sha256})
+            if time.monotonic() > deadline_s:
+                return count

@@ -23,6 +23,8 @@ from imgproc_local.web.guard import get, require_same_origin, require_session
 
 DEFAULT_DAYS = 90
 MAX_DAYS = 36_500
+REMOVE_ROWS_S, DELETE_FILES_S = 10.0, 8.0
+"""How long a prune may take, because the page waits for 30 seconds. It asks again for what is left."""
 
 Only = Literal["jobs", "originals", "results"]
 ONLY: dict[str, Only] = {"jobs": "jobs", "originals": "originals", "results": "results"}
@@ -39,13 +41,17 @@ class Prune(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PruneResult(Struct, frozen=True):
-    """What a prune removes now, or has removed. `jobs` is 0 if only files are removed."""
+    """What a prune would remove, or has removed. `jobs` is 0 if only files are removed.
+
+    `is_complete` is false if a prune was so large that the same request is needed again.
+    """
 
     older_than_days: int
     only: Only
     jobs: int
     files: int
     size_bytes: int
+    is_complete: bool = True
 
 
 class Storage(Struct, frozen=True):
@@ -98,13 +104,15 @@ async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     expected = f"a JSON object with older_than_days (0 to {MAX_DAYS}) and optionally only (jobs, originals or results)"
     planned = await read_json(request, Prune, expected)
     session: PageSession = request.scope["user"]
-    retention = Retention(services.store.database)
-    removable = await retention.removable(_max_age(planned))
-    await retention.remove(_max_age(planned))
-    audit("data.prune", kind=planned.only, jobs=removable.jobs, files=removable.files, session=session.id)
-    await retention.delete_files(services.blobs)
+    retention, age = Retention(services.store.database), _max_age(planned)
+    found = await retention.removable(age)
+    is_complete = await retention.remove(age, REMOVE_ROWS_S)
+    left = Removable(0, 0, 0) if is_complete else await retention.removable(age)
+    removed = Removable(found.jobs - left.jobs, found.files - left.files, found.size_bytes - left.size_bytes)
+    audit("data.prune", kind=planned.only, jobs=removed.jobs, files=removed.files, session=session.id)
+    await retention.delete_files(services.blobs, DELETE_FILES_S)  # the upkeep deletes the others
     services.engine.reset_account_changes()
-    return PruneBody(_result(planned, removable))
+    return PruneBody(_result(planned, removed, is_complete=is_complete))
 
 
 def _prune_of_query(request: Request[Any, Any, Any]) -> Prune:
@@ -127,8 +135,9 @@ def _max_age(planned: Prune) -> MaxAge:
     return MaxAge(**{planned.only: timedelta(days=planned.older_than_days)})
 
 
-def _result(planned: Prune, removable: Removable) -> PruneResult:
-    return PruneResult(planned.older_than_days, planned.only, removable.jobs, removable.files, removable.size_bytes)
+def _result(planned: Prune, removable: Removable, *, is_complete: bool = True) -> PruneResult:
+    counts = (removable.jobs, removable.files, removable.size_bytes)
+    return PruneResult(planned.older_than_days, planned.only, *counts, is_complete)
 
 
 def _storage(config: Config, stored: JobFiles, planned: PruneResult) -> Storage:

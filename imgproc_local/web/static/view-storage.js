@@ -101,8 +101,13 @@ function Prune({ app, data, plan, setPlan, reload }) {
   const counts = data.prune;
   const isCounted = counts.older_than_days === days && counts.only === plan.only;
   const action = useAction(async () => {
-    const removed = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only });
-    await reload();
+    const removed = { only: plan.only, jobs: 0, files: 0, size_bytes: 0 };
+    for (let isComplete = false; !isComplete; ) {
+      const part = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only });
+      for (const count of ["jobs", "files", "size_bytes"]) removed[count] += part[count];
+      isComplete = part.is_complete;
+      await reload(); // shows what is left
+    }
     app.refresh();
     app.announce(`Removed ${found(removed)}.`);
     return removed;
