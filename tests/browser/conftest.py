@@ -1,0 +1,161 @@
+"""The local page in a real browser: an installed Chromium, driven by Playwright. Skipped where one is not installed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.domain.result import TextSource, Translation
+from tests.support.service import Running, running
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WAIT_S = 20
+
+
+class NumberedDescriber:
+    """Numbers the pictures that it describes. Every fourth needs a text, as without a model and words in the file."""
+
+    def __init__(self) -> None:
+        self.described = 0
+
+    def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
+        self.described += 1
+        source = TextSource.PIXELS if self.described % 4 == 0 else TextSource.VISION
+        return tuple(
+            Translation(code, f"picture-{self.described}-{code}", f"Text {self.described} in {code}.", source)
+            for code in languages
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class Desk:
+    """The page in a tab that is signed in to `service`. `problems` are errors of its scripts, and foreign requests."""
+
+    def __init__(self, service: Running, context: Any) -> None:
+        self.service = service
+        self.context = context
+        self.problems: list[str] = []
+        self.page = context.new_page()
+        self.page.set_default_timeout(WAIT_S * 1000)
+        self.page.on("pageerror", lambda error: self.problems.append(f"{error} {error.stack}"))
+        self.page.on("request", self._check_request)
+        self.page.on("console", self._check_console)
+        self.page.goto(f"{service.root}/?token={service.page_token()}")
+        self.wait("document.querySelector('.desk')")
+
+    def _check_request(self, request: Any) -> None:
+        if not request.url.startswith(self.service.root + "/"):
+            self.problems.append(f"request to {request.url}")
+
+    def _check_console(self, message: Any) -> None:
+        # the browser itself reports responses with an error status
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            self.problems.append(message.text)
+
+    def wait(self, condition: str, timeout_s: float = WAIT_S) -> None:
+        """Wait until the JavaScript expression `condition` is true. The page's policy forbids Playwright's own way."""
+        deadline = time.monotonic() + timeout_s
+        while not self.page.evaluate(f"Boolean({condition})"):
+            assert time.monotonic() < deadline, f"not true after {timeout_s} s: {condition}"
+            time.sleep(0.02)
+
+    def text(self, selector: str) -> str:
+        """The text of the first element that `selector` matches, "" if there is none."""
+        found: str = self.page.evaluate(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")
+        return " ".join(found.split())
+
+    def count(self, label: str) -> int:
+        """The number beside a filter such as "Done"; 0 while the filter is not offered."""
+        counts: dict[str, int] = self.page.evaluate(
+            "Object.fromEntries([...document.querySelectorAll('.chip')].map((chip) => {"
+            " const count = chip.querySelector('.count').textContent;"
+            " return [chip.textContent.replace(count, '').trim(), Number(count.replaceAll(',', ''))]; }))"
+        )
+        return counts.get(label, 0)
+
+    def wait_for_count(self, label: str, count: int, timeout_s: float = WAIT_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.count(label) != count:
+            assert time.monotonic() < deadline, f"{label}: {self.count(label)} instead of {count} after {timeout_s} s"
+            time.sleep(0.02)
+
+    def names(self) -> list[str]:
+        """The names of the pictures in the document, in the order of the list."""
+        names: list[str] = self.page.evaluate(
+            "[...document.querySelectorAll('.tile')].sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)"
+            ".map((tile) => tile.querySelector('.name').textContent)"
+        )
+        return names
+
+    def drop(self, files: dict[str, bytes]) -> None:
+        """Drop files on the page, as if they were dragged from a file manager."""
+        encoded = {name: base64.b64encode(content).decode() for name, content in files.items()}
+        self.page.evaluate(
+            """(files) => {
+              const transfer = new DataTransfer();
+              for (const [name, content] of Object.entries(files)) {
+                transfer.items.add(new File([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))], name));
+              }
+              for (const type of ["dragover", "drop"]) {
+                const options = { dataTransfer: transfer, bubbles: true, cancelable: true };
+                document.body.dispatchEvent(new DragEvent(type, options));
+              }
+            }""",
+            encoded,
+        )
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.problems == []
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser. It ends with the module: Playwright runs an event loop, beside which tests can't run another."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+OpenDesk = Callable[..., Desk]
+
+
+@pytest.fixture
+def open_desk(chromium: Any) -> Iterator[OpenDesk]:
+    """Opens the page of a service in a browser profile of its own. `options` are Playwright's: `color_scheme` …"""
+    opened: list[Desk] = []
+
+    def open_it(service: Running, width: int = 1280, height: int = 800, **options: Any) -> Desk:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, locale="en-GB", accept_downloads=True, **options
+        )
+        opened.append(Desk(service, context))
+        return opened[-1]
+
+    yield open_it
+    for desk in opened:
+        desk.close()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Running]:
+    """A service without pictures, for one test."""
+    with running(tmp_path / "data", NumberedDescriber, max_upload_bytes=1024 * 1024) as service:
+        yield service

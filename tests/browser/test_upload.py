@@ -1,0 +1,122 @@
+"""Adding pictures to the page: the first run, a drop of many files, their order, and a reload in the middle."""
+
+from __future__ import annotations
+
+import time
+
+from tests.browser.conftest import OpenDesk
+from tests.support import pictures
+from tests.support.service import GatedDescriber, Running
+
+REFUSED = {
+    "DSC_0001.NEF": (b"II*\0" + bytes(60), "camera's raw file"),
+    "empty.jpg": (b"", "empty"),
+    "notes.png": (b"These are no pictures.", "text"),
+    "cut.png": (pictures.png()[:200], "cut off"),
+    "film.gif": (b"RIFF\x10\0\0\0AVI LIST", "RIFF"),
+    "large.jpg": (bytes(1024 * 1024 + 1), "larger than 1 MB"),
+}
+"""Files that are not accepted, with a part of the reason."""
+
+TOTAL = 300
+ACCEPTED = {f"IMG_{number}.jpg": pictures.jpeg(64, 48, seed=number) for number in range(1, 25)}
+
+
+def test_the_first_run_says_what_works_and_offers_to_add_pictures(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    desk.wait("document.querySelector('.welcome')")
+    assert "Everything stays on this computer" in desk.text(".welcome")
+    assert "Drop pictures or folders here" in desk.text(".empty-desk")
+    # a button of the keyboard opens the browser's own dialog
+    with desk.page.expect_file_chooser() as chosen:
+        desk.page.get_by_role("button", name="Choose pictures…").press("Enter")
+    chosen.value.set_files([{"name": "first.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}])
+    desk.wait_for_count("Done", 1)
+    assert desk.text(".welcome") == ""
+    assert desk.names() == ["first.jpg"]
+
+
+def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    mixed = {**{name: content for name, (content, _) in REFUSED.items()}, **dict(reversed(ACCEPTED.items()))}
+    desk.drop(mixed)
+    desk.wait_for_count("All", len(ACCEPTED))
+    desk.wait("!document.querySelector('.upload-status')")
+    refused = desk.page.locator(".refused li").all_inner_texts()
+    assert len(refused) == len(REFUSED)
+    for name, (_, reason) in REFUSED.items():
+        assert any(text.startswith(name) and reason in text for text in refused), (name, refused)
+    jobs = empty.client.get("/jobs", params={"limit": 100}).json()["data"]
+    uploaded = [job["image"]["original_filename"] for job in reversed(jobs)]
+    assert uploaded == list(ACCEPTED), "the files are uploaded in the order of the folder: numbers by value"
+    for job in jobs:
+        empty.final(job["job_id"])
+    desk.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} of {len(ACCEPTED)}')")
+    desk.page.get_by_role("button", name="Close", exact=True).click()
+    assert desk.text(".refused") == ""
+
+
+def test_options_of_an_upload_reach_the_service(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    desk.page.get_by_label("Project").first.fill("Harbour")
+    desk.page.locator(".languages summary").click()
+    desk.page.get_by_label("Find a language").fill("german")
+    desk.page.get_by_label("German").check()
+    desk.page.get_by_label("AVIF (smaller, takes longer)").check()
+    desk.page.get_by_label("Longest side of the results").select_option("1280")
+    desk.page.locator(".file-input").set_input_files(
+        [{"name": "quay.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}]
+    )
+    desk.wait_for_count("All", 1)
+    (job,) = empty.client.get("/jobs", params={"include": "details"}).json()["data"]
+    details = job["image"]["details"]
+    assert details["project"]["name"] == "Harbour"
+    assert details["languages"] == ["en", "de"]
+    assert (details["max_width_px"], details["max_height_px"]) == (1280, 1280)
+    assert empty.final(job["job_id"])["image"]["converted_format"] == "avif"
+
+
+def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
+    gated: Running, describer: GatedDescriber, open_desk: OpenDesk
+) -> None:
+    describer.open.clear()
+    desk = open_desk(gated)
+    desk.drop(dict(list(ACCEPTED.items())[:6]))
+    desk.wait_for_count("All", 6)
+    desk.wait("!document.querySelector('.upload-status')")
+    before = desk.names()
+    desk.page.reload()
+    desk.wait_for_count("In progress", 6)
+    assert desk.names() == before
+    assert "0 of 6 finished" in desk.text(".totals")
+    describer.open.set()
+    desk.wait_for_count("Done", 6)
+    desk.page.reload()
+    desk.wait_for_count("Done", 6)
+    assert desk.names() == before
+
+
+def test_the_page_is_never_more_than_a_second_behind_the_service(
+    gated: Running, describer: GatedDescriber, open_desk: OpenDesk
+) -> None:
+    describer.open.clear()
+    picture = pictures.jpeg(48, 32)
+    for number in range(TOTAL):
+        gated.dispatch("analyze", picture, f"{number}.jpg")
+    desk = open_desk(gated)
+    desk.wait_for_count("In progress", TOTAL)
+    describer.open.set()
+    compared: list[tuple[int, int, int]] = []
+    deadline = time.monotonic() + 120
+    while not compared or compared[-1][1] < TOTAL:
+        assert time.monotonic() < deadline, compared
+        before = completed(gated)
+        time.sleep(1)
+        compared.append((before, desk.count("Done"), completed(gated)))
+    assert [sample for sample in compared if not sample[0] <= sample[1] <= sample[2]] == []
+    assert any(0 < before < TOTAL for before, _, _ in compared), "the comparison was made while the engine worked"
+    assert desk.count("All") == TOTAL
+
+
+def completed(service: Running) -> int:
+    return len(service.client.get("/jobs", params={"status": "completed", "limit": 500}).json()["data"])
