@@ -114,6 +114,11 @@ def _worker_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
 
 
+def codec_workers(config: Config, folder: Path, results: Path) -> Workers:
+    """Worker processes that decode and encode pictures; see `Workers` for the folders."""
+    return Workers(folder, results, program("codec-worker"), _worker_environment(), config.stage_timeout_s)
+
+
 def describer(config: Config) -> Describer:
     """The describer that uses the selected vision model, loaded with the first picture; without a model it describes
     from metadata and pixels.
@@ -345,13 +350,7 @@ async def open_services(
         async with _store(config, database) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            workers = Workers(
-                config.data_dir / WORK_FOLDER,
-                blobs.incoming_folder,
-                program("codec-worker"),
-                _worker_environment(),
-                config.stage_timeout_s,
-            )
+            workers = codec_workers(config, config.data_dir / WORK_FOLDER, blobs.incoming_folder)
             analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), text_reader(config))
             engine = Engine(
                 jobs,

@@ -27,9 +27,8 @@ from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Finished, Publisher
 from imgproc_local.cli.process.request import Request
 from imgproc_local.cli.process.results import Results, StagedFile
-from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.cli.process.staging import Stager
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageState
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.blobs import hash_file
@@ -91,14 +90,14 @@ class Batch:
         request: Request,
         out: Path,
         run_id: str,
-        results: Results,
+        stager: Stager,
         publisher: Publisher,
         progress: StageProgress,
     ) -> None:
         self._jobs = jobs
         self._request = request
         self._out = out
-        self._results = results
+        self._stager = stager
         self._progress = progress
         self._key_prefix = f"imgproc-local-process-{run_id}-"
         self._publisher = publisher
@@ -108,15 +107,13 @@ class Batch:
         self._deletions: list[asyncio.Future[None]] = []
         self.stop_reason: str | None = None
         self._finishing = False
+        self._stop_event = asyncio.Event()
         self._stopping = False
 
     # ---- the run ----
 
     async def run(self, pictures: Sequence[Picture], on_outcome: Callable[[Outcome], None]) -> None:
-        """Process `pictures`. `on_outcome` is called for each that was started, in their order.
-
-        The first Ctrl+C finishes what is in work, the second ends the run at once.
-        """
+        """Process `pictures`. `on_outcome` is called for each that was started, in their order."""
         finished: dict[int, Finished] = {}
         changed = asyncio.Event()
         room = asyncio.Semaphore(self._jobs.at_once + MAX_WAITING_FOR_NAME)
@@ -149,19 +146,36 @@ class Batch:
                 room.release()
                 number += 1
 
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(work()) for _ in range(min(len(pictures), self._jobs.at_once))]
+            for worker in workers:
+                worker.add_done_callback(lambda _: changed.set())
+            group.create_task(name_in_order())
+        await asyncio.gather(*self._deletions)
+        await self._delete_leftovers()
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Inside the block, the first Ctrl+C finishes what is in work, and the second ends the run at once."""
         with _on_signals(self._interrupt):
-            async with asyncio.TaskGroup() as group:
-                workers = [group.create_task(work()) for _ in range(min(len(pictures), self._jobs.at_once))]
-                for worker in workers:
-                    worker.add_done_callback(lambda _: changed.set())
-                group.create_task(name_in_order())
-            await asyncio.gather(*self._deletions)
-            await self._delete_leftovers()
+            yield
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no more pictures are started."""
+        return self._finishing
+
+    async def wait_for_stop(self, timeout_s: float) -> None:
+        """Return when no more pictures are started, or after `timeout_s`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._stop_event.wait()
 
     def stop(self, reason: str) -> None:
         """Start no more pictures, and end all waits at once."""
         self.stop_reason = self.stop_reason or reason
         self._finishing = True
+        self._stop_event.set()
         if not self._stopping:
             self._stopping = True
             self._job_deleted.set()
@@ -174,6 +188,7 @@ class Batch:
             return
         self.stop_reason = self.stop_reason or INTERRUPTED
         self._finishing = True
+        self._stop_event.set()
         self._job_deleted.set()
         # from the end, because the names of a picture depend on all before it
         for number in sorted(self._in_work, reverse=True):
@@ -248,28 +263,15 @@ class Batch:
             jobs[index] = state
 
     async def _stage(self, picture: Picture, sha256: str, job: Job, job_ids: tuple[str, ...]) -> Finished:
-        ending = original_extension(picture.path, job.optimized.format if job.optimized else job.original.format)
-        optimized = converted = None
+        finished = Finished(picture, sha256, job_ids=job_ids, errors=_stage_errors(job))
+        if job.translations:
+            finished = structs.replace(finished, names=await self._jobs.base_names(job))
         try:
-            if job.optimized is not None:
-                optimized = await self._jobs.stage(job, StageName.OPTIMIZE, self._results, ending)
-            if job.converted is not None:
-                new_ending = "." + FORMATS[job.converted.format].extensions[0]
-                # a WebP converted to WebP: the two files need different names
-                same = job.optimized is not None and new_ending == ending
-                converted = await self._jobs.stage(
-                    job, StageName.CONVERT, self._results, f"-converted{new_ending}" if same else new_ending
-                )
-        except (OSError, ServiceError) as error:
-            if optimized is not None:
-                optimized.part.unlink(missing_ok=True)
-            if isinstance(error, ServiceError):
-                raise
+            return await self._stager.stage(picture, finished, job)
+        except OSError as error:
             message = _write_problem(error)
             self.stop(message)
-            return Finished(picture, job_ids=job_ids, errors=(*_stage_errors(job), (None, message)))
-        names = await self._jobs.base_names(job) if job.translations else {}
-        return Finished(picture, sha256, job, job_ids, names, optimized, converted, _stage_errors(job))
+            return structs.replace(finished, errors=(*finished.errors, (None, message)))
 
     # ---- in the order of the pictures ----
 
@@ -314,13 +316,6 @@ class Batch:
         """Delete a job that has not begun. If that fails, `_finish` tries it again and reports the error."""
         with suppress(ServiceError):
             await self._jobs.delete(job_id)
-
-
-def original_extension(picture: Path, file_format: Format) -> str:
-    """The picture's extension in lower case if `file_format` uses it, else the usual extension of that format."""
-    ending = picture.suffix.lower()
-    extensions = FORMATS[file_format].extensions
-    return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 
 def _ids(jobs: Sequence[Job]) -> tuple[str, ...]:

@@ -110,6 +110,12 @@ def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: st
     metavar="N",
     help="Optimize and convert N pictures at once.  [default: the setting codec_threads]",
 )
+@click.option(
+    "--write-metadata", is_flag=True, help="Write the alt texts into the results, as XMP; none that needs your words."
+)
+@click.option("--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures have.")
+@click.option("--sidecar", is_flag=True, help="Also write the alt texts to NAME.xmp beside the results.")
+@click.option("--watch", is_flag=True, help="Go on with pictures that are added or changed, until Ctrl+C.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be processed and what is unchanged.")
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
@@ -149,6 +155,10 @@ def command(
     max_height: int | None,
     effort: Effort | None,
     jobs: int | None,
+    write_metadata: bool,
+    overwrite: bool,
+    sidecar: bool,
+    watch: bool,
     dry_run: bool,
     as_json: bool,
     csv_file: Path | None,
@@ -191,9 +201,15 @@ def command(
         max_width_px=max_width,
         max_height_px=max_height,
     )
-    request = make_request(plan, [StageName(name) for name in only], config, used_model_status(config).model)
+    if overwrite and not write_metadata:
+        raise click.UsageError("--overwrite needs --write-metadata.")
+    if (write_metadata or sidecar) and only and "analyze" not in only:
+        raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
+    texts = [name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked]
+    stages = [StageName(name) for name in only]
+    request = make_request(plan, stages, config, used_model_status(config).model, *texts)
     own_settings = tuple(flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None)
-    run = Run(config, RunOptions(paths, out, flat, own_settings), request)
+    run = Run(config, RunOptions(paths, out, flat, write_metadata, overwrite, sidecar, watch, own_settings), request)
     run.find()
     if dry_run:
         _print_plan(run, as_json)
@@ -203,7 +219,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
-    _report(run, convert_to, as_json)
+    _report(run, convert_to, as_json, watch)
     if csv_file is not None:
         _write_csv(run, csv_file)
     exit_command(ctx, run.exit_code, run.has_unstopped_threads)
@@ -229,7 +245,7 @@ def _print_plan(run: Run, as_json: bool) -> None:
     )
 
 
-def _report(run: Run, convert_to: str, as_json: bool) -> None:
+def _report(run: Run, convert_to: str, as_json: bool, watched: bool) -> None:
     from imgproc_local.cli.output import echo_json
     from imgproc_local.cli.process.report import closing_line, entries, problems, summary
 
@@ -237,12 +253,12 @@ def _report(run: Run, convert_to: str, as_json: bool) -> None:
     if as_json:
         echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set, run.out))
     else:
-        for line in summary(run.outcomes, convert_to, run.out):
+        for line in [] if watched else summary(run.outcomes, convert_to, run.out):
             click.echo(line)
     for line in problems(run.outcomes, discovery.failed, discovery.skipped):
         click.echo(line, err=True)
     closing = closing_line(run.outcomes, len(discovery.failed), len(discovery.skipped))
-    click.echo(closing, err=as_json or not discovery.pictures)
+    click.echo(closing, err=as_json or not run.outcomes)
     if run.stop_reason is not None and run.is_unfinished:
         done = sum(outcome.done for outcome in run.outcomes)
         click.echo(

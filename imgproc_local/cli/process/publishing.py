@@ -28,12 +28,13 @@ class Finished(Struct, frozen=True):
     names: dict[str, str] = {}
     optimized: StagedFile | None = None
     converted: StagedFile | None = None
+    sidecar: StagedFile | None = None
     errors: tuple[tuple[str | None, str], ...] = ()
     interrupted: bool = False
 
     @property
     def staged(self) -> list[StagedFile]:
-        return [staged for staged in (self.optimized, self.converted) if staged is not None]
+        return [staged for staged in (self.optimized, self.converted, self.sidecar) if staged is not None]
 
 
 class Publisher:
@@ -67,8 +68,8 @@ class Publisher:
                 continue
             record = self._record(finished, job, source, name)
             self._manifest.append(record)
-            files = [file.path for file in (record.optimized, record.converted) if file is not None]
-            if self._results.publish(list(zip(finished.staged, files, strict=True))):
+            files = [(staged, file.path) for staged, file in zip(finished.staged, record.files, strict=True)]
+            if self._results.publish(files):
                 for taken in _names_of(record):
                     self._names.take(*taken)
                 return record
@@ -94,6 +95,7 @@ class Publisher:
             options=self._request.options,
             optimized=file(finished.optimized),
             converted=file(finished.converted),
+            sidecar=file(finished.sidecar),
             translations=tuple(texts),
             removed=job.removed,
             errors=finished.errors,

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -23,6 +24,9 @@ from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Publisher
 from imgproc_local.cli.process.request import Request, price
 from imgproc_local.cli.process.results import Results
+from imgproc_local.cli.process.staging import Stager
+from imgproc_local.cli.process.texts import TextWriter, text_writer
+from imgproc_local.cli.process.watch import POLL_S, SCAN_SHARE, Settling
 from imgproc_local.cli.serve.running import running_server
 from imgproc_local.compose import Store, open_services, open_store
 from imgproc_local.config import Config
@@ -39,6 +43,10 @@ class RunOptions(Struct, frozen=True):
     paths: tuple[Path, ...]
     out: Path
     flat: bool = False
+    write_metadata: bool = False
+    overwrite: bool = False
+    sidecar: bool = False
+    watch: bool = False
     own_settings: tuple[str, ...] = ()
     """The flags given that change settings. A server has its own."""
 
@@ -51,7 +59,7 @@ class Run:
         self.request = request
         self.out = options.out
         self._paths = options.paths
-        self._own_settings = options.own_settings
+        self._options = options
         self._results = Results(options.out)
         self._finder = Finder(
             options.paths, options.out, (config.data_dir,), flat=options.flat, accepted=request.accepted
@@ -65,9 +73,9 @@ class Run:
     # ---- what there is to do ----
 
     def find(self) -> None:
-        """Search for the pictures. Raises: Refused, if there are none."""
+        """Search for the pictures. Raises: Refused, if there are none and the folders are not watched."""
         self.discovery = self._finder.find()
-        if not self.discovery.pictures and not self.discovery.failed:
+        if not self._options.watch and not self.discovery.pictures and not self.discovery.failed:
             _refuse_empty(self._paths, self.discovery.skipped)
 
     def plan(self) -> tuple[list[Picture], list[Outcome]]:
@@ -100,20 +108,24 @@ class Run:
 
     async def process(self) -> None:
         """Process every picture. Raises: ServiceError or Refused before anything is done."""
-        if not self.discovery.pictures:
+        if not self.discovery.pictures and not self._options.watch:
             return
         async with self._open_jobs() as (jobs, store):
             pending, _ = self.plan()
             await self._require_credits(store, len(pending))
-            with self._open_manifest() as manifest:
+            with self._open_manifest() as manifest, self._text_writer() as writer:
                 run_id = hashlib.sha256(os.fsencode(self.out.resolve())).hexdigest()[:16]
                 async with jobs.opened(run_id):
-                    progress = StageProgress(self._stages(), sys.stderr)
+                    stager = Stager(self._results, jobs.stage, writer, self._options.sidecar)
                     publisher = Publisher(self.out, self.request, self._results, manifest)
-                    batch = Batch(jobs, self.request, self.out, run_id, self._results, publisher, progress)
-                    with progress.shown():
-                        await self._process_once(batch, manifest, progress)
-                    self.stop_reason = batch.stop_reason
+                    progress = StageProgress(self._stages(), sys.stderr)
+                    batch = Batch(jobs, self.request, self.out, run_id, stager, publisher, progress)
+                    with progress.shown(), batch.interruptible():
+                        if self._options.watch:
+                            await self._watch(batch, store, manifest, progress)
+                        else:
+                            await self._process_once(batch, manifest, progress)
+                self.stop_reason = batch.stop_reason
 
     async def _process_once(self, batch: Batch, manifest: Manifest, progress: StageProgress) -> None:
         pending, unchanged = self._divide(manifest.records)
@@ -123,6 +135,45 @@ class Run:
         self._is_complete = len(outcomes) == len(self.discovery.pictures)
         pictures = self.discovery.pictures
         self.outcomes = [outcomes[picture.path] for picture in pictures if picture.path in outcomes]
+
+    async def _watch(self, batch: Batch, store: Store, manifest: Manifest, progress: StageProgress) -> None:
+        """Process what is there and what is added or changes, until the run is interrupted."""
+        settling = Settling()
+        outcomes: dict[Path, Outcome] = {}
+
+        def report(outcome: Outcome) -> None:
+            outcomes[outcome.picture] = outcome
+            if outcome.record is not None:
+                self._finder.own_results.add(self.out.resolve(), outcome.record)
+            written = ", ".join(file.path for file in outcome.record.files) if outcome.record is not None else ""
+            problems = "; ".join(message for _, message in outcome.errors)
+            progress.print(printable(f"{path_text(outcome.picture)}: {problems or written or 'described'}"))
+
+        progress.print(f"Watching {', '.join(printable(path_text(path)) for path in self._paths)}. Ctrl+C ends it.")
+        while not batch.is_stopping:
+            began_s = time.monotonic()
+            self.discovery = await asyncio.to_thread(self._finder.find)
+            pending, unchanged = await asyncio.to_thread(self._divide, manifest.records)
+            outcomes = {outcome.picture: outcome for outcome in unchanged} | outcomes
+            ready = settling.settled(pending)
+            scan_s = time.monotonic() - began_s
+            if ready:
+                await self._require_credits(store, len(ready))
+                progress.expect(len(ready))
+                await batch.run(ready, report)
+                for picture in ready:
+                    if picture.path in outcomes and not outcomes[picture.path].done:
+                        settling.failed(picture)
+            await batch.wait_for_stop(max(POLL_S, scan_s / SCAN_SHARE))
+        self.outcomes = list(outcomes.values())
+
+    @contextmanager
+    def _text_writer(self) -> Iterator[TextWriter | None]:
+        if not self._options.write_metadata:
+            yield None
+            return
+        with text_writer(self.config, self._results, overwrite=self._options.overwrite) as writer:
+            yield writer
 
     @asynccontextmanager
     async def _open_jobs(self) -> AsyncIterator[tuple[Jobs, Store]]:
@@ -151,8 +202,8 @@ class Run:
         owner = await asyncio.to_thread(running_server, self.config.data_dir)
         if owner is None or owner.address is None:
             raise Refused(busy.message) from busy
-        if self._own_settings:
-            flags = " and ".join(self._own_settings)
+        if self._options.own_settings:
+            flags = " and ".join(self._options.own_settings)
             raise Refused(
                 f"The data folder belongs to the server at {owner.address}, which has its own settings. Leave out"
                 f" {flags}, stop the server, or use another folder with --data-dir."
@@ -206,7 +257,7 @@ class Run:
 
     @property
     def exit_code(self) -> int:
-        if not self.discovery.pictures:
+        if not self.discovery.pictures and not self._options.watch:
             return EXIT_REFUSED
         if self.stop_reason == INTERRUPTED and self.is_unfinished:
             return EXIT_INTERRUPTED

@@ -16,11 +16,15 @@ from imgproc_local.engine.workers import Workers
 
 
 class TextsWork(Struct, frozen=True):
-    """A picture and its texts. The path is given as bytes, because the name of a folder need not be text."""
+    """A picture and its texts. The path is given as bytes, because the name of a folder need not be text.
+
+    With `overwrite`, texts that the picture has are replaced.
+    """
 
     path: bytes
     format: Format
     translations: tuple[Translation, ...]
+    overwrite: bool = False
 
 
 def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
@@ -28,7 +32,7 @@ def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs.words import words_of, write_words
 
     path = Path(os.fsdecode(work.path))
-    data = write_words(path, _info(work), words_of(work.translations), check_stop)
+    data = write_words(path, _info(work), words_of(work.translations), check_stop, overwrite=work.overwrite)
     return Output(data=data, format=work.format)
 
 

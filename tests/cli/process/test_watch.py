@@ -1,0 +1,104 @@
+"""`--watch` processes what is added, once it is complete; `--write-metadata` and `--sidecar` write the texts."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path, PurePosixPath
+
+import pytest
+from PIL import Image
+
+from imgproc_local.cli.process.discovery import Picture
+from imgproc_local.cli.process.manifest import read_manifest
+from imgproc_local.cli.process.watch import SETTLED_S, Settling
+from tests.cli.conftest import Program
+from tests.cli.process.test_process import names, wait_for
+from tests.codecs.pictures import jpeg_with_metadata
+from tests.support import pictures
+
+
+def test_only_files_that_have_not_changed_for_a_while_are_complete() -> None:
+    now = 0.0
+    settling = Settling(lambda: now)
+
+    def picture(name: str, size_bytes: int) -> Picture:
+        return Picture(Path(name), PurePosixPath(), size_bytes, 7)
+
+    assert settling.settled([picture("a", 1), picture("b", 1)]) == []
+    now = SETTLED_S / 2
+    assert settling.settled([picture("a", 1), picture("b", 2)]) == []
+    now = SETTLED_S
+    assert settling.settled([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
+    settling.failed(picture("a", 1))
+    now = 2 * SETTLED_S
+    assert settling.settled([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
+    assert settling.settled([picture("a", 3)]) == []
+    now = 4 * SETTLED_S
+    assert settling.settled([picture("a", 3)]) == [picture("a", 3)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_a_watched_folder_is_processed_as_it_fills_and_its_results_are_not_input(
+    program: Program, tmp_path: Path
+) -> None:
+    folder = tmp_path / "export"
+    folder.mkdir()
+    # the results are written into the watched folder itself
+    with program.start("process", folder, "--watch", "--out", folder) as process:
+        wait_for((folder / ".imgproc-local.manifest.jsonl").is_file, process)
+        content = pictures.jpeg(64, 48)
+        with (folder / "IMG_1.jpg").open("wb") as file:
+            for part in (content[:500], content[500:]):
+                file.write(part)
+                file.flush()
+        (folder / "broken.jpg").write_bytes(pictures.broken_jpeg())
+        wait_for(lambda: len(names(folder)) >= 4, process)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 1, "one picture failed"
+    assert re.search(r"IMG_1\.jpg: \S+\.jpg, \S+\.webp\n", stderr)
+    tried = [line for line in stderr.splitlines() if line.startswith(str(folder / "broken.jpg"))]
+    assert len(tried) == 1, "it is not tried again until it changes"
+    assert "1 done, 1 failed" in stdout
+    assert len([record for record in read_manifest(folder).values() if not record.errors]) == 1
+
+
+def test_texts_are_written_into_the_results_and_beside_them(program: Program, tmp_path: Path) -> None:
+    source, out = tmp_path / "pictures", tmp_path / "out"
+    source.mkdir()
+    (source / "harbour.jpg").write_bytes(jpeg_with_metadata())
+    (source / "IMG_1.jpg").write_bytes(pictures.jpeg(64, 48))
+    arguments = ("process", source, "--languages", "en,ja", "--out", out, "--write-metadata", "--sidecar")
+    images = {Path(image["file"]).name: image for image in program.in_process_json(*arguments)}
+    texts = [text["seo_alt_text"] for text in images["harbour.jpg"]["translations"]]
+    for kind in ("optimized", "converted"):
+        file = Path(images["harbour.jpg"][f"{kind}_file"])
+        assert file.stat().st_size == images["harbour.jpg"][f"{kind}_size"]
+        with Image.open(file) as picture:
+            xmp = picture.info["xmp"].decode()
+            picture.load()
+        assert "AltTextAccessibility" in xmp
+        assert all(text in xmp for text in texts)
+    sidecar = file.with_suffix(".xmp").read_text(encoding="utf-8")
+    assert all(text in sidecar for text in texts)
+    # a text that a person has to write is in no file
+    unknown = Path(images["IMG_1.jpg"]["optimized_file"])
+    assert b"AltTextAccessibility" not in unknown.read_bytes()
+    assert not unknown.with_suffix(".xmp").exists()
+    assert json.dumps([image["status"] for image in program.in_process_json(*arguments)]).count("unchanged") == 2
+    plain = program.in_process_json(*arguments[:-2])
+    assert b"AltTextAccessibility" not in Path(plain[0]["optimized_file"]).read_bytes()
+    assert len(names(out)) == 4, "the old results and the sidecar are replaced"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--overwrite",), ("--only", "optimize", "--write-metadata"), ("--only", "convert", "--sidecar")]
+)
+def test_contradicting_options_are_refused(program: Program, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "a.jpg").write_bytes(pictures.jpeg(64, 48))
+    result = program.in_process("process", tmp_path, *arguments)
+    assert result.exit_code == 2
+    assert "--overwrite needs --write-metadata" in result.stderr or "add --only analyze" in result.stderr
