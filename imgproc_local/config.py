@@ -160,7 +160,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = True
     air_gapped: Annotated[
         bool,
-        Meta(description="open no network connections; external services and `models pull` are refused"),
+        Meta(description="open no network connections; external services and downloads of models are refused"),
     ] = False
     model: Annotated[
         str,

@@ -157,7 +157,7 @@ def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch:
     half = 16 * 40
     hub.cut_after[:] = [half, *[0] * 20]
     page.post("/local/models/known/install")
-    assert "Run the same command again to resume" in ended(page)["failures"]["known"]
+    assert "Try again to resume the download" in ended(page)["failures"]["known"]
     broken = model(page)
     assert (broken["state"], broken["downloaded_bytes"]) == ("failed", half)
     assert "can't be reached" in broken["problem"]

@@ -146,7 +146,8 @@ def _grades(used: ModelStatus) -> Check:
 def _network(config: Config) -> Check:
     """In air-gapped mode, try to open connections, all of which must fail."""
     if not config.air_gapped:
-        return Check("network", "ok", "not air-gapped; used only by `models pull` and an external compression service")
+        detail = "not air-gapped; used only to install models and by an external compression service"
+        return Check("network", "ok", detail)
     from imgproc_local.system import air_gap
 
     out = air_gap.find_leaks()

@@ -204,7 +204,7 @@ def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
     except _transport_error() as error:
         reason = str(error) or type(error).__name__
         raise ModelUnusable(
-            f"{_host()} can't be reached, or the connection broke ({reason}). Run the same command again to resume."
+            f"{_host()} can't be reached, or the connection broke ({reason}). Try again to resume the download."
             f" {ADVICE_WITHOUT_NETWORK}"
         ) from error
     except OSError as error:
@@ -216,8 +216,8 @@ def _status_message(status: int, entry: Entry) -> str:
     if status in (401, 403):
         return f"{_host()} denied access to {entry.repository} ({status}): check HF_TOKEN and your access rights."
     if status == 429:
-        return f"{_host()} received too many requests (429). Wait or set HF_TOKEN, then run the same command to resume."
-    return f"{_host()} answered with {status}. Run the same command again to resume."
+        return f"{_host()} received too many requests (429). Wait or set HF_TOKEN, then try again to resume."
+    return f"{_host()} answered with {status}. Try again to resume the download."
 
 
 def _endpoint() -> str:

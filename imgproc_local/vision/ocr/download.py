@@ -38,7 +38,7 @@ TIMEOUT_S = 30.0
 MAX_PAGE_BYTES = 10_000_000
 """The page of a package lists all its files."""
 ADVICE = (
-    "Run the same command again to resume. Without a network, run `models pull ocr --to DIR` on a connected machine and"
+    "Try again to resume the download. Without a network, run `models pull ocr --to DIR` on a connected machine and"
     " `models import DIR` here."
 )
 

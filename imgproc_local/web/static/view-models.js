@@ -57,6 +57,7 @@ export function ModelsView({ app }) {
           <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task.name)} /></section>`}
         <${ModelList} title="Installed" data=${data} actions=${actions} of=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
         <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} of=${({ program }) => program} />
+        ${!data.air_gapped && html`<p class="hint">Models in Ollama, LM Studio and llama-server on this machine are listed while these programs run.</p>`}
         <${ModelList} title="Can be installed" data=${data} actions=${actions} of=${({ state }) => NOT_INSTALLED.includes(state)} />
         <${Import} data=${data} actions=${actions} />`}
     </${Panel}>`;
