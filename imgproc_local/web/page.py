@@ -92,13 +92,16 @@ async def index(request: Request[Any, Any, Any]) -> Response[Any]:
 
 @get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
 async def static(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes | None]:
-    """A file of the page. Browsers revalidate it each time, so that a new version of the program is used at once."""
+    """A file of the page. Browsers revalidate it each time, so that a new version of the program is used at once.
+
+    The connection is closed after it: a browser opens six for the files of a page, and would keep them open idle.
+    """
     if name not in STATIC:
         raise NotFoundException
     content, etag = _file(name)
     if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
-        return Response(None, status_code=304, headers={"ETag": etag})
-    return Response(content, media_type=STATIC[name], headers={"ETag": etag})
+        return Response(None, status_code=304, headers={"ETag": etag, "Connection": "close"})
+    return Response(content, media_type=STATIC[name], headers={"ETag": etag, "Connection": "close"})
 
 
 HANDLERS = [

@@ -33,7 +33,7 @@ export function PicturesView({ app, path }) {
   const languageName = (code) => languages.find((language) => language.code === code)?.name ?? code;
 
   useEffect(() => {
-    fetch("/api/v1/languages", { credentials: "omit" }).then((answer) => answer.json()).then(({ data }) => setLanguages(data));
+    api("/languages").then((answer) => answer.json()).then(({ data }) => setLanguages(data));
   }, []);
   // the address names the current picture, so that a reload and the browser's back button return to it
   useEffect(() => { if (path[0] !== undefined) current.set(path[0]); }, [path[0]]);

@@ -2,7 +2,8 @@
 // (a rate limit, a stopped server, a revoked key), it is shown and the request waits.
 //
 // The page has at most three connections open: one for the event stream, and `connections` for everything else, so that
-// thumbnails and uploads never delay each other by more than one request.
+// thumbnails and uploads never delay each other by more than one request. All requests carry the cookie, also those that do
+// not need it: browsers never send requests with and without cookies on the same connection.
 
 import { clearNotice, notice } from "./messages.js";
 
@@ -187,7 +188,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
       key = await currentKey();
       const sent = { ...headers, Authorization: `Bearer ${key}` };
       const request = stream ? fetch : limitedFetch;
-      response = await request(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store", credentials: "omit" });
+      response = await request(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store" });
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof Refused) throw error;
