@@ -1,4 +1,6 @@
-"""The only module that connects the parts of the service, from a configuration."""
+"""The only module that connects the parts of the service, from a configuration. It is one long file, so that all
+connections are in one place.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,7 +28,7 @@ from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.export import texts
 from imgproc_local.engine.export.exporter import Exporter
 from imgproc_local.engine.runner import Limits, Timeouts
-from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
+from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, WorkItem
 from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
@@ -129,6 +132,37 @@ def describer(config: Config) -> Describer:
     return LlmDescriber(
         lambda: models.active_model(config.model), partial(load_model, config), idle_s=config.model_idle_s
     )
+
+
+@contextmanager
+def model_under_test(
+    config: Config, model: AnyModel, check_stop: Callable[[], None]
+) -> Iterator[Callable[[WorkItem, Callable[[], None]], Output]]:
+    """The analyze stage with `model`, whichever model is in use. It needs no data folder and stores nothing.
+
+    Raises: ModelUnusable, if the model does not work here; what `check_stop` raises.
+    """
+    from imgproc_local.vision.llm.describer import LlmDescriber
+
+    loaded = load_model(config, model, check_stop, retry_test=True)
+    try:
+        with TemporaryDirectory(prefix="imgproc-check-") as folder:
+            results = Path(folder, "results")
+            results.mkdir()
+            workers = Workers(
+                Path(folder, WORK_FOLDER),
+                results,
+                program("codec-worker"),
+                _worker_environment(),
+                config.stage_timeout_s,
+            )
+            try:
+                analyzer = Analyzer(workers, lambda: LlmDescriber(lambda: model, lambda *_: loaded, idle_s=0))
+                yield analyzer.run
+            finally:
+                workers.close()
+    finally:
+        loaded.close()
 
 
 def text_reader(config: Config) -> TextReader | None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -19,6 +20,7 @@ from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
 
 if TYPE_CHECKING:
+    from imgproc_local.cli.models.folder_check import DescribedPicture
     from imgproc_local.config import Config
     from imgproc_local.vision.grading.check import LanguageResult
     from imgproc_local.vision.models.model import AnyModel
@@ -40,6 +42,12 @@ POLL_S = 0.2
     help="Grade these languages, such as en,de.  [default: the languages in the model's manifest, else all]",
 )
 @click.option(
+    "--folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Describe the pictures in DIR instead, and show the texts, without a grade.  [languages by default: en]",
+)
+@click.option(
     "--timeout",
     "timeout_min",
     metavar="MINUTES",
@@ -52,14 +60,20 @@ POLL_S = 0.2
 @data_dir_option
 @click.pass_context
 def check(
-    ctx: click.Context, name: str, languages: tuple[str, ...], timeout_min: float, as_json: bool, data_dir: str | None
+    ctx: click.Context,
+    name: str,
+    languages: tuple[str, ...],
+    folder: Path | None,
+    timeout_min: float,
+    as_json: bool,
+    data_dir: str | None,
 ) -> None:
     """Grade a model in each language.
 
     The model describes twelve drawings. Its grade is the share of facts that the alt texts name correctly, in five
     areas of equal weight: colours and shapes, counts, positions, words in the picture, and things in a simple scene. A
     text that can't be published, or that is in another language, counts as naming no fact. Photographs are harder: use
-    the grade to compare models and languages.
+    the grade to compare models and languages, and --folder to judge a model on your own pictures.
     """
     from imgproc_local.cli.output import echo_json
     from imgproc_local.compose import model_store
@@ -69,6 +83,9 @@ def check(
     config = load_config(ctx, data_dir)
     models = model_store(config)
     model = models.any_model(name)
+    if folder is not None:
+        _check_on_folder(config, model, languages, folder, timeout_min, as_json)
+        return
     claim = "" if isinstance(model, LoopbackModel) else models.manifest(name).languages
     codes = languages or languages_in_claim(claim)
     results = run_stoppable(lambda check_stop: _grade(config, model, codes, check_stop), timeout_min)
@@ -78,6 +95,30 @@ def check(
     else:
         _print_results(results)
     models.save_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
+
+
+def _check_on_folder(
+    config: Config, model: AnyModel, languages: tuple[str, ...], folder: Path, timeout_min: float, as_json: bool
+) -> None:
+    from imgproc_local.cli.models.folder_check import check_on_folder, lines_of, summary
+    from imgproc_local.cli.output import echo_json
+    from imgproc_local.domain.plan import DEFAULT_LANGUAGES, MAX_LANGUAGES
+
+    codes = languages or DEFAULT_LANGUAGES
+    if len(codes) > MAX_LANGUAGES:
+        raise click.UsageError(f"With --folder, --languages may have at most {MAX_LANGUAGES} codes.")
+
+    def show(described: DescribedPicture) -> None:
+        if not as_json:
+            click.echo("\n".join(lines_of(described)))
+
+    described = run_stoppable(
+        lambda check_stop: check_on_folder(config, model, codes, folder, show, check_stop), timeout_min
+    )
+    if as_json:
+        echo_json(described)
+    else:
+        click.echo(summary(described))
 
 
 def _grade(

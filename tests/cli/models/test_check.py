@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,6 +20,8 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.grading.probes import PROBES
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
+from tests.contract.test_person_alt_text import picture
+from tests.support import pictures
 from tests.support.installed import install
 from tests.support.tiny import MMPROJ, TEXT
 
@@ -150,3 +153,47 @@ def test_ctrl_c_ends_it_at_once_and_saves_no_grade(program: Program, models: Mod
     assert "No grade was saved" in err
     assert models.grades("tiny") == {}
     assert not list((models.folder / "tiny").glob("*.part"))
+
+
+# ---- the user's own pictures ----
+
+
+OWN_TEXT = "Two boats in the harbour of Bremen, probably at noon."
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """A folder with a picture, one whose file has an alt text, a damaged one and a file that is no picture."""
+    folder = tmp_path / "album"
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.png").write_bytes(pictures.png(96, 64))
+    (folder / "more" / "b.jpg").write_bytes(picture("jpeg", OWN_TEXT))
+    (folder / "more" / "cut.jpg").write_bytes(pictures.jpeg(96, 64)[:300])
+    (folder / "notes.txt").write_text("no picture")
+    return folder
+
+
+def test_a_model_describes_the_users_own_pictures(program: Program, models: ModelStore, album: Path) -> None:
+    first, second, damaged = program.in_process_json("models", "check", "tiny", "--folder", album)
+    assert (first["picture"], first["error"]) == ("a.png", None)
+    assert first["seconds"] > 0
+    [text] = first["texts"]
+    assert (text["language_code"], text["source"]) == ("en", "vision")
+    assert text["seo_filename"]
+    [own] = second["texts"]
+    assert (own["source"], own["seo_alt_text"]) == ("embedded", OWN_TEXT)
+    assert own["remarks"] == ['It guesses ("probably").']
+    assert (damaged["picture"], damaged["texts"]) == (str(Path("more", "cut.jpg")), [])
+    assert "damaged" in damaged["error"] or "cut" in damaged["error"]
+    assert models.grades("tiny") == {}, "there is no grade without known content"
+
+    shown = program.in_process("models", "check", "tiny", "--folder", album / "more").stdout
+    assert '! It guesses ("probably").' in shown
+    assert "Written by the model: 0 of 1 texts. With remarks (!): 1." in shown
+
+
+def test_a_folder_without_pictures_is_refused(program: Program, models: ModelStore, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = program.in_process("models", "check", "tiny", "--folder", tmp_path / "empty")
+    assert result.exit_code == 2
+    assert "no pictures" in result.stderr

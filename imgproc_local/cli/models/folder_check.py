@@ -1,0 +1,144 @@
+"""`models check --folder`: shows how a model describes the user's own pictures, each as soon as it is described.
+
+The pictures are described as the service would, with the words in their files. Nothing is stored.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from imgproc_local.config import Config
+    from imgproc_local.domain.result import Translation
+    from imgproc_local.engine.stage import Output, WorkItem
+    from imgproc_local.vision.models.model import AnyModel
+
+CheckStop = Callable[[], None]
+Describe = Callable[["WorkItem", CheckStop], "Output"]
+
+
+class DescribedText(Struct, frozen=True):
+    """`source` is `vision` if the model wrote the text; `remarks` is what the lint says of it."""
+
+    language_code: str
+    seo_filename: str
+    seo_alt_text: str
+    source: str
+    remarks: list[str]
+
+
+class DescribedPicture(Struct, frozen=True):
+    """One picture of the folder. `error` says why it could not be described, None if it was."""
+
+    picture: str
+    seconds: float
+    texts: list[DescribedText]
+    error: str | None = None
+
+
+def check_on_folder(
+    config: Config,
+    model: AnyModel,
+    codes: tuple[str, ...],
+    folder: Path,
+    show: Callable[[DescribedPicture], None],
+    check_stop: CheckStop,
+) -> list[DescribedPicture]:
+    """Describe every picture in `folder` and its folders, and call `show` with each.
+
+    Raises: ModelUnusable, if the model does not work here; click.UsageError, if there are no pictures; what
+    `check_stop` raises.
+    """
+    from imgproc_local.compose import model_under_test
+
+    pictures = _pictures(folder)
+    if not pictures:
+        raise click.UsageError(f"There are no pictures that can be described in {folder}.")
+    described = []
+    with model_under_test(config, model, check_stop) as describe:
+        count = f"{len(pictures)} pictures" if len(pictures) > 1 else "1 picture"
+        click.echo(f"{model.name} describes {count} in {', '.join(codes)} …", err=True)
+        for path in pictures:
+            described.append(_describe(config, describe, path, str(path.relative_to(folder)), codes, check_stop))
+            show(described[-1])
+    return described
+
+
+def _pictures(folder: Path) -> list[Path]:
+    from imgproc_local.cli.process.discovery import Finder
+    from imgproc_local.domain.plan import Operation, accepted_formats
+
+    accepted = accepted_formats(Operation.ANALYZE, local=True)
+    finder = Finder([folder], folder, [], flat=False, accepted=accepted)
+    return [picture.path for picture in finder.find().pictures]
+
+
+def _describe(
+    config: Config, describe: Describe, path: Path, name: str, codes: tuple[str, ...], check_stop: CheckStop
+) -> DescribedPicture:
+    from imgproc_local.codecs.picture.probe import probe
+    from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
+    from imgproc_local.domain.image import Format
+    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
+    from imgproc_local.engine.stage import Options, WorkItem
+
+    began_s = time.monotonic()
+    try:
+        work = WorkItem(
+            path=os.fsencode(path),
+            size_bytes=path.stat().st_size,
+            info=probe(path, config.max_pixels),
+            languages=codes,
+            convert_to=Format.WEBP,
+            original_filename=path.name,
+            project_name=DEFAULT_PROJECT_NAME,
+            options=Options(target_score=0, may_use_gps=config.use_gps, keep_location=config.keep_location),
+        )
+        texts = [_with_remarks(text, path.name) for text in describe(work, check_stop).texts]
+    except (StageCancelled, StageTimedOut):
+        raise
+    except (BadImage, StageFailed, OSError) as error:
+        message = error.strerror or "" if isinstance(error, OSError) else error.message
+        return DescribedPicture(name, 0.0, [], message)
+    return DescribedPicture(name, round(time.monotonic() - began_s, 2), texts)
+
+
+def _with_remarks(text: Translation, original_filename: str) -> DescribedText:
+    from imgproc_local.vision.llm.editing_remarks import remarks_on
+
+    remarks = remarks_on(text.seo_alt_text, text.language_code, original_filename)
+    return DescribedText(text.language_code, text.seo_filename, text.seo_alt_text, text.source.value, remarks)
+
+
+def lines_of(described: DescribedPicture) -> Iterator[str]:
+    """What the terminal shows of one picture."""
+    if described.error is not None:
+        yield f"{described.picture}: {described.error}\n"
+        return
+    yield f"{described.picture}  {described.seconds:.1f} s"
+    for text in described.texts:
+        yield f"  {text.language_code}  {text.seo_filename}  ({text.source})"
+        yield f"      {text.seo_alt_text}"
+        yield from (f"      ! {remark}" for remark in text.remarks)
+    yield ""
+
+
+def summary(described: list[DescribedPicture]) -> str:
+    """One line on all pictures."""
+    seconds = [picture.seconds for picture in described if picture.error is None]
+    texts = [text for picture in described for text in picture.texts]
+    by_model = sum(text.source == "vision" for text in texts)
+    with_remarks = sum(bool(text.remarks) for text in texts)
+    median_s = statistics.median(seconds) if seconds else 0.0
+    return (
+        f"Written by the model: {by_model} of {len(texts)} texts. With remarks (!): {with_remarks}. Median time per"
+        f" picture: {median_s:.1f} s. Texts that are in the file, or were refused twice, are not by the model."
+    )
