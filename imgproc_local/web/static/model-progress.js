@@ -16,16 +16,18 @@ const STEPS = {
 const VERBS = { install: "Installing", import: "Importing", test: "Testing" };
 
 /**
- * Reads the models, and reads them again every second while one is installed or tested. `onEnd(name, failure)` is called when
- * that has ended; `failure` is null if it succeeded.
+ * Reads the models, and reads them again every second while one is installed or tested. `onEnd(task, failure)` is called when
+ * that has ended; `failure` is null if it succeeded. `reload(task)` is called with the task that the page has just started or
+ * cancelled: it may have ended before the models are read.
  */
 export function usePolledModels(app, onEnd) {
   const [state, setState] = useState({ data: null, problem: null });
   const running = useRef(null);
   const timer = useRef(null);
   const mounted = useRef(true);
-  const read = async () => {
+  const read = async (started = null) => {
     clearTimeout(timer.current);
+    running.current = started ?? running.current;
     let data = null;
     try {
       data = await app.local("GET", "/models");
@@ -40,7 +42,7 @@ export function usePolledModels(app, onEnd) {
       if (before && !data.task) onEnd(before, data.failures[before.name] ?? null);
     }
     clearTimeout(timer.current);
-    if (running.current) timer.current = setTimeout(read, POLL_MS);
+    if (running.current) timer.current = setTimeout(() => read(), POLL_MS);
   };
   useEffect(() => {
     mounted.current = true;

@@ -28,19 +28,23 @@ export function ModelsView({ app }) {
     keepFocus();
   };
   const { data, problem, reload } = usePolledModels(app, ended);
-  const action = useAction(async (method, path, body) => {
-    await app.local(method, path, body);
-    await reload();
+  // `started` is the task that the request starts or cancels, which may have ended before the answer
+  const action = useAction(async (method, path, { body, started = null } = {}) => {
+    const accepted = await app.local(method, path, body);
+    await reload(accepted?.task ?? started);
     app.refresh();
     keepFocus();
-    return true;
+    return accepted ?? {};
   });
   const actions = {
     isBusy: action.busy,
-    install: (name) => action.run("POST", `/models/${pathOf(name)}/install`),
-    cancel: (name) => action.run("POST", `/models/${pathOf(name)}/cancel`),
-    use: (name) => action.run("POST", `/models/${pathOf(name)}/use`),
-    import: (body) => action.run("POST", `/models/import`, body),
+    install: (name) => action.run("POST", `/models/${pathOf(name)}/install`, { started: { kind: "install", name } }),
+    cancel: (task) => action.run("POST", `/models/${pathOf(task.name)}/cancel`, { started: { ...task, is_cancelled: true } }),
+    import: (name, body) => action.run("POST", `/models/import`, { body, started: { kind: "import", name } }),
+    async use(name) {
+      const accepted = await action.run("POST", `/models/${pathOf(name)}/use`);
+      if (accepted && !accepted.task) app.announce(name === "none" ? "No model is in use." : `${name} is in use from the next picture on.`);
+    },
     async remove({ name, size_bytes: size }) {
       const text = `This frees ${bytes(size)}. To use it again, it has to be downloaded or imported again.`;
       if (!(await app.confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
@@ -54,7 +58,7 @@ export function ModelsView({ app }) {
         <${InUse} data=${data} actions=${actions} />
         <${Problem} text=${action.problem} />
         ${data.task && html`<section id="in-progress" class="sheet" tabindex="-1" aria-label="In progress">
-          <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task.name)} /></section>`}
+          <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task)} /></section>`}
         <${ModelList} title="Installed" data=${data} actions=${actions} of=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
         <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} of=${({ program }) => program} />
         ${!data.air_gapped && html`<p class="hint">Models in Ollama, LM Studio and llama-server on this machine are listed while these programs run.</p>`}
@@ -179,6 +183,9 @@ function ModelActions({ model, data, actions }) {
     </div>`;
 }
 
+/** The name of the file or folder at `path`, by which the service names an import without a name. */
+const lastPart = (path) => path.replace(/^["']|["']$/g, "").split(/[\\/]/).filter(Boolean).pop() ?? path;
+
 /** The form that imports a model from files on the machine of the service. */
 function Import({ data, actions }) {
   const hint = useId();
@@ -188,8 +195,9 @@ function Import({ data, actions }) {
     event.preventDefault();
     const paths = form.paths.split("\n").map((path) => path.trim()).filter(Boolean);
     const name = form.name.trim();
-    setSent(name || paths[0]?.split(/[\\/]/).filter(Boolean).pop());
-    if (await actions.import({ paths, name: name || null })) setForm({ paths: "", name: "" });
+    const shownName = name || lastPart(paths[0]);
+    setSent(shownName);
+    if (await actions.import(shownName, { paths, name: name || null })) setForm({ paths: "", name: "" });
   };
   const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
   const failure = sent && !data.models.some(({ name }) => name === sent) ? data.failures[sent] : null;

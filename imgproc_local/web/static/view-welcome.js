@@ -60,15 +60,15 @@ function Welcome({ app, onDone }) {
 
 /** The model that fits this machine, with one button; or why there is none. */
 function Offer({ app, data, reload }) {
-  const action = useAction(async (path) => {
-    await app.local("POST", path);
-    await reload();
+  const action = useAction(async (verb, started) => {
+    const accepted = await app.local("POST", `/models/${encodeURIComponent(started.name)}/${verb}`);
+    await reload(accepted.task ?? started);
   });
   const used = data.models.find((model) => model.in_use);
   const offered = data.models.find((model) => model.recommended);
   const elsewhere = data.models.filter((model) => model.program);
   const others = html`<button type="button" onClick=${() => app.go("models")}>${elsewhere.length ? "Choose a model" : "Other models"}</button>`;
-  if (data.task) return html`<${TaskProgress} task=${data.task} onCancel=${() => action.run(`/models/${encodeURIComponent(data.task.name)}/cancel`)} />`;
+  if (data.task) return html`<${TaskProgress} task=${data.task} onCancel=${() => action.run("cancel", { ...data.task, is_cancelled: true })} />`;
   if (used && !used.problem) return html`<p class="done" role="status">${used.name} is installed. It describes the next picture.</p>`;
   if (data.runtime_problem) return html`<p class="warning">No model can run here: ${withCode(data.runtime_problem)}</p>`;
   if (data.air_gapped) return html`<p>This service is air-gapped and downloads nothing. A model is imported from files.</p><div class="actions">${others}</div>`;
@@ -82,7 +82,7 @@ function Offer({ app, data, reload }) {
     <${Problem} text=${action.problem ?? offered.problem} />
     ${missing_bytes > data.free_bytes && html`<p class="problem">The disk has only ${bytes(data.free_bytes)} free.</p>`}
     <div class="actions">
-      <button type="button" class="main" disabled=${action.busy} onClick=${() => action.run(`/models/${encodeURIComponent(offered.name)}/install`)}>
+      <button type="button" class="main" disabled=${action.busy} onClick=${() => action.run("install", { kind: "install", name: offered.name })}>
         ${offered.downloaded_bytes ? "Resume the installation" : `Install ${offered.name}`}${missing_bytes > 0 && `, ${bytes(missing_bytes)}`}</button>
       ${others}
     </div>`;

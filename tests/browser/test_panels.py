@@ -1,0 +1,196 @@
+"""The first run, and the views of models, access, storage and settings, in a real browser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.config import SETTINGS
+from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
+from imgproc_local.vision.models.store import ModelStore
+from tests.browser.conftest import Desk, NumberedDescriber, OpenDesk
+from tests.support import pictures
+from tests.support.gguf_files import projector, text_model, write_pair
+from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.service import Running, running
+
+FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
+
+
+def entry() -> Entry:
+    text, mmproj = (
+        CatalogueFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in FILES.items()
+    )
+    return Entry(repository=REPOSITORY, revision=COMMIT, text=text, mmproj=mmproj, licence="MIT", memory_mb=1)
+
+
+class SelfTest:
+    """A substitute for the self-test of models, which waits while `is_open` is false."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def __call__(self, *_: Any, check_stop: Callable[[], None], **__: Any) -> None:
+        while not self.is_open:
+            check_stop()
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with hub_with(FILES) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub
+
+
+@pytest.fixture
+def self_test(monkeypatch: pytest.MonkeyPatch) -> SelfTest:
+    test = SelfTest()
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
+    monkeypatch.setattr(selftest, "require_self_test", test)
+    monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
+    return test
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Running]:
+    with running(tmp_path / "data", NumberedDescriber, catalogue={"known": entry()}) as started:
+        yield started
+
+
+def show_view(desk: Desk, view: str, element: str) -> None:
+    desk.page.evaluate(f"location.hash = {json.dumps(view)}")
+    desk.wait(f"document.querySelector({json.dumps(element)})")
+
+
+def press_button(desk: Desk, name: str) -> None:
+    desk.page.get_by_role("button", name=name, exact=True).click()
+
+
+def announced(desk: Desk, text: str) -> str:
+    """The JavaScript condition that assistive technology was told `text`."""
+    return f"document.querySelector('p.visually-hidden[role=status]').textContent === {json.dumps(text)}"
+
+
+def test_the_first_run_installs_the_model_that_fits(
+    service: Running, open_desk: OpenDesk, hub: Hub, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imgproc_local.web.model_list.usable_memory_bytes", lambda: 10_000_000)
+    self_test.is_open = False
+    desk = open_desk(service)
+    desk.wait("document.querySelector('.welcome button.main')")
+    assert "Everything stays on this computer" in desk.text(".welcome h2")
+    desk.page.locator(".welcome button.main", has_text="Install known").click()
+    desk.wait("document.querySelector('.welcome .task')?.textContent.includes('Testing')")
+    self_test.is_open = True
+    desk.wait("document.querySelector('.welcome .done')")
+    assert "known is installed" in desk.text(".welcome .done")
+    assert ModelStore(service.services.config.models_folder).selected() == "known"
+    press_button(desk, "Close this introduction")
+    desk.page.reload()
+    desk.wait("document.querySelector('.empty-desk')")
+    assert desk.text(".welcome") == ""
+
+
+def test_the_first_run_ends_with_the_first_picture(service: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(service)
+    desk.wait("document.querySelector('.welcome')")
+    desk.drop({"1.jpg": pictures.jpeg(64, 48)})
+    desk.wait("!document.querySelector('.welcome')")
+
+
+def test_a_model_is_installed_paused_resumed_used_and_removed(
+    service: Running, open_desk: OpenDesk, hub: Hub, self_test: SelfTest
+) -> None:
+    store = ModelStore(service.services.config.models_folder)
+    desk = open_desk(service)
+    show_view(desk, "models", ".models")
+    self_test.is_open = False
+    press_button(desk, "Install known")
+    desk.wait("document.querySelector('.task')?.textContent.includes('Testing')")
+    assert desk.page.get_by_role("button", name="Install qwen3-vl-2b").is_disabled(), "one at a time"
+    press_button(desk, "Pause")
+    desk.wait("!document.querySelector('.task')")
+    assert store.names() == []
+    self_test.is_open = True
+    press_button(desk, "Resume known")
+    desk.wait(announced(desk, "known is installed."))
+    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: known'")
+    press_button(desk, "Use no model")
+    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: no model'")
+    assert store.selected() == "none"
+    press_button(desk, "Remove known")
+    desk.page.locator("dialog").get_by_role("button", name="Remove", exact=True).click()
+    desk.wait(announced(desk, "known was removed."))
+    assert store.names() == []
+
+
+def test_a_model_is_imported_and_errors_are_shown(
+    service: Running, open_desk: OpenDesk, self_test: SelfTest, tmp_path: Path
+) -> None:
+    text, mmproj = write_pair(tmp_path / "pair")
+    desk = open_desk(service)
+    show_view(desk, "models", ".import-form")
+    paths = desk.page.get_by_label("Paths, one per line")
+    paths.fill(str(tmp_path / "nothing"))
+    press_button(desk, "Import")
+    desk.wait("document.querySelector('.problem')?.textContent.includes('There is no file or folder')")
+    paths.fill(f"{text}\n{mmproj}")
+    desk.page.get_by_label("Name (if").fill("mine")
+    press_button(desk, "Import")
+    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: mine'")
+
+
+def test_a_key_is_created_shown_once_and_revoked(service: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(service)
+    show_view(desk, "access", ".new-key")
+    desk.page.get_by_label("Name of the new key").fill("Shop")
+    desk.page.get_by_label("Requests per minute").fill("7")
+    press_button(desk, "Create key")
+    desk.wait("document.querySelector('.created-key')?.contains(document.activeElement)")
+    secret = desk.text(".created-key .secret code")
+    with service.client_for(secret) as client:
+        answer = client.get("/credits/balance")
+        assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, "7")
+        press_button(desk, "I have stored the key")
+        desk.wait("!document.querySelector('.created-key')")
+        assert secret not in desk.page.content()
+        press_button(desk, "Revoke Shop")
+        desk.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
+        desk.wait(announced(desk, "Shop was revoked."))
+        assert client.get("/credits/balance").status_code == 401
+
+
+def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Running, open_desk: OpenDesk) -> None:
+    for number in (1, 2):
+        service.process("optimize", pictures.jpeg(64, 48, seed=number), f"{number}.jpg")
+    desk = open_desk(service)
+    desk.wait_for_count("All", 2)
+    show_view(desk, "storage", ".prune")
+    desk.page.get_by_label("Uploaded more than this many days ago").fill("0")
+    desk.wait("document.querySelector('.prune [role=status]').textContent.startsWith('This removes 2 pictures')")
+    press_button(desk, "Remove …")
+    press_button(desk, "Cancel")
+    assert len(service.client.get("/jobs").json()["data"]) == 2
+    press_button(desk, "Remove …")
+    desk.page.locator("dialog button.danger").click()
+    desk.wait("document.querySelector('.prune .done')")
+    assert service.client.get("/jobs").json()["data"] == []
+    show_view(desk, "pictures", ".empty-desk")
+
+
+def test_settings_and_health_are_shown(service: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(service)
+    show_view(desk, "settings", ".setting")
+    assert desk.page.locator(".setting").count() == len(SETTINGS)
+    desk.page.get_by_label("Find a setting").fill("retention_jobs days")
+    desk.wait("document.querySelectorAll('.setting').length === 1")
+    desk.wait("document.querySelector('.health-check')")
+    assert "checks in order" in desk.text(".health")
