@@ -40,7 +40,7 @@ export function ModelsView({ app }) {
     isBusy: action.busy,
     install: (name) => action.run("POST", `/models/${pathOf(name)}/install`, { started: { kind: "install", name } }),
     cancel: (task) => action.run("POST", `/models/${pathOf(task.name)}/cancel`, { started: { ...task, is_cancelled: true } }),
-    import: (name, body) => action.run("POST", `/models/import`, { body, started: { kind: "import", name } }),
+    import: (name, body) => action.run("POST", `/models/import`, { body, started: { kind: `import`, name } }),
     async use(name) {
       const accepted = await action.run("POST", `/models/${pathOf(name)}/use`);
       if (accepted && !accepted.task) app.announce(name === "none" ? "No model is in use." : `${name} is in use from the next picture on.`);
