@@ -6,6 +6,8 @@ Source: api/README.md, "Results".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from imgproc_local.domain.filename import is_device_name
 from imgproc_local.domain.romanise.words import romanised_words
 
@@ -21,21 +23,22 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
     `language_code` is the language of the description that the file name belongs to, and `text_language` that of the
     text, if it is known: see `romanised_words`.
     """
-    words = romanised_words(text, language_code, text_language)[:MAX_WORDS]
-    slug = ""
-    for word in words:
-        longer = f"{slug}-{word}" if slug else word[:MAX_CHARS]
-        if len(longer) > MAX_CHARS:
-            break
-        slug = longer
+    slug = _joined(romanised_words(text, language_code, text_language)[:MAX_WORDS], MAX_CHARS)
     return f"{slug}-{WORD_AFTER_DEVICE_NAME}" if is_device_name(slug) else slug
 
 
 def numbered(slug: str, number: int) -> str:
     """`slug-number`, with `slug` truncated after a word so that the result has at most 80 characters."""
     suffix = f"-{number}"
-    room = MAX_CHARS - len(suffix)
-    if len(slug) > room:
-        at_word = slug.rfind("-", 0, room + 1)
-        slug = slug[: at_word if at_word > 0 else room]
-    return slug + suffix
+    return _joined(slug.split("-"), MAX_CHARS - len(suffix)) + suffix
+
+
+def _joined(words: Sequence[str], max_chars: int) -> str:
+    """As many of the first words as fit into `max_chars`, joined by hyphens. A first word that is too long is cut."""
+    slug = ""
+    for word in words:
+        longer = f"{slug}-{word}" if slug else word[:max_chars]
+        if len(longer) > max_chars:
+            break
+        slug = longer
+    return slug
