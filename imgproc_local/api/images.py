@@ -20,7 +20,7 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageState, Status, StoredFile
 from imgproc_local.domain.plan import Operation
 from imgproc_local.storage.thumbnails import THUMBNAIL_VERSION
 
@@ -151,8 +151,11 @@ def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
 
 
 def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
-    if stage not in {asked.name for asked in job.stages}:
+    asked = next((asked for asked in job.stages if asked.name is stage), None)
+    if asked is None:
         return f"The {which} file is not available: this job was for {job.operation} only, not for {task}."
+    if asked.state is StageState.FAILED:
+        return f"The {which} file is not available: the {task} job must be completed, but it has failed. {asked.error}"
     return (
         f"The {which} file is not available: the {task} job must be completed first."
         f" The job's status is {job.status.value}."

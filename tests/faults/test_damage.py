@@ -62,4 +62,7 @@ def test_a_stage_of_a_damaged_upload_fails_costs_nothing_and_says_what_to_do(
         job = service.final(job_id)
         assert job["status"] == "failed"
         assert "Send the picture again" in job["errors"][0]["message"]
+        missing = service.client.get(f"/images/{job['image']['id']}/optimized")
+        assert missing.status_code == 404
+        assert missing.json()["error"].endswith(f"but it has failed. {job['errors'][0]['message']}")
         assert service.client.get("/credits/balance").json()["data"]["balance"] == balance
