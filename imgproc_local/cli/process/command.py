@@ -207,7 +207,12 @@ def command(
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
     texts = [name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked]
     stages = [StageName(name) for name in only]
-    request = make_request(plan, stages, config, used_model_status(config).model, *texts)
+    model = used_model_status(config)
+    if context and (model.model is None or model.problem) and (not only or "analyze" in only):
+        click.echo(
+            "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
+        )
+    request = make_request(plan, stages, config, model.model, *texts)
     own_settings = tuple(flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None)
     run = Run(config, RunOptions(paths, out, flat, write_metadata, overwrite, sidecar, watch, own_settings), request)
     run.find()

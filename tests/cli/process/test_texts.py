@@ -66,5 +66,6 @@ def test_the_context_reaches_the_describer_and_stays_nowhere(program: Program, t
     picture.write_bytes(pictures.jpeg(64, 48))
     result = program("process", picture, "--out", tmp_path / "out", "--context", "Zebrafinken")
     assert result.returncode == 0, result.stderr
+    assert "--context has no effect: no vision model is in use" in result.stderr
     for file in tmp_path.rglob("*"):
         assert file.is_dir() or b"Zebrafinken" not in file.read_bytes(), file
