@@ -134,7 +134,9 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
     """`data` as the result where it is smaller than the original."""
     from imgproc_local.codecs.embedded import private_kinds
 
-    if data is None or len(data) >= work.size_bytes:
-        return Output(keeps_original=True)
     removed = private_kinds(work.original, work.info, work.options.keep_location)
+    if data is None or len(data) >= work.size_bytes:
+        if removed:
+            log.warning("Not removed, because the file would be larger: %s", ", ".join(removed))
+        return Output(keeps_original=True)
     return Output(data=data, format=work.info.format, removed=removed)

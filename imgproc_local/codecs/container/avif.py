@@ -434,7 +434,8 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     lengths: dict[tuple[int, int], int] = {}
     stored = metadata_items(data)
     for name, item in [*stored, *(("other", item) for item in small)]:
-        item_edits, item_lengths = replacing(item, new[name])
+        has_content = {"exif": blocks.exif, "xmp": blocks.xmp}.get(name) is not None
+        item_edits, item_lengths = replacing(item, new[name] if has_content else _emptied(data, item, new[name]))
         edits |= item_edits
         lengths |= item_lengths
     packet = xmp_box(data)
@@ -443,6 +444,14 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         edits.add((*in_box, new["xmp"]))
     edits |= {(box.start, box.end, b"") for box in removable_boxes(data) if not in_box or box.end != in_box[1]}
     return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in small})
+
+
+def _emptied(data: Data, item: Item, content: bytes) -> bytes:
+    """What is written into an item that is emptied: `content`, or a blank if that would not make the file smaller."""
+    stored = sum(each.length for each in item.extents)
+    first = item.extents[0]
+    is_empty = data[first.offset : first.offset + first.length] == content
+    return content if stored > len(content) or is_empty else _BLANK
 
 
 def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:

@@ -191,6 +191,8 @@ def _add_exif(found: _Kinds, tiff: bytes) -> None:
             if end < start or raw.strip(b"\0 "):
                 text = raw.decode("utf-8", "ignore").replace("\0", "")
                 found.add(_EXIF_KINDS.get(tag, Removed.OTHER), text)
+    if tiff.strip(b"\0 ") and not exif.places(tiff):
+        found.add(Removed.UNREADABLE)
     position = exif.places(tiff, exif.GPS_IFD)
     if exif.GPS_IFD in exif.places(tiff) and (set(position) - {_GPS_VERSION} or not position):
         found.add(Removed.GPS)
@@ -199,7 +201,10 @@ def _add_exif(found: _Kinds, tiff: bytes) -> None:
 
 
 def _add_iptc(found: _Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
-    for record, number in iptc.stored_numbers(block):
+    stored = iptc.stored_numbers(block)
+    if block and block.strip(b"\0 ") and not stored:
+        found.add(Removed.UNREADABLE)
+    for record, number in stored:
         if (record, number) == (2, iptc.SUBLOCATION) and keep_location is not KeepLocation.ALL:
             found.add(Removed.LOCATION)
         if (record, number) in _IPTC_TECHNICAL or (record == 2 and number in IPTC_DATASETS):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from imgproc_local.codecs.container import avif
 from imgproc_local.codecs.embedded import private_kinds, read_embedded
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -257,3 +258,22 @@ def test_a_result_holds_no_private_data_of_any_kind(tmp_path: Path, name: str) -
         result = operation(path, info, never_stop)
         assert result is not None
         assert kinds(tmp_path / "..", result) == set()
+
+
+@pytest.mark.parametrize("name", ["exif", "xmp"])
+@pytest.mark.parametrize("content", [b"lat=5.1", b"lat=5.1".ljust(18), b"lat=5.1".ljust(37), b"lat=5.1".ljust(60)])
+def test_a_damaged_block_of_an_avif_is_removed_however_short_it_is(tmp_path: Path, name: str, content: bytes) -> None:
+    source = pictures.avif_with_metadata(pictures.graphic(64, 48))
+    path = pictures.write(tmp_path, source)
+    source = optimize_file(path, probe(path, MAX_PIXELS), never_stop) or source
+    edits, lengths = set(), {}
+    for kind, item in avif.metadata_items(source):
+        if kind == name:
+            edits, lengths = avif.replacing(item, b"\0\0\0\0" + content if name == "exif" else content)
+    source = avif.with_edits(source, edits, lengths)
+    assert content in source
+    path = pictures.write(tmp_path, source)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
+    assert out is not None
+    assert b"lat=5.1" not in out
+    assert kinds(tmp_path, source) == {UNREADABLE}
