@@ -82,7 +82,9 @@ def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | 
     errors: dict[str, list[str]] = {}
     if requested.seo_alt_text is not UNSET:
         alt_text = normalized_alt_text(requested.seo_alt_text)
-        if error := alt_text_error(alt_text):
+        # a text of the file may hold what a person can't write, and is accepted as it is
+        is_accepted = bool(alt_text) and requested.seo_alt_text == present.seo_alt_text
+        if not is_accepted and (error := alt_text_error(alt_text)):
             errors["seo_alt_text"] = [error]
     if requested.seo_filename is not UNSET:
         slug = requested.seo_filename
