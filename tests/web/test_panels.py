@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,6 +12,12 @@ from imgproc_local.config import SETTINGS, Secret, setting_meta
 from imgproc_local.web import health
 from tests.support import pictures
 from tests.support.service import Running, running
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("data"), compression_key=Secret("secret-word")) as started:
+        yield started
 
 
 def read(page: httpx.Client, path: str) -> dict[str, Any]:
@@ -30,9 +36,8 @@ def test_every_setting_is_shown_with_its_description(service: Running, page: htt
     assert by_name["port"]["description"] == setting_meta("port").description
 
 
-def test_a_secret_is_not_sent_to_the_page(tmp_path: Path) -> None:
-    with running(tmp_path, compression_key=Secret("secret-word")) as service:
-        answer = httpx.get(f"{service.root}/local/settings", headers=service.page_cookie())
+def test_a_secret_is_not_sent_to_the_page(page: httpx.Client) -> None:
+    answer = page.get("/local/settings")
     assert "secret-word" not in answer.text
     shown = {setting["name"]: setting["value"] for setting in answer.json()["data"]["settings"]}
     assert shown["compression_key"] == "set"
@@ -65,28 +70,21 @@ def test_the_usage_of_credits_is_shown_by_day_and_key(service: Running, page: ht
     service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
     service.process("optimize", pictures.jpeg(seed=2))
     deleted = service.process("optimize", pictures.jpeg(seed=3))
+    whole = pictures.jpeg(seed=4)
+    failed = service.process("optimize", whole[: len(whole) // 3])
+    assert failed["status"] == "failed", "its price is given back"
     assert service.client.delete(f"/jobs/{deleted['job_id']}").status_code == 204
     data = read(page, "credits")
     assert data["balance"] == service.client.get("/credits/balance").json()["data"]["balance"]
     assert len(data["days"]) == 30
     today = data["days"][-1]
-    assert (today["credits"], today["pictures"]) == (6, 3)
+    assert (today["credits"], today["pictures"]) == (6, 4)
     assert today["operations"] == {"analyze": 2, "optimize": 3, "convert": 1}
     assert not any(day["credits"] for day in data["days"][:-1])
     used = {(key["name"], key["credits"]) for key in data["keys"]}
     assert used == {("test", 5), (None, 1)}
 
 
-def test_what_was_given_back_is_not_usage(tmp_path: Path) -> None:
-    with running(tmp_path) as service:
-        whole = pictures.jpeg()
-        job = service.dispatch("optimize", whole[: len(whole) // 3])
-        assert service.final(job["job_id"])["status"] == "failed"
-        days = httpx.get(f"{service.root}/local/credits", headers=service.page_cookie()).json()["data"]["days"]
-    assert days[-1]["credits"] == 0
-
-
 @pytest.mark.parametrize("path", ["settings", "health", "credits"])
 def test_a_session_is_required(service: Running, path: str) -> None:
     assert httpx.get(f"{service.root}/local/{path}").status_code == 401
-    assert httpx.head(f"{service.root}/local/{path}", headers=service.page_cookie()).content == b""
