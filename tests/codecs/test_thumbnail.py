@@ -30,9 +30,13 @@ FILES = {
     "PNG, alpha": pictures.saved(TRANSPARENT, "PNG"),
     "PNG, palette": pictures.saved(Image.fromarray(SCENE).quantize(64), "PNG"),
     "WebP, rotated": pictures.webp_with_metadata(SCENE, orientation=8, quality=97),
-    "AVIF": pictures.saved(SCENE, "AVIF", quality=95),
+    "AVIF": pictures.saved(SCENE, "AVIF", quality=95, speed=10),
     "GIF, animated": pictures.animated("GIF", [100, 100, 100]),
     "WebP, animated": pictures.animated("WEBP", [100, 100], lossless=True),
+    "TIFF": pictures.saved(SCENE, "TIFF"),
+    "TIFF, Display P3": pictures.saved(SCENE, "TIFF", icc_profile=pictures.wide_profile()),
+    "TIFF, alpha": pictures.saved(TRANSPARENT, "TIFF"),
+    "TIFF, pages": pictures.saved(SCENE, "TIFF", save_all=True, append_images=[Image.new("RGB", (9, 9))]),
     "PNG, one pixel high": pictures.saved(SCENE[:1], "PNG"),
     "PNG, small": pictures.saved(SCENE[:100, :50], "PNG"),
 }
@@ -76,6 +80,20 @@ def test_a_deep_png_has_eight_bits(tmp_path: Path) -> None:
     made = thumbnail(tmp_path, pictures.saved(Image.fromarray(deep), "PNG"))
     want = Image.fromarray(GREY).resize(made.size, Image.Resampling.LANCZOS)
     assert abs(np.asarray(made.convert("L")).astype(float) - np.asarray(want)).mean() < 4
+
+
+def test_a_heic_in_display_p3_has_its_colours(tmp_path: Path) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
+    out = io.BytesIO()
+    small = pictures.scene(300, 200)
+    picture = pillow_heif.from_pillow(Image.fromarray(small))
+    picture.info["icc_profile"] = pictures.wide_profile()
+    picture.save(out, quality=95)
+    made = thumbnail(tmp_path, out.getvalue())
+    png = pictures.saved(small, "PNG", icc_profile=pictures.wide_profile())
+    want = expected(png, made.size).convert("RGB")
+    difference = np.asarray(made).astype(float) - np.asarray(want)
+    assert abs(difference.mean(axis=(0, 1))).max() < 1.5
 
 
 def test_a_damaged_picture_has_none(tmp_path: Path) -> None:
