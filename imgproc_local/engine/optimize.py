@@ -57,7 +57,10 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     data = optimize_file(
         work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
     )
-    return _smaller(work, data)
+    output = _smaller(work, data)
+    if output.keeps_original and (kinds := private_kinds(work.original, work.info, options.keep_location)):
+        log.warning("Not removed, because the file would be larger: %s", ", ".join(kinds))
+    return output
 
 
 def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -134,9 +137,7 @@ def _smaller(work: WorkItem, data: bytes | None) -> Output:
     """`data` as the result where it is smaller than the original."""
     from imgproc_local.codecs.embedded import private_kinds
 
-    removed = private_kinds(work.original, work.info, work.options.keep_location)
     if data is None or len(data) >= work.size_bytes:
-        if removed:
-            log.warning("Not removed, because the file would be larger: %s", ", ".join(removed))
         return Output(keeps_original=True)
+    removed = private_kinds(work.original, work.info, work.options.keep_location)
     return Output(data=data, format=work.info.format, removed=removed)

