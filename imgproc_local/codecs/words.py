@@ -94,12 +94,17 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
 def _changed(stored: xmp.Properties, words: Words, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
-    for name, texts, replacing in (
-        (xmp.ALT_TEXT, words.alt_texts, words.alt_texts if overwrite else words.edited),
-        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions, words.extended_descriptions if overwrite else ()),
+    for name, texts, edited in (
+        (xmp.ALT_TEXT, words.alt_texts, words.edited),
+        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions, ()),
     ):
         before = xmp.language_items(stored, name)
-        after = _merged(before, texts, {code.lower() for code in replacing})
+        own = {tag.lower(): text for tag, text in before}
+        # a long text of the file whose beginning was accepted remains as it is
+        replacing = [tag for tag in edited if not own.get(tag.lower(), own.get(_DEFAULT, "")).startswith(texts[tag])]
+        if overwrite:
+            replacing = list(texts)
+        after = _merged(before, texts, {tag.lower() for tag in replacing})
         if after != before:
             changed[name] = xmp.alternative(name, after)
     return changed

@@ -321,6 +321,15 @@ def test_an_edited_text_replaces_that_of_the_file(tmp_path: Path) -> None:
     assert texts_in(stored_packet(after)) == expected
 
 
+@pytest.mark.parametrize("tag", ["en", "x-default"])
+def test_a_long_text_of_the_file_remains_if_its_beginning_was_accepted(tmp_path: Path, tag: str) -> None:
+    own = f'<rdf:Alt><rdf:li xml:lang="{tag}">A ship in the harbour. It has two masts.</rdf:li></rdf:Alt>'
+    source = with_packet(packet(f"<Iptc4xmpCore:AltTextAccessibility>{own}</Iptc4xmpCore:AltTextAccessibility>"))
+    accepted = [Translation("en", "ship", "A ship in the harbour.", TextSource.PERSON)]
+    texts = texts_in(stored_packet(written(tmp_path, source, words_of(accepted))))
+    assert texts[tag] == "A ship in the harbour. It has two masts."
+
+
 def test_texts_made_from_pixels_and_blank_ones_are_not_written() -> None:
     texts = [Translation(code, code, text, source) for code, text, source in (
         ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.FACTS),
