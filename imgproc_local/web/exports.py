@@ -58,10 +58,12 @@ async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     services: Services = request.app.state.services
     fields = await read_export_fields(request)
     wanted = export_request(fields)
-    plan = await services.exporter.plan(await services.store.keys.account_id(), wanted)
+    account_id = await services.store.keys.account_id()
+    plan = await services.exporter.plan(account_id, wanted)
     if fields.dry_run:
         return Response(preview(plan), status_code=200)
     require_complete(wanted, plan)
+    services.exporter.require_room(account_id)
     tickets = _tickets(request.app.state)
     ticket_id = secrets.token_urlsafe(16)
     while len(tickets) >= MAX_TICKETS:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 
@@ -93,6 +94,9 @@ def test_an_account_runs_two_exports_at_once(fresh: Running) -> None:
         refused = post(fresh)
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 0
+        page = {**fresh.page_cookie(), "Origin": fresh.root}
+        assert httpx.post(f"{fresh.root}/local/exports", headers=page, json={}).status_code == 503
+        assert post(fresh, dry_run=True).status_code == 200
         with fresh.client_for(fresh.make_key("another")) as other:
             assert other.post("/exports", json={}).status_code == 200
     wait_until(lambda: running_exports(fresh) == 0)

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 MAX_EXPORTS_PER_ACCOUNT = 2
 RETRY_AFTER_S = 10
+PLANNED_AT_ONCE = 2
+"""Plans without an export, of all accounts; others wait. They may read every file, to compare it with its address."""
 
 
 class Exporter:
@@ -35,13 +37,21 @@ class Exporter:
         self._blobs = blobs
         self._write_texts = write_texts
         self._running: Counter[str] = Counter()
+        self._planning = asyncio.Semaphore(PLANNED_AT_ONCE)
         self._exports: set[Export] = set()
         self._ended = False
 
     async def plan(self, account_id: str, request: ExportRequest) -> ExportPlan:
-        """What an archive would contain. Raises: InvalidRequest, NotFound, TooManyExports, ServiceStopping."""
-        with self._slot(account_id):
+        """What an archive would contain. Raises: InvalidRequest, NotFound, ServiceStopping."""
+        async with self._planning:
             return await self._plan(request, await self._images(account_id, request))
+
+    def require_room(self, account_id: str) -> None:
+        """Raises `TooManyExports` if `open` would, and `ServiceStopping`."""
+        if self._ended:
+            raise ServiceStopping
+        if self._running[account_id] >= MAX_EXPORTS_PER_ACCOUNT:
+            raise TooManyExports(MAX_EXPORTS_PER_ACCOUNT, RETRY_AFTER_S)
 
     async def open(self, account_id: str, request: ExportRequest) -> Export:
         """An archive to be sent, which the caller closes.
@@ -76,10 +86,7 @@ class Exporter:
     @contextmanager
     def _slot(self, account_id: str) -> Iterator[None]:
         """One of the exports that an account may run at once."""
-        if self._ended:
-            raise ServiceStopping
-        if self._running[account_id] >= MAX_EXPORTS_PER_ACCOUNT:
-            raise TooManyExports(MAX_EXPORTS_PER_ACCOUNT, RETRY_AFTER_S)
+        self.require_room(account_id)
         self._running[account_id] += 1
         try:
             yield
