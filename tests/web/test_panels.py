@@ -67,7 +67,10 @@ def test_checks_that_do_not_end_are_reported(
 
 def test_the_usage_of_credits_is_shown_by_day_and_key(service: Running, page: httpx.Client) -> None:
     assert read(page, "credits")["keys"] == []
-    service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
+    job = service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
+    text = f"/images/{job['image']['id']}/translations/en/regenerate"
+    for _ in range(2):
+        assert service.client.post(text, headers={"Prefer": "wait=20"}).status_code in (200, 202)
     service.process("optimize", pictures.jpeg(seed=2))
     deleted = service.process("optimize", pictures.jpeg(seed=3))
     whole = pictures.jpeg(seed=4)
@@ -78,11 +81,11 @@ def test_the_usage_of_credits_is_shown_by_day_and_key(service: Running, page: ht
     assert data["balance"] == service.client.get("/credits/balance").json()["data"]["balance"]
     assert len(data["days"]) == 30
     today = data["days"][-1]
-    assert (today["credits"], today["pictures"]) == (6, 4)
-    assert today["operations"] == {"analyze": 2, "optimize": 3, "convert": 1}
+    assert (today["credits"], today["pictures"]) == (8, 4)
+    assert today["operations"] == {"analyze": 2, "regenerate": 2, "optimize": 3, "convert": 1}
     assert not any(day["credits"] for day in data["days"][:-1])
     used = {(key["name"], key["credits"]) for key in data["keys"]}
-    assert used == {("test", 5), (None, 1)}
+    assert used == {("test", 5), (None, 3)}
 
 
 @pytest.mark.parametrize("path", ["settings", "health", "credits"])
