@@ -76,6 +76,17 @@ def test_options_of_an_upload_reach_the_service(empty: Running, open_desk: OpenD
     assert empty.final(job["job_id"])["image"]["converted_format"] == "avif"
 
 
+def test_a_tiff_is_accepted_by_the_page(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    desk.drop({"scan.tif": pictures.encoded(pictures.photo(64, 48), "TIFF")})
+    desk.wait_for_count("Done", 1)
+    # browsers can't show the original: the result is shown alone
+    desk.wait("document.querySelector('.compare-note')")
+    assert "can't show the original" in desk.text(".compare-note")
+    names = desk.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
+    assert names == ["scan.tif", "picture-1-en.jpg", "picture-1-en.webp"]
+
+
 def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
     gated: Running, describer: GatedDescriber, open_desk: OpenDesk
 ) -> None:

@@ -35,10 +35,10 @@ const REMOVED = {
 };
 
 /**
- * The details of the picture `id`. `languageName(code)` is its name; `onGo(step)` shows another picture; `onClose` and
- * `onDelete(picture)` are called by buttons; `focusTexts` is a counter: when it grows, the first open text gets the focus.
+ * The details of the picture `id`. `languageName(code)` is its name; `onGo(step)` shows another picture; `onClose`,
+ * `onDelete(pictures)` and `onRepeat(picture)` are called by buttons; `focusTexts` is a counter: when it grows, the first open text gets the focus.
  */
-export function Detail({ id, languageName, onGo, onClose, onDelete, onAccepted, focusTexts, view, onView }) {
+export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onAccepted, focusTexts, view, onView }) {
   useObservable(changes);
   const { places, pictures } = useObservable(arrangement);
   const body = useRef(null);
@@ -91,7 +91,8 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onAccepted, 
         </div>
         <div class="detail-texts">
           ${job.errors?.length > 0 && html`
-            <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGES[stage] ?? stage}:</strong> ${message}</li>`)}</ul>`}
+            <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGES[stage] ?? stage}:</strong> ${message}</li>`)}
+              <li><button type="button" class="small" onClick=${() => onRepeat(picture)}>Process again</button></li></ul>`}
           ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
           ${image.translations.map((translation) => html`
             <${TextEditor} key=${`${id} ${translation.language_code}`} picture=${picture} translation=${translation}
@@ -118,16 +119,15 @@ function Sizes({ picture }) {
   return html`
     <table class="sizes">
       <caption class="visually-hidden">Files</caption>
-      <thead class="visually-hidden"><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Saved</th><th scope="col">Recommendation</th><th scope="col">Download</th></tr></thead>
+      <thead class="visually-hidden"><tr><th scope="col">File</th><th scope="col">Size</th><th scope="col">Saved</th><th scope="col">Download</th></tr></thead>
       <tbody>
         ${rows.map(({ which, label, size }) => {
           const saved = Math.round(100 * (1 - size / image.original_size));
           return html`
             <tr key=${which}>
-              <th scope="row">${label}</th>
+              <th scope="row"><span>${label}</span>${rows.length > 1 && which === picture.best && html` <span class="tag good">serve this one</span>`}</th>
               <td class="number">${bytes(size)}</td>
               <td class="number">${which === "original" ? "" : saved > 0 ? `−${saved} %` : saved < 0 ? `+${-saved} %` : "same"}</td>
-              <td>${rows.length > 1 && which === picture.best && html`<span class="tag good">serve this one</span>`}</td>
               <td class="download"><a href=${fileUrl(image.id, which)} download=${downloadName(picture, which)} aria-label=${`Download ${label}`}>Download</a></td>
             </tr>`;
         })}

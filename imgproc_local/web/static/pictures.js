@@ -1,9 +1,10 @@
 // The view "Pictures": the list of pictures, the details of one, and the keyboard shortcuts.
 
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { AddDialog, EmptyDesk, UploadStatus, addPictures, useFileDrops } from "./add-pictures.js";
+import { AddDialog, EmptyDesk, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
+import { fileUrl } from "./files.js";
 import { counted } from "./format.js";
 import { HelpDialog } from "./help.js";
 import { PictureList } from "./list.js";
@@ -13,7 +14,7 @@ import { api } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, redoLast, regenerateText, reporting, undoLast } from "./texts.js";
 import { Toolbar, Totals, isFiltered } from "./toolbar.js";
-import { filesOfDrop, filesOfPaste } from "./upload.js";
+import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
 
 const NARROW = matchMedia("(max-width: 899px)");
 
@@ -113,6 +114,22 @@ export function PicturesView({ app, path }) {
     app.refresh();
   };
 
+  /** Send the original of a picture again, with its options, and delete the failed job when the service has accepted it. */
+  const repeat = (picture) => reporting(async () => {
+    const { id, name, image, details } = picture;
+    const response = await fetch(fileUrl(image.id, "original"));
+    if (!response.ok) throw new Error("The original is no longer stored. Add the picture again.");
+    const fields = details.languages.map((code) => ["languages", code]);
+    fields.push(["format", image.converted_format ?? options.value.format], ["project_id", details.project.id]);
+    for (const side of ["max_width_px", "max_height_px"]) if (details[side]) fields.push([side, details[side]]);
+    const onAccepted = () => reporting(async () => {
+      await api(`/jobs/${id}`, { method: "DELETE" });
+      forgetPicture(id);
+    });
+    addFiles([{ file: new File([await response.blob()], name), path: name, onAccepted }], fields, app.overview.max_upload_bytes);
+    go(1);
+  });
+
   useFileDrops({
     onOver: setDragging,
     onDrop: async (transfer) => addFound(await filesOfDrop(transfer)),
@@ -183,7 +200,7 @@ export function PicturesView({ app, path }) {
       ${counts.all > 0 && html`
         <div class="desk-detail">
           ${showDetail ? html`
-            <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onAccepted=${() => accept(true)}
+            <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onRepeat=${repeat} onAccepted=${() => accept(true)}
               focusTexts=${focusTexts} view=${view} onView=${(change) => setView((old) => ({ ...old, ...change }))} />`
           : html`<section class="detail empty"><p class="hint">Choose a picture.</p></section>`}
         </div>`}

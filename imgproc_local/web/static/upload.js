@@ -23,11 +23,14 @@ export const uploads = new Observable(IDLE);
 /** Files that were not accepted: { name, reason, file, options }, with a `file` where trying again can help. */
 export const refused = new Observable([]);
 
-/** Add files in their order. `found` are { file, path }; `options` are the fields of the form; `maxBytes` the limit of the service. */
+/**
+ * Add files in their order. `found` are { file, path, onAccepted }; `options` are the fields of the form; `maxBytes` is the limit
+ * of the service. `onAccepted` is optional, and called when the service has accepted the file.
+ */
 export function addFiles(found, options, maxBytes) {
   const rejected = [];
   const accepted = [];
-  for (const { file, path } of found) {
+  for (const { file, path, onAccepted } of found) {
     if (RAW_EXTENSIONS.test(file.name)) {
       rejected.push({ name: path, reason: "This is a camera's raw file, which is not a finished picture. Export it as JPEG or TIFF first." });
     } else if (file.size === 0) rejected.push({ name: path, reason: "The file is empty." });
@@ -35,7 +38,7 @@ export function addFiles(found, options, maxBytes) {
       // checked before the upload: the service closes the connection of a file that is too large, and the browser reports
       // only that
       rejected.push({ name: path, reason: `The file is larger than ${maxBytes / 1024 / 1024} MB, the maximum for a picture.` });
-    } else accepted.push({ file, path, options });
+    } else accepted.push({ file, path, options, onAccepted });
   }
   if (rejected.length > 0) refused.set([...refused.value, ...rejected]);
   if (accepted.length === 0) return;
@@ -71,6 +74,7 @@ async function send() {
     uploads.set({ ...uploads.value, current: item.path, wait: null });
     try {
       await upload(item, stop.signal);
+      item.onAccepted?.();
     } catch (error) {
       if (error.name !== "AbortError") refuse(item, error);
     }
