@@ -189,3 +189,20 @@ async def test_an_unchanged_file_is_read_once(blobs: Blobs, tmp_path: Path, monk
         assert await restarted.damage(blob.sha256, blob.size_bytes) is None
         monkeypatch.setattr("imgproc_local.storage.blobs.hash_file", lambda _: pytest.fail("the file was read again"))
         assert await restarted.damage(blob.sha256, blob.size_bytes) is None
+
+
+@pytest.mark.parametrize("is_stored_again", [False, True])
+async def test_a_leased_file_is_removed_after_its_lease(
+    blobs: Blobs, references: References, is_stored_again: bool
+) -> None:
+    async with put(blobs, b"content") as blob:
+        references.digests.add(blob.sha256)
+    async with blobs.leased([blob.sha256]):
+        async with blobs.leased([blob.sha256]):
+            references.digests.clear()
+            await blobs.remove([blob.sha256])
+        assert len(blobs.on_disk()) == 1
+        if is_stored_again:
+            async with put(blobs, b"content"):
+                references.digests.add(blob.sha256)
+    assert len(blobs.on_disk()) == is_stored_again
