@@ -13,7 +13,6 @@ from msgspec import Meta, Struct
 
 from imgproc_local.api.body import read_json
 from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
-from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.storage.retention import MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
@@ -90,11 +89,10 @@ class PruneBody(Struct, frozen=True):
 async def storage(request: Request[Any, Any, Any]) -> StorageBody:
     """What occupies the disk, and what the prune that the query describes would remove."""
     services: Services = request.app.state.services
-    config = services.config
     planned = _prune_of_query(request)
     stored = await job_files(services.store.database)
     removable = await Retention(services.store.database).removable(_max_age(planned))
-    return StorageBody(await asyncio.to_thread(_storage, config, stored, _result(planned, removable)))
+    return StorageBody(await asyncio.to_thread(_storage, services, stored, _result(planned, removable)))
 
 
 @post("/local/storage/prune", status_code=200, guards=[require_session, require_same_origin])
@@ -140,7 +138,8 @@ def _result(planned: Prune, removable: Removable, *, is_complete: bool = True) -
     return PruneResult(planned.older_than_days, planned.only, *counts, is_complete)
 
 
-def _storage(config: Config, stored: JobFiles, planned: PruneResult) -> Storage:
+def _storage(services: Services, stored: JobFiles, planned: PruneResult) -> Storage:
+    config, blobs = services.config, services.blobs
     folder = config.data_dir
     database = folder / DATABASE_FILE
     backups = sorted(folder.glob(f"{DATABASE_FILE}.schema-*"))
@@ -150,12 +149,12 @@ def _storage(config: Config, stored: JobFiles, planned: PruneResult) -> Storage:
         jobs=stored.jobs,
         originals=stored.originals,
         results=stored.results,
-        thumbnails=share_of([folder / "thumbnails"]),
+        thumbnails=share_of([blobs.thumbnail_folder]),
         models=share_of([config.models_folder]),
         database=share_of([database, *(_beside(database, end) for end in ("-wal", "-shm", "-commits"))]),
         backups=share_of(backups),
         logs=share_of([folder / "logs"]),
-        temporary=share_of([folder / "incoming", folder / WORK_FOLDER]),
+        temporary=share_of([blobs.incoming_folder, folder / WORK_FOLDER]),
         free_bytes=disk.free,
         disk_bytes=disk.total,
         retention_days={

@@ -301,6 +301,17 @@ def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
             assert "The setting model is 'none'" in page.post("/local/models/none/use").json()["message"]
 
 
+def test_a_models_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
+    with running(tmp_path / "data", models_dir=str(tmp_path / "drive")) as service:
+        headers = {**service.page_cookie(), "Origin": service.root}
+        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
+            data = read(page)
+            assert "Connect its drive" in data["folder_problem"]
+            assert "gemma-4-e2b" in {one["name"] for one in data["models"]}
+            for request in (page.post("/local/models/mine/use"), page.delete("/local/models/mine")):
+                assert (request.status_code, "Connect its drive" in request.json()["message"]) == (409, True)
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
