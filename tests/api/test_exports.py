@@ -105,6 +105,7 @@ def test_a_dry_run_counts_without_an_archive(many: tuple[Running, list[Job]]) ->
         ({"images": ["01arz3ndektsv4rrffq69g5fav"] * 10_001}, "images"),
         ({"images": ["01arz3ndektsv4rrffq69g5fav"], "project_id": "01arz3ndektsv4rrffq69g5fav"}, "project_id"),
         ({"project_id": "x"}, "project_id"),
+        ({"project_id": "01arz3ndektsv4rrffq69g5fav"}, "project_id"),
         ({"variants": []}, "body"),
         ({"variants": ["thumbnail"]}, "body"),
         ({"language": "xx"}, "language"),

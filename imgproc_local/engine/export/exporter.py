@@ -12,6 +12,7 @@ from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFou
 from imgproc_local.domain.export import MAX_IMAGES, ExportProblems, ExportRequest, MissingReason
 from imgproc_local.engine.export.archive import Export, WriteTexts, size_of_archive
 from imgproc_local.engine.export.plan import ExportPlan, make_plan, requested_files
+from imgproc_local.storage.accounts import require_project
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database
 from imgproc_local.storage.export_images import (
@@ -105,6 +106,8 @@ class Exporter:
                 raise NotFound(f"No image {unknown[0]!r}{others} in this account.")
             job_ids = [found[image_id] for image_id in wanted]
         else:
+            if request.project_id is not None:
+                await require_project(self._database, account_id, request.project_id)
             job_ids = await finished_job_ids(self._database, account_id, request.project_id, MAX_IMAGES + 1)
             if len(job_ids) > MAX_IMAGES:
                 problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
