@@ -59,7 +59,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
         await services.jobs.require_room(key.account_id)
     with services.blobs.incoming() as incoming:
-        form = await read_form(request, incoming, services.config.max_upload_bytes)
+        form = await read_form(request, incoming, services.config.max_upload_bytes, is_local=key.for_page)
         plan, problems = read_plan(operation, form)
         job, is_new = await services.engine.accept(
             key.account_id,

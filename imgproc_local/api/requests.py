@@ -33,6 +33,7 @@ from imgproc_local.domain.plan import (
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
     MAX_SIDE_PX,
+    TIFF_SIZE_FACTOR,
     Operation,
     Plan,
 )
@@ -44,6 +45,8 @@ MAX_FIELDS = 100
 MAX_FIELD_BYTES = 16 * 1024
 OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
 """The most bytes of a form besides its image."""
+SIGNATURE_BYTES = 4
+"""The bytes by which a TIFF is recognised, while it is received."""
 WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
@@ -100,8 +103,12 @@ class MultipartForm(Struct):
     filename: str | None = None
 
 
-async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int) -> MultipartForm:
+async def read_form(
+    request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int, *, is_local: bool = False
+) -> MultipartForm:
     """Read the whole body: the part `image` into `incoming`, text parts into the result.
+
+    With `is_local`, a TIFF may have `TIFF_SIZE_FACTOR` times `max_image_bytes`.
 
     Raises:
         InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
@@ -114,13 +121,14 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
         received = repr(kind) if kind else "no Content-Type"
         raise _bad_body(f"The body must be multipart/form-data with a boundary; received {received}.")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > max_image_bytes + OVERHEAD_BYTES:
+    max_body_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1) + OVERHEAD_BYTES
+    if length.isdecimal() and int(length) > max_body_bytes:
         raise _too_large(max_image_bytes)
     form = MultipartForm(fields=[])
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
-            reader = _PartReader(form, incoming, max_image_bytes)
-            async for chunk in _chunks(request, max_image_bytes + OVERHEAD_BYTES):
+            reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
+            async for chunk in _chunks(request, max_body_bytes):
                 for event in parser.parse(chunk):
                     reader.handle(event)
                 if reader.pending_bytes >= WRITE_BYTES:
@@ -137,11 +145,13 @@ async def read_form(request: Request[Any, Any, Any], incoming: Incoming, max_ima
 class _PartReader:
     """Adds the parser's events to the form and the image."""
 
-    def __init__(self, form: MultipartForm, incoming: Incoming, max_image_bytes: int) -> None:
+    def __init__(self, form: MultipartForm, incoming: Incoming, max_image_bytes: int, *, is_local: bool) -> None:
         self._form = form
         self._incoming = incoming
         self._max_image_bytes = max_image_bytes
+        self._is_local = is_local
         self._image_bytes = 0
+        self._head = b""
         self._image_chunks: list[bytes | bytearray] = []
         self._text = bytearray()
         self._part: MultipartSegment | None = None
@@ -171,8 +181,9 @@ class _PartReader:
     def _payload(self, part: MultipartSegment, data: bytes | bytearray) -> None:
         if part.name == "image":
             self._image_bytes += len(data)
+            self._head += data[: SIGNATURE_BYTES - len(self._head)]
             if self._image_bytes > self._max_image_bytes:
-                raise _too_large(self._max_image_bytes)
+                self._require_allowed_size()
             self._image_chunks.append(data)
             self.pending_bytes += len(data)
         elif part.filename is None:
@@ -181,6 +192,14 @@ class _PartReader:
                 raise InvalidRequest(
                     {part.name: [f"{part.name} may have at most {MAX_FIELD_BYTES} bytes; received more."]}
                 )
+
+    def _require_allowed_size(self) -> None:
+        """Raises: UploadTooLarge, unless the image is a TIFF that may be larger than others."""
+        from imgproc_local.codecs.picture.probe import max_local_bytes
+
+        maximum = max_local_bytes(self._head, self._max_image_bytes) if self._is_local else self._max_image_bytes
+        if self._image_bytes > maximum:
+            raise _too_large(maximum)
 
     def _end(self) -> None:
         part = self._part

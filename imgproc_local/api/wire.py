@@ -150,6 +150,10 @@ class DetailsBody(Struct, frozen=True):
     width_px: Annotated[int, Meta(description="width of the upload as displayed, its orientation applied", ge=0)]
     height_px: Annotated[int, Meta(description="height of the upload as displayed, its orientation applied", ge=0)]
     format: Annotated[str, Meta(description="format of the upload")]
+    pages: Annotated[int, Meta(description="pages of the upload, of which the first is processed", ge=1)]
+    optimized_format: Annotated[
+        str | None, Meta(description="format of the optimized file; null until optimize is done")
+    ]
     max_width_px: Annotated[int | None, Meta(description="requested maximum width of the results; null is none")]
     max_height_px: Annotated[int | None, Meta(description="requested maximum height of the results; null is none")]
     texts: Annotated[dict[str, TextStateBody], Meta(description="the state of each translation, by its language")]
@@ -478,6 +482,8 @@ def _details(job: Job, details: JobDetails) -> DetailsBody:
         width_px=width_px,
         height_px=height_px,
         format=details.info.format.value,
+        pages=details.info.pages,
+        optimized_format=job.optimized.format.value if job.optimized else None,
         max_width_px=details.max_width_px,
         max_height_px=details.max_height_px,
         texts={

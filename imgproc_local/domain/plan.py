@@ -43,6 +43,11 @@ def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]
     return ACCEPTED_FORMATS[operation] + (LOCAL_FORMATS if local else ())
 
 
+TIFF_SIZE_FACTOR = 32
+"""A TIFF may have this many times the bytes of another picture, because it stores pixels hardly compressed: 800 MB by
+default. 60 megapixels of 16 bits take 360 MB.
+"""
+
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10
 MAX_CONTEXT_CHARS = 500

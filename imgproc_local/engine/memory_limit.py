@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
 
 MEGABYTE = 1024 * 1024
 BASE_BYTES = 256 * MEGABYTE
@@ -12,6 +12,8 @@ BYTES_PER_SMALL_PIXEL = 260
 """Up to `SMALL_PIXELS`, AVIF is encoded at several qualities and scored in memory."""
 BYTES_PER_PIXEL = 10
 """Each further pixel: large pictures are decoded and encoded in strips."""
+BYTES_PER_UNSTREAMED_PIXEL = 16
+"""A HEIC, and a TIFF that is stored in one piece, are decoded in memory as a whole."""
 NEAR_LIMIT = 0.6
 """A failure of a worker that used at least this share of its limit is explained by the limit: libraries that get no
 memory often report damaged data instead. Pictures without defects need less than this share.
@@ -21,4 +23,5 @@ memory often report damaged data instead. Pictures without defects need less tha
 def memory_limit_bytes(info: ImageInfo) -> int:
     """The limit for the worker's own memory while it works on this picture."""
     small = min(info.pixels, SMALL_PIXELS)
-    return BASE_BYTES + BYTES_PER_SMALL_PIXEL * small + BYTES_PER_PIXEL * info.pixels
+    per_pixel = BYTES_PER_PIXEL + (BYTES_PER_UNSTREAMED_PIXEL if info.format in READ_ONLY_FORMATS else 0)
+    return BASE_BYTES + BYTES_PER_SMALL_PIXEL * small + per_pixel * info.pixels

@@ -17,7 +17,7 @@ from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound
 from imgproc_local.domain.keys import ApiKey
-from imgproc_local.domain.plan import MAX_LANGUAGES
+from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
@@ -45,6 +45,7 @@ class Overview(Struct, frozen=True):
 
     balance: int | None
     max_upload_bytes: int
+    max_tiff_bytes: int
     max_languages: int
     rate_limit_per_minute: int
     described_by: DescribedBy
@@ -109,7 +110,14 @@ async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
         balance = None
     described_by = await asyncio.to_thread(_described_by, config)
     return OverviewBody(
-        Overview(balance, config.max_upload_bytes, MAX_LANGUAGES, config.rate_limit_per_minute, described_by)
+        Overview(
+            balance,
+            config.max_upload_bytes,
+            config.max_upload_bytes * TIFF_SIZE_FACTOR,
+            MAX_LANGUAGES,
+            config.rate_limit_per_minute,
+            described_by,
+        )
     )
 
 

@@ -17,7 +17,7 @@ from tests.support.service import GatedDescriber, Running, running
 UPLOAD = pictures.jpeg()
 DETAILS = {
     *("created_at", "project", "operation", "languages", "width_px", "height_px", "format"),
-    *("max_width_px", "max_height_px", "texts"),
+    *("pages", "optimized_format", "max_width_px", "max_height_px", "texts"),
 }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import httpx
 import pytest
 from PIL import Image
 
 from tests.codecs import pictures
-from tests.support.service import Running
+from tests.support.service import Running, running
 
 TIFF = pictures.saved(pictures.photo(), "TIFF")
 TRANSPARENT_TIFF = pictures.saved(pictures.graphic(alpha=True), "TIFF")
@@ -17,6 +18,10 @@ TRANSPARENT_TIFF = pictures.saved(pictures.graphic(alpha=True), "TIFF")
 
 @pytest.fixture
 def page(service: Running) -> httpx.Client:
+    return page_client(service)
+
+
+def page_client(service: Running) -> httpx.Client:
     """A client with the key that the local page made for itself."""
     origin = {"Origin": service.root, **service.page_cookie()}
     answer = httpx.post(f"{service.root}/local/keys", json={"name": "Local page", "for_page": True}, headers=origin)
@@ -48,9 +53,21 @@ def test_the_page_uploads_a_tiff_and_receives_a_jpeg_or_png(page: httpx.Client, 
         assert Image.open(io.BytesIO(optimized.content)).size == (320, 240)
         original = page.get(f"/images/{job['image']['id']}/original")
         assert original.content == data
+        details = page.get(f"/jobs/{job_id}", params={"include": "details"}).json()["data"]["image"]["details"]
+        expected = ("tiff", {"jpg": "jpeg"}.get(suffix, suffix), 1)
+        assert (details["format"], details["optimized_format"], details["pages"]) == expected
         assert original.headers["Content-Type"] == "image/tiff"
         converted = page.get(f"/images/{job['image']['id']}/converted")
         assert Image.open(io.BytesIO(converted.content)).format == "WEBP"
+
+
+def test_a_tiff_may_be_larger_than_other_pictures(tmp_path: Path) -> None:
+    png = pictures.saved(pictures.scene(), "PNG")
+    with running(tmp_path, max_upload_bytes=len(TIFF) // 20) as service, page_client(service) as page:
+        assert upload(page, "optimize", TIFF).status_code == 202
+        assert upload(page, "optimize", png, "boat.png").status_code == 413
+        assert upload(page, "optimize", TIFF * 2).status_code == 413
+        assert upload(service.client, "optimize", TIFF).status_code == 413
 
 
 def test_the_page_uploads_a_heic(page: httpx.Client) -> None:

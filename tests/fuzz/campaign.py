@@ -29,7 +29,23 @@ ALARM_S = 20
 """An input that takes this much CPU time is interrupted."""
 GRACE_S = 600
 """A run that lasts this much longer than asked is ended: starting takes minutes where the processor is busy."""
-NAMES = ("probe", "jpeg", "png", "gif", "webp", "avif", "xmp", "exif", "iptc", "icc", "texts", "multipart", "gguf")
+NAMES = (
+    "probe",
+    "jpeg",
+    "png",
+    "gif",
+    "webp",
+    "avif",
+    "tiff",
+    "heic",
+    "xmp",
+    "exif",
+    "iptc",
+    "icc",
+    "texts",
+    "multipart",
+    "gguf",
+)
 
 
 class Campaign:

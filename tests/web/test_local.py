@@ -135,6 +135,7 @@ def test_the_overview_has_the_balance_and_the_limits(service: Running, page: htt
     assert data == {
         "balance": service.client.get("/credits/balance").json()["data"]["balance"],
         "max_upload_bytes": config.max_upload_bytes,
+        "max_tiff_bytes": 32 * config.max_upload_bytes,
         "max_languages": 10,
         "rate_limit_per_minute": config.rate_limit_per_minute,
         "described_by": {"model": None, "problem": None, "grades": {}},

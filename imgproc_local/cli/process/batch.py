@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -21,6 +22,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from imgproc_local import __version__
+from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Record, source_key
 from imgproc_local.cli.process.progress import StageProgress
@@ -33,6 +35,8 @@ from imgproc_local.domain.job import Job, StageName, StageState
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import is_disk_full
+
+log = logging.getLogger(__name__)
 
 MAX_WAITING_FOR_NAME = 256
 """How many pictures may be finished and wait for an earlier one. It bounds the files in the data folder."""
@@ -264,6 +268,9 @@ class Batch:
 
     async def _stage(self, picture: Picture, sha256: str, job: Job, job_ids: tuple[str, ...]) -> Finished:
         finished = Finished(picture, sha256, job_ids=job_ids, errors=_stage_errors(job))
+        pages = job.details.info.pages if job.details is not None else 1
+        if pages > 1:
+            log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), pages)
         if job.translations:
             finished = structs.replace(finished, names=await self._jobs.base_names(job))
         try:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from imgproc_local.cli.process.results import COPY_BYTES, Results, StagedFile, read_chunks
+from imgproc_local.codecs.picture.probe import max_local_bytes
 from imgproc_local.compose import Services, core_count
 from imgproc_local.domain.errors import NotFound, StorageFailed, UploadTooLarge
 from imgproc_local.domain.job import Job, StageName
@@ -94,8 +95,10 @@ class EngineJobs:
             raise StorageFailed("The disk of the data folder is full: the results can't be stored.")
 
 
-def _copy_to_store(picture: Path, incoming: Incoming, max_bytes: int) -> None:
+def _copy_to_store(picture: Path, incoming: Incoming, max_upload_bytes: int) -> None:
     with picture.open("rb") as file:
+        max_bytes = max_local_bytes(file.read(4), max_upload_bytes)
+        file.seek(0)
         while chunk := file.read(COPY_BYTES):
             if incoming.size_bytes + len(chunk) > max_bytes:
                 raise UploadTooLarge(

@@ -20,6 +20,7 @@ import httpx
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.results import Results, StagedFile
+from imgproc_local.codecs.picture.probe import max_local_bytes
 from imgproc_local.compose import Store, core_count
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import NotFound, QueueFull, ServiceError, StorageFailed, UploadTooLarge
@@ -90,19 +91,20 @@ class ServerJobs:
 
         Raises: ServiceError or OSError if the picture is refused; nothing is stored then.
         """
-        maximum = self._config.max_upload_bytes
-        if (await asyncio.to_thread(picture.stat)).st_size > maximum:
-            raise UploadTooLarge(
-                f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
+        with await asyncio.to_thread(picture.open, "rb") as file:
+            maximum = max_local_bytes(file.read(4), self._config.max_upload_bytes)
+            if (await asyncio.to_thread(picture.stat)).st_size > maximum:
+                raise UploadTooLarge(
+                    f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
+                )
+            # httpx reads the file in pieces, from its beginning for each attempt
+            response = await self._request(
+                "POST",
+                f"/images/{plan.operation.value}",
+                headers={"Idempotency-Key": idempotency_key},
+                data=_fields(plan),
+                files={"image": (path_text(Path(picture.name)), file, "application/octet-stream")},
             )
-        content = await asyncio.to_thread(picture.read_bytes)
-        response = await self._request(
-            "POST",
-            f"/images/{plan.operation.value}",
-            headers={"Idempotency-Key": idempotency_key},
-            data=_fields(plan),
-            files={"image": (path_text(Path(picture.name)), content, "application/octet-stream")},
-        )
         body = _checked(response)
         return await self._jobs.get(body["data"]["job_id"], self._account_id)
 

@@ -15,6 +15,7 @@ from imgproc_local.codecs.container.bounds import MAX_FRAMES
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.plan import TIFF_SIZE_FACTOR
 
 EVERY_FORMAT = tuple(Format)
 
@@ -71,6 +72,11 @@ def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise StageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
+
+
+def max_local_bytes(head: bytes, max_upload_bytes: int) -> int:
+    """The most bytes that a file of this beginning may have, from the command line or the local page."""
+    return max_upload_bytes * TIFF_SIZE_FACTOR if FORMATS[Format.TIFF].container.matches(head) else max_upload_bytes
 
 
 def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:

@@ -50,7 +50,7 @@ function formFields(languages, overview) {
 
 /** Send `found` ({ file, path }) with the present options. */
 export function addPictures(found, { overview, languages }) {
-  if (found.length > 0) addFiles(found, formFields(languages, overview), overview.max_upload_bytes);
+  if (found.length > 0) addFiles(found, formFields(languages, overview), overview);
 }
 
 /** Buttons to choose files or a folder. `onFiles(found)` is called with { file, path } in the order of the folder. */

@@ -133,7 +133,7 @@ function Sizes({ picture }) {
         })}
       </tbody>
     </table>
-    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${fits ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
+    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${details.pages > 1 ? ` · the first of ${details.pages} pages` : ""}${fits ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
 }
 
 /** Which kinds of private data the results do not carry. */

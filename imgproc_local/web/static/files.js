@@ -20,10 +20,11 @@ export function downloadName(picture, which) {
 }
 
 /** The extension of a picture's file. Optimized files have the format of the original; TIFF and HEIC become JPEG or PNG. */
-export function extensionOf({ image, name }, which) {
+export function extensionOf({ image, name, details }, which) {
   if (which === "converted") return image.converted_format;
-  const extension = (name.match(/\.([^.]+)$/)?.[1] ?? "jpg").toLowerCase().replace("jpeg", "jpg");
-  return ["tif", "tiff", "heic", "heif"].includes(extension) && which === "optimized" ? "jpg" : extension;
+  const { format, optimized_format: optimizedFormat } = details;
+  if (which === "optimized" && optimizedFormat && optimizedFormat !== format) return optimizedFormat.replace("jpeg", "jpg");
+  return (name.match(/\.([^.]+)$/)?.[1] ?? "jpg").toLowerCase().replace("jpeg", "jpg");
 }
 
 /** The size before and after, such as "3.1 MB → 1.2 MB". */

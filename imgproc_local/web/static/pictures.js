@@ -126,7 +126,7 @@ export function PicturesView({ app, path }) {
       await api(`/jobs/${id}`, { method: "DELETE" });
       forgetPicture(id);
     });
-    addFiles([{ file: new File([await response.blob()], name), path: name, onAccepted }], fields, app.overview.max_upload_bytes);
+    addFiles([{ file: new File([await response.blob()], name), path: name, onAccepted }], fields, app.overview);
     go(1);
   });
 

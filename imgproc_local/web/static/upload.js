@@ -9,6 +9,7 @@ import { api, Refused } from "./service.js";
 
 const EXTENSIONS = /\.(jpe?g|png|gif|webp|tiff?|heic|heif)$/i;
 const RAW_EXTENSIONS = /\.(nef|nrw|cr2|cr3|crw|arw|srf|sr2|raf|orf|rw2|dng|pef|srw|x3f|iiq|3fr|rwl)$/i;
+const TIFF_EXTENSIONS = /\.tiff?$/i;
 const IGNORED = /^(\..*|thumbs\.db|desktop\.ini)$/i;
 const RETRYABLE = [0, 500];
 const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
@@ -24,13 +25,14 @@ export const uploads = new Observable(IDLE);
 export const refused = new Observable([]);
 
 /**
- * Add files in their order. `found` are { file, path, onAccepted }; `options` are the fields of the form; `maxBytes` is the limit
+ * Add files in their order. `found` are { file, path, onAccepted }; `options` are the fields of the form; `overview` has the limits
  * of the service. `onAccepted` is optional, and called when the service has accepted the file.
  */
-export function addFiles(found, options, maxBytes) {
+export function addFiles(found, options, overview) {
   const rejected = [];
   const accepted = [];
   for (const { file, path, onAccepted } of found) {
+    const maxBytes = TIFF_EXTENSIONS.test(file.name) ? overview.max_tiff_bytes : overview.max_upload_bytes;
     if (RAW_EXTENSIONS.test(file.name)) {
       rejected.push({ name: path, reason: "This is a camera's raw file, which is not a finished picture. Export it as JPEG or TIFF first." });
     } else if (file.size === 0) rejected.push({ name: path, reason: "The file is empty." });

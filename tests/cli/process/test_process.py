@@ -75,12 +75,15 @@ def test_a_conversion_larger_than_the_optimized_file_is_reported(program: Progra
 def test_a_tiff_becomes_a_jpeg_and_a_raw_file_is_skipped_by_name(program: Program, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
-    Image.open(io.BytesIO(pictures.jpeg())).save(folder / "boat.tif", compression="tiff_lzw")
+    picture = Image.open(io.BytesIO(pictures.jpeg()))
+    options = {"compression": "tiff_lzw", "save_all": True, "append_images": [picture.resize((20, 20))]}
+    picture.save(folder / "boat.tif", **options)
     (folder / "raw.cr2").write_bytes(b"II*\0\x10\0\0\0CR\x02\0" + bytes(100))
     result = program("process", folder, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".jpg", ".webp"]
     assert "a Canon raw file (CR2): export it as JPEG or TIFF first" in result.stdout + result.stderr
+    assert "boat.tif: only the first of its 2 pages is processed." in result.stderr
 
 
 def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, tmp_path: Path) -> None:
