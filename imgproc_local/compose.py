@@ -217,14 +217,19 @@ def load_model(
     return Llama(model, check_stop)
 
 
-def model_tasks(config: Config) -> ModelTasks:
-    """Installs and tests models in the background. Without llama.cpp, models are installed without a test."""
+def model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
+    """Installs and tests models in the background. Without llama.cpp, models are installed without a test.
+
+    `unload_model` frees the memory of the model in use before another one is tested, because both may not fit.
+    """
     from imgproc_local.vision.management.tasks import ModelTasks
 
     def test(model: VisionModel, check_stop: Callable[[], None]) -> None:
-        from imgproc_local.vision.llm.selftest import llama_is_installed, require_self_test
+        from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
         if llama_is_installed():
+            if not passed_self_test(model):
+                unload_model()
             require_self_test(model, check_stop=check_stop, retry=True)
 
     return ModelTasks(model_store(config, may_be_new=True), test)
@@ -412,7 +417,7 @@ async def open_services(
                 Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
-            models = model_tasks(config)
+            models = model_tasks(config, analyzer.unload_model)
             stored_thumbnails = ThumbnailFiles(blobs)
             await asyncio.to_thread(stored_thumbnails.sweep, await jobs.referenced_files())
             thumbnails = Thumbnails(workers, blobs, stored_thumbnails)

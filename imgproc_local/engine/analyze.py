@@ -115,9 +115,16 @@ class Analyzer:
             log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)
         return found
 
+    def unload_model(self) -> None:
+        """Free the memory of a loaded model, unless a picture is being described. May be called from any thread.
+
+        The next picture loads the model again.
+        """
+        if "_describer" in vars(self):
+            self._describer.close()
+
     def close(self) -> None:
         """Release what the describer holds, such as a loaded model. Call it after the engine has stopped."""
         if self._text_reader is not None:
             self._text_reader.close()
-        if "_describer" in vars(self):
-            self._describer.close()
+        self.unload_model()

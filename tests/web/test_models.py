@@ -22,10 +22,11 @@ from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.web import model_list
 from imgproc_local.web import models as endpoints
+from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
 from tests.support.installed import install
-from tests.support.service import Running, running
+from tests.support.service import GatedDescriber, Running, running
 
 FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
 TIMEOUT_S = 20
@@ -48,8 +49,13 @@ def hub() -> Iterator[Hub]:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("desk"), catalogue={"known": entry()}) as service:
+def describer() -> GatedDescriber:
+    return GatedDescriber()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, describer: GatedDescriber) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("desk"), lambda: describer, catalogue={"known": entry()}) as service:
         yield service
 
 
@@ -263,6 +269,18 @@ def test_a_model_is_tested_before_it_is_used(
     assert ended(page)["failures"] == {"first": "it is blind."}
     assert store.selected() == "second"
     assert model(page, "first")["state"] == "unusable"
+
+
+def test_the_model_in_use_is_unloaded_while_another_one_is_tested(
+    page: httpx.Client, desk: Running, describer: GatedDescriber
+) -> None:
+    install(store_of(desk), "first")
+    install(store_of(desk), "second", seed=1)
+    desk.process("analyze", pictures.jpeg(64, 48))
+    describer.closed = False
+    page.post("/local/models/second/use")
+    ended(page)
+    assert describer.closed
 
 
 @pytest.mark.parametrize("name", ["absent", "..", "A%20B"])
