@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, tiff, webp
 from imgproc_local.codecs.metadata import iptc
+from imgproc_local.codecs.metadata.bounds import MAX_TEXT_BYTES, MAX_TEXTS
+from imgproc_local.codecs.metadata.removed import Kinds, kind_of_keyword
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
@@ -21,18 +23,12 @@ _JFIF_BYTES, _ADOBE_BYTES = 14, 12
 _CREDENTIALS_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 """Source: C2PA specification 2.1, A.5."""
 _NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
-_PNG_KEYWORDS = {
-    b"Software": Removed.SOFTWARE,
-    b"parameters": Removed.SOFTWARE,
-    b"prompt": Removed.SOFTWARE,
-    b"workflow": Removed.SOFTWARE,
-    b"Source": Removed.CAMERA,
-    b"Creation Time": Removed.DATE,
-    b"Warning": Removed.COMMENT,
-}
-_PNG_READ_KEYWORDS = (b"XML:com.adobe.xmp", b"Raw profile type ")
-_PNG_TECHNICAL = frozenset((b"eXIf", b"iCCP", b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL"))
-"""Chunks that are read as blocks, or describe only how pixels are shown."""
+_PNG_PROFILE = "Raw profile type "
+_PNG_READ_TEXTS = frozenset(("XML:com.adobe.xmp", *(_PNG_PROFILE + name for name in ("icc", "icm", *png.RAW_PROFILES))))
+_PNG_BLOCKS = (b"eXIf", b"iCCP")
+_PNG_TECHNICAL = frozenset((b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL", b"iDOT", b"vpAg", b"caNv"))
+"""Chunks that describe only how pixels are stored or shown, if they are short."""
+_MAX_TECHNICAL_BYTES = 64
 
 
 def dropped_kinds(form: Format, data: Data) -> frozenset[Removed]:
@@ -68,7 +64,7 @@ def _in_jpeg(data: Data, found: set[Removed]) -> None:
         elif segment.marker == jpeg.APP14 and head.startswith(b"Adobe") and size <= _ADOBE_BYTES:
             continue
         elif jpeg.APP0 <= segment.marker <= jpeg.APP15 and not _is_read(segment.marker, head):
-            found.add(Removed.CONTENT_CREDENTIALS if head.startswith(b"JP") else Removed.OTHER)
+            found.add(_kind_of_segment(head))
     end = jpeg.picture_end(data)
     gain_map = jpeg.gain_map(data)
     start = end if gain_map is None else data.find(gain_map, end)
@@ -85,6 +81,12 @@ def _is_read(marker: int, head: bytes) -> bool:
     return marker == jpeg.APP2 and head.startswith((jpeg.ICC, jpeg.MPF, *jpeg.GAIN_MAP_IDENTIFIERS))
 
 
+def _kind_of_segment(head: bytes) -> Removed:
+    if head.startswith(b"JP"):
+        return Removed.CONTENT_CREDENTIALS
+    return Removed.SOFTWARE if head.startswith(b"Ducky") else Removed.OTHER
+
+
 def _in_resources(resources: bytes) -> set[Removed]:
     """The kinds of Photoshop's image resources but IPTC."""
     found = set()
@@ -99,21 +101,26 @@ def _in_resources(resources: bytes) -> set[Removed]:
 
 
 def _in_png(data: Data, found: set[Removed]) -> None:
-    end = 0
+    texts = Kinds()
+    end, texts_left = 0, MAX_TEXTS
     for chunk in png.chunks(data):
         end = chunk.end + 4
-        if chunk.kind in png.PICTURE_CHUNKS or chunk.kind in _PNG_TECHNICAL:
+        size = chunk.end - chunk.payload
+        if chunk.kind in png.PICTURE_CHUNKS or chunk.kind in _PNG_BLOCKS:
             continue
         if chunk.kind == b"tIME":
             found.add(Removed.DATE)
         elif chunk.kind in (b"tEXt", b"zTXt", b"iTXt"):
-            keyword = data[chunk.payload : min(chunk.end, chunk.payload + 80)].partition(b"\0")[0]
-            if not keyword.startswith(_PNG_READ_KEYWORDS) and keyword.lower().decode("latin-1") not in (
-                png.TEXT_KEYWORDS
-            ):
-                found.add(Removed.DATE if keyword.startswith(b"date:") else _PNG_KEYWORDS.get(keyword, Removed.OTHER))
-        elif chunk.kind[0] & 0x20:
+            raw, _, rest = data[chunk.payload : min(chunk.end, chunk.payload + MAX_TEXT_BYTES)].partition(b"\0")
+            keyword = raw[:79].decode("latin-1")
+            kind = kind_of_keyword(keyword)
+            if keyword in _PNG_READ_TEXTS or keyword.lower() in png.TEXT_KEYWORDS or kind is None:
+                continue
+            texts_left -= 1
+            texts.add(kind, png.text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
+        elif chunk.kind[0] & 0x20 and (chunk.kind not in _PNG_TECHNICAL or size > _MAX_TECHNICAL_BYTES):
             found.add(Removed.CONTENT_CREDENTIALS if chunk.kind == b"caBX" else Removed.OTHER)
+    found |= texts.kinds
     if _NOT_BLANK.search(data, end):
         found.add(Removed.APPENDED)
 

@@ -49,6 +49,8 @@ _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
 """The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
 
+RAW_PROFILES = tuple(name.decode() for name in _RAW_PROFILES)
+
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
@@ -238,6 +240,12 @@ def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
     )
 
 
+def text_of_chunk(kind: bytes, rest: bytes) -> str:
+    """The text after the keyword of a text chunk of this kind; "" if it is damaged or too long."""
+    text = _text(kind, rest, lambda compressed: inflate(compressed, MAX_TEXT_BYTES))
+    return text_of(text or b"")
+
+
 def _blocks_under(keyword: bytes) -> tuple[str, ...]:
     """The blocks that a text with this keyword may hold."""
     if keyword == b"XML:com.adobe.xmp":
@@ -280,12 +288,13 @@ def _inflated_bytes(packed: bytes, limit: int) -> int:
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
-    """The block in a text of the layout `\\nname\\n   length\\nhexadecimal digits`."""
+    """The block in a text of the layout `\\nname\\n   length\\nhexadecimal digits`, of as many bytes as it says."""
     parts = text.split(None, 2)
     if len(parts) != 3:
         return {}
     try:
-        block = bytes.fromhex(parts[2].decode("ascii"))
+        digits = b"".join(parts[2].split())[: 2 * int(parts[1])]
+        block = bytes.fromhex(digits.decode("ascii"))
     except ValueError:
         return {}
     if name == b"xmp":

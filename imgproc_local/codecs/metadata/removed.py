@@ -6,6 +6,7 @@ only how pixels are stored, and empty ones, are of no kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
@@ -105,6 +106,7 @@ _XMP_NAMESPACES = {
     "http://www.dji.com/drone-dji/1.0/": Removed.CAMERA,
     "http://ns.adobe.com/camera-raw-settings/1.0/": Removed.SOFTWARE,
     "http://ns.adobe.com/xap/1.0/mm/": Removed.HISTORY,
+    "http://www.gimp.org/xmp/": Removed.SOFTWARE,
 }
 """The kind of a property whose name says nothing."""
 
@@ -137,6 +139,7 @@ _XMP_TECHNICAL = frozenset(
         "YCbCrSubSampling",
         "YResolution",
         "format",
+        "Format",
         "li",
         "Alt",
         "Bag",
@@ -144,8 +147,23 @@ _XMP_TECHNICAL = frozenset(
     ]
 )
 """Local names of what describes the stored pixels, and of arrays."""
+_KEYWORDS = {
+    "source": Removed.CAMERA,
+    "creation time": Removed.DATE,
+    "create": Removed.DATE,
+    "modify": Removed.DATE,
+    "warning": Removed.COMMENT,
+    "parameters": Removed.SOFTWARE,
+    "prompt": Removed.SOFTWARE,
+    "workflow": Removed.SOFTWARE,
+}
+"""Keywords of PNG texts in lower case. Source: W3C PNG specification, third edition, 11.3.3.1; ImageMagick."""
+_KEYWORDS_TECHNICAL = frozenset(name.lower() for name in _XMP_TECHNICAL)
 _MAX_TECHNICAL_CHARACTERS = 32
 _MARKS = (xmp.LANG, xmp.RDF + "parseType")
+_EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
+_PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
+"""A field with which Windows reserves room. Source: ExifTool's tag names."""
 _FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
 """What is in such fields is also searched for positions, addresses and serial numbers."""
 _KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.SERIAL_NUMBER))
@@ -156,7 +174,7 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
 
     Those inside texts that are published are found by `clean_text`.
     """
-    found = _Kinds()
+    found = Kinds()
     _add_exif(found, blocks.exif or b"")
     _add_iptc(found, blocks.iptc, keep_location)
     if not packet.is_complete:
@@ -166,7 +184,7 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
     return frozenset(found.kinds)
 
 
-class _Kinds:
+class Kinds:
     """Collects kinds. Of the texts removed as a whole, `MAX_SCANNED_CHARACTERS` are searched for further kinds."""
 
     def __init__(self) -> None:
@@ -180,12 +198,14 @@ class _Kinds:
             self.kinds |= clean_text(text).removed & _KINDS_IN_TEXTS
 
 
-def _add_exif(found: _Kinds, tiff: bytes) -> None:
+def _add_exif(found: Kinds, tiff: bytes) -> None:
     for pointer in (None, exif.EXIF_IFD):
         for tag, (start, end) in exif.places(tiff, pointer).items():
             if tag in EXIF_FIELDS or tag == exif.GPS_IFD:
                 continue
             if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
+                continue
+            if tag == _PADDING and not tiff[start:end].strip(_PADDING_BYTES):
                 continue
             raw = tiff[start : min(end, start + MAX_EXIF_TEXT_BYTES)].removeprefix(b"ASCII\0\0\0")
             if end < start or raw.strip(b"\0 "):
@@ -200,7 +220,7 @@ def _add_exif(found: _Kinds, tiff: bytes) -> None:
         found.add(Removed.THUMBNAIL)
 
 
-def _add_iptc(found: _Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
+def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
     stored = iptc.stored_numbers(block)
     if block and block.strip(b"\0 ") and not stored:
         found.add(Removed.UNREADABLE)
@@ -212,12 +232,13 @@ def _add_iptc(found: _Kinds, block: bytes | None, keep_location: KeepLocation) -
         kind = Removed.THUMBNAIL if record in _PREVIEW_RECORDS else Removed.OTHER
         found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else kind)
     for number, texts in iptc.read(block).items():
-        if _IPTC_KINDS.get(number, Removed.OTHER) in _FREE_TEXT_KINDS and number not in IPTC_DATASETS:
+        kind = _IPTC_KINDS.get(number, Removed.OTHER)
+        if number not in IPTC_DATASETS and (2, number) not in _IPTC_TECHNICAL:
             for text in texts:
-                found.add(_IPTC_KINDS.get(number, Removed.OTHER), text)
+                found.add(kind, text)
 
 
-def _add_property(found: _Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
+def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
     if xmp_fields.weight(element.tag, gain_map=True) is None:
         _add_removed(found, element, _kind_of(element.tag))
         return
@@ -247,12 +268,14 @@ def _removed_kind(name: str, keep_location: KeepLocation) -> Removed | None:
     return _kind_of(name) or Removed.OTHER
 
 
-def _add_removed(found: _Kinds, element: ET.Element, kind: Removed | None) -> None:
+def _add_removed(found: Kinds, element: ET.Element, kind: Removed | None) -> None:
     """Add the `kind` of a property or field that is not published, and those of the fields in it.
 
     None is one that describes how pixels are stored, unless it is too long for that.
     """
     values = [(name, value) for name, value in _values(element) if value.strip() and name not in _MARKS]
+    if element.tag == _EXTENDED_XMP and all(_GUID.fullmatch(value) for _, value in values):
+        return
     if kind is None and sum(len(value) for _, value in values) <= _MAX_TECHNICAL_CHARACTERS:
         return
     for name, value in values:
@@ -266,6 +289,18 @@ def _values(element: ET.Element) -> Iterator[tuple[str, str]]:
     for inner in element.iter():
         yield inner.tag, inner.text or ""
         yield from inner.attrib.items()
+
+
+def kind_of_keyword(keyword: str) -> Removed | None:
+    """The kind of a text of a PNG by its keyword, such as `Software`, or `exif:GPSLatitude` as ImageMagick writes it.
+
+    None if it describes how pixels are stored.
+    """
+    prefix, _, local = keyword.lower().rpartition(":")
+    if prefix in ("icc", "png") or local in _KEYWORDS_TECHNICAL:
+        return None
+    named = next((kind for parts, kind in _XMP_KINDS if any(part in keyword.lower() for part in parts)), None)
+    return named or _KEYWORDS.get(local) or (Removed.CAMERA if prefix.startswith("exif") else Removed.OTHER)
 
 
 def _kind_of(name: str) -> Removed | None:

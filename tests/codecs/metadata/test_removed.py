@@ -159,6 +159,7 @@ def test_a_secret_in_a_structure_of_xmp_is_reported_by_its_kind(tmp_path: Path, 
         ('<xmpMM:DerivedFrom acme:instanceID="1"/>', {HISTORY, IDENTIFIER}),
         ('<acme:Note acme:text="mail.one@private.example"/>', {OTHER, EMAIL}),
         ("<exif:UserComment>{&quot;lat&quot;: 52.51, &quot;lon&quot;: 13.41}</exif:UserComment>", {COMMENT, GPS}),
+        (f"<acme:Note/><xmpNote:HasExtendedXMP>{'0123ABCD' * 4}</xmpNote:HasExtendedXMP>", set()),
         ('<dc:title><rdf:Alt><rdf:li xml:lang="de Secret">A</rdf:li></rdf:Alt></dc:title>', {OTHER}),
         ("<dc:format>image/jpeg</dc:format><tiff:Orientation>1</tiff:Orientation>", set()),
         ("<dc:rights>Example Press</dc:rights><photoshop:City>Musterstadt</photoshop:City>", set()),
@@ -216,6 +217,13 @@ PARTS = {
     "JPEG preview in IPTC": (with_iptc(10, b"Secret", 8), THUMBNAIL),
     "PNG date": (png(b"tIME", b"\7\xea\1\1\0\0\0"), DATE),
     "PNG software": (png(b"tEXt", b"Software\0Secret"), SOFTWARE),
+    "PNG position": (png(b"tEXt", b"exif:GPSLatitude\x0032/1"), GPS),
+    "PNG camera": (png(b"tEXt", b"exif:FNumber\x00185/100"), CAMERA),
+    "PNG profile's text": (png(b"tEXt", b"icc:copyright\0Public Domain"), None),
+    "PNG unknown profile": (png(b"tEXt", b"Raw profile type other\0Secret"), OTHER),
+    "PNG layout": (png(b"oFFs", b"\0" * 9), None),
+    "PNG long layout": (png(b"oFFs", b"Secret" * 20), OTHER),
+    "JPEG quality setting": (jpeg((0xEC, b"Ducky\0\1\0\4\0\0\0\x3c")), SOFTWARE),
     "PNG prompt": (png(b"tEXt", b"parameters\0Secret"), SOFTWARE),
     "PNG unknown text": (png(b"zTXt", b"Where\0\0" + zlib.compress(b"Secret")), OTHER),
     "PNG comment": (png(b"tEXt", b"Comment\0xK-21 / b"), COMMENT),
@@ -271,3 +279,17 @@ def test_a_damaged_block_of_an_avif_is_removed_however_short_it_is(tmp_path: Pat
     assert out is not None
     assert b"lat=5.1" not in out
     assert kinds(tmp_path, source) == {UNREADABLE}
+
+
+def test_unknown_texts_are_searched_for_private_data_too(tmp_path: Path) -> None:
+    for kind, head in ((b"tEXt", b"Note\0"), (b"zTXt", b"Note\0\0"), (b"iTXt", b"Note\0\1\0\0\0")):
+        text = b"See 61.0101, -1.0101"
+        data = png(kind, head + (text if kind == b"tEXt" else zlib.compress(text)))
+        assert kinds(tmp_path, data) == {OTHER, GPS}
+
+
+def test_a_raw_profile_is_read_up_to_its_length(tmp_path: Path) -> None:
+    """Some encoders write garbage after it."""
+    exif = pictures.compact_tiff({}, 1, {"gps": pictures.GPS_RATIONAL})
+    text = f"\nExif\n{len(exif):8}\n{exif.hex()}\n".encode() + b"$\x1d"
+    assert kinds(tmp_path, png(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(text))) == {GPS}
