@@ -5,30 +5,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from imgproc_local.compose import Services, model_store, used_and_offered_models
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.machine_memory import usable_memory_bytes
-from imgproc_local.vision.management.listing import (
-    CAN_BE_PULLED,
-    DAMAGED,
-    INSTALLED,
-    READS_TEXT,
-    UNTESTED,
-    UNUSABLE,
-    ModelRow,
-    installed_models,
-    pullable_models,
-    text_reader_rows,
-)
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models.catalogue import Entry, read_catalogue
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr import model_files
+
+if TYPE_CHECKING:
+    from imgproc_local.vision.management.listing import ModelRow
 
 SHARE_FOR_MODEL = 0.7
 """The share of the memory that a model may need. The rest is for pictures in progress and other programs."""
@@ -44,14 +35,6 @@ State = Literal[
     "damaged",
     "in-program",
 ]
-STATES: dict[str, State] = {
-    CAN_BE_PULLED: "available",
-    INSTALLED: "installed",
-    READS_TEXT: "installed",
-    UNTESTED: "untested",
-    UNUSABLE: "unusable",
-    DAMAGED: "damaged",
-}
 
 
 class Model(Struct, frozen=True, kw_only=True):
@@ -102,6 +85,12 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.cpu import processor_problem
     from imgproc_local.vision.llm.selftest import llama_is_installed
+    from imgproc_local.vision.management.listing import (
+        INSTALLED,
+        installed_models,
+        pullable_models,
+        text_reader_rows,
+    )
 
     config, tasks = services.config, services.models
     catalogue = read_catalogue(config.catalogue)
@@ -119,7 +108,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     def model(row: ModelRow, program: str | None = None) -> Model:
         entry = catalogue.get(row.name)
         is_text_reader = row.name == model_files.NAME
-        state = STATES.get(row.state, "in-program")
+        state = _state(row)
         downloaded_bytes = _downloaded_bytes(store, entry) if state == "available" else 0
         problem = row.problem
         if state == "available" and downloaded_bytes:
@@ -160,6 +149,20 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         runtime_problem=processor_problem() if llama_is_installed() else NOT_INSTALLED,
         folder_problem=folder_problem,
     )
+
+
+def _state(row: ModelRow) -> State:
+    from imgproc_local.vision.management import listing
+
+    states: dict[str, State] = {
+        listing.CAN_BE_PULLED: "available",
+        listing.INSTALLED: "installed",
+        listing.READS_TEXT: "installed",
+        listing.UNTESTED: "untested",
+        listing.UNUSABLE: "unusable",
+        listing.DAMAGED: "damaged",
+    }
+    return states.get(row.state, "in-program")
 
 
 def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 from litestar import Request, delete, post
@@ -23,7 +23,6 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
-from imgproc_local.vision.management.listing import ModelRow, is_frozen
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 from imgproc_local.vision.models.model import loopback_model
@@ -31,6 +30,9 @@ from imgproc_local.vision.models.store import NO_MODEL
 from imgproc_local.vision.ocr import model_files
 from imgproc_local.web.guard import get, require_same_origin, require_session
 from imgproc_local.web.model_list import Models, read_models
+
+if TYPE_CHECKING:
+    from imgproc_local.vision.management.listing import ModelRow
 
 T = TypeVar("T")
 
@@ -167,6 +169,8 @@ def _check_name(name: str) -> None:
 
 
 def _install(services: Services, name: str) -> None:
+    from imgproc_local.vision.management.listing import is_frozen
+
     catalogue = read_catalogue(services.config.catalogue)
     if services.config.air_gapped:
         raise ModelUnusable(AIR_GAPPED)
