@@ -40,10 +40,12 @@ class Program:
             encoding="utf-8",
         )
 
-    def __call__(self, *arguments: object, **settings: object) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *arguments: object, timeout_s: float = TIMEOUT_S, **settings: object
+    ) -> subprocess.CompletedProcess[str]:
         with self.start(*arguments, **settings) as process:
             try:
-                out, err = process.communicate(timeout=TIMEOUT_S)
+                out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

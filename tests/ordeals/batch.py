@@ -1,0 +1,133 @@
+"""Kills and interrupts `process` at random moments: the results are those of an undisturbed run, and nothing is left.
+
+`python -m tests.ordeals.batch [--pictures 200] [--disturbances 20] [--seed N] [--program BINARY]`
+
+A tree of small pictures, of which many get the same name, is processed without disturbance. Then it is processed again
+into another folder, once in the process of the command and once through a server. The command is killed, interrupted,
+or interrupted twice at random moments and started again; the server is killed and started again too. At the end the
+files and the manifest are those of the undisturbed run, byte for byte, each job was made once, and the data folder has
+no job, no open key and no session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+from tests.cli.conftest import Program
+from tests.cli.process.test_resume import content
+from tests.cli.process.test_server_mode import assert_nothing_is_left
+from tests.faults.server_process import ServerProcess
+from tests.support import pictures
+
+UPTIME_S = 4.0
+"""The longest time from the start of the command to its disturbance."""
+FINISH_S = 600
+LANGUAGES = "en,de"
+SAME_NAME = 5
+"""The pictures of one folder with the same file name, and thus the same texts, before their numbers."""
+
+
+def make_tree(root: Path, count: int) -> None:
+    """`count` pictures in nested folders; every fortieth is a copy of another, and two are broken."""
+    for number in range(count):
+        folder = root / f"{number // 20:02}" / f"{number % 4}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"green stone {'abcd'[number // SAME_NAME % 4]}-{number:04}.jpg"
+        (folder / name).write_bytes(pictures.jpeg(64, 48, seed=number % 40))
+    for number in range(2):
+        (root / f"broken {number}.jpg").write_bytes(pictures.broken_jpeg())
+
+
+def disturb(program: Program, arguments: tuple[object, ...], choose: random.Random, counts: Counter[str]) -> None:
+    """Start the command, and end it at a random moment."""
+    with program.start(*arguments) as process:
+        time.sleep(choose.uniform(0, UPTIME_S))
+        kind = choose.choice(("kill", "kill", "interrupt", "interrupt twice"))
+        process.send_signal(signal.SIGKILL if kind == "kill" else signal.SIGINT)
+        if kind == "interrupt twice":
+            time.sleep(choose.uniform(0, 0.3))
+            process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=FINISH_S)
+    # -2 and 1: interrupted before the command could handle it; 0 and 1: all pictures were in work or done
+    assert process.returncode in (-9, -2, 0, 1, 130), (process.returncode, stderr)
+    assert kind == "kill" or "Traceback" not in stderr or "KeyboardInterrupt" in stderr, stderr
+    counts[kind] += 1
+
+
+def run(folder: Path, options: argparse.Namespace, choose: random.Random, *, with_server: bool) -> Counter[str]:
+    """Disturb and finish one run, and compare it with the undisturbed one in `folder`. Raises: AssertionError."""
+    home = folder / ("server" if with_server else "command")
+    home.mkdir()
+    program = Program(home)
+    out = folder / f"out-{with_server}"
+    arguments = ("process", folder / "pictures", "--languages", LANGUAGES, "--out", out, "--json")
+    counts = Counter[str]()
+    server = ServerProcess(program.data) if with_server else None
+    try:
+        for _ in range(options.disturbances):
+            if server is not None and choose.random() < 0.2:
+                server.kill()
+                server = ServerProcess(program.data)
+                counts["server killed"] += 1
+            if server is not None:
+                server.wait_ready()
+            disturb(program, arguments, choose, counts)
+        for _ in range(3):  # a stage that was running at three kills fails, and is done by the next run
+            finished = program(*arguments, timeout_s=FINISH_S)
+            if sum(image["status"] == "failed" for image in json.loads(finished.stdout)) == 2:
+                break
+            counts["stages given up"] += 1
+        assert_nothing_is_left(program) if server is not None else assert_no_jobs(program)
+    finally:
+        if server is not None:
+            server.terminate()
+    expected, got = content(folder / "expected"), content(out)
+    assert got.keys() == expected.keys(), sorted(got.keys() ^ expected.keys())[:10]
+    assert got == expected, [name for name in got if got[name] != expected[name]][:10]
+    return counts
+
+
+def assert_no_jobs(program: Program) -> None:
+    checks = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
+    assert checks["jobs"]["detail"] == "none", checks["jobs"]
+    assert checks["credits"]["state"] == "ok", checks["credits"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pictures", type=int, default=200)
+    parser.add_argument("--disturbances", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
+    options = parser.parse_args()
+    print(f"--pictures {options.pictures} --disturbances {options.disturbances} --seed {options.seed}", flush=True)
+    choose = random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="batch-") as work:
+        folder = Path(work)
+        make_tree(folder / "pictures", options.pictures)
+        (folder / "undisturbed").mkdir()
+        undisturbed = Program(folder / "undisturbed")
+        arguments = ("process", folder / "pictures", "--languages", LANGUAGES, "--out", folder / "expected", "--json")
+        images = json.loads(undisturbed(*arguments, timeout_s=FINISH_S).stdout)
+        done = sum(image["status"] == "completed" for image in images)
+        assert done == options.pictures, Counter(image["status"] for image in images)
+        for with_server in (False, True):
+            try:
+                counts = run(folder, options, choose, with_server=with_server)
+            except AssertionError:
+                print(f"{'with' if with_server else 'without'} a server:", flush=True)
+                traceback.print_exc()
+                sys.exit(1)
+            print(f"{'with' if with_server else 'without'} a server: equal; {dict(counts)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
