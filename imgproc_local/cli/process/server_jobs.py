@@ -61,16 +61,19 @@ class ServerJobs:
     async def opened(self, name: str) -> AsyncIterator[None]:
         """Inside the block, the run is signed in. `name` tells runs on different output folders apart."""
         sessions, keys = self._store.sessions, self._store.keys
-        browser = f"{SESSION_NAME} {name}"
+        name = f"{SESSION_NAME} {name}"
         for session in await sessions.all():
-            if session.browser == browser:
+            if session.browser == name:
                 await sessions.revoke(session.id)
-        signed_in = await sessions.sign_in(await sessions.new_link(), browser)
+        for key in await keys.all():  # a run that was killed before its key belonged to its session
+            if key.name == name and key.revoked_at is None:
+                await keys.revoke(key.id)
+        signed_in = await sessions.sign_in(await sessions.new_link(), name)
         assert signed_in is not None
         own, _ = signed_in
         try:
             with open_audit_log(self._config.data_dir):
-                key, secret = await keys.create(SESSION_NAME, rate_limit=0)
+                key, secret = await keys.create(name, rate_limit=0)
                 audit("key.create", key=key.id, account=key.account_id, by="command")
             await sessions.set_key(own.id, key.id)
             async with httpx.AsyncClient(
