@@ -3,6 +3,7 @@
 // Events are applied once per animation frame. A picture is an immutable object that an event replaces, so that a component
 // can tell by identity whether it must be rendered. The order of the list is computed again at most every 400 ms.
 
+import { notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { inOrder, matches } from "./order.js";
 import { Progress } from "./progress.js";
@@ -156,7 +157,7 @@ function load() {
     arrangeSoon();
   })().catch((error) => {
     if (loading === own) loading = null;
-    console.error(error);
+    notice("list", `The list of pictures could not be read: ${error.message}`, "Read it again").then(load);
   });
 }
 
