@@ -66,7 +66,7 @@ export function TaskProgress({ task, onCancel }) {
   return html`
     <div class="task" role="group" aria-label=${`${verb} ${name}`}>
       <p class="task-text"><strong>${verb} ${name}</strong> <span class="number">${text}</span></p>
-      <progress aria-label=${`${verb} ${name}`} value=${known ? done / total : undefined} max="1"></progress>
+      <progress aria-label=${`${verb} ${name}`} value=${known ? done / total : null} max="1"></progress>
       <button type="button" disabled=${isCancelled} onClick=${onCancel}>${kind === "install" ? "Pause" : "Cancel"}</button>
     </div>`;
 }
