@@ -7,8 +7,10 @@ several times meanwhile is sent once, in its present state, and a slow client co
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -20,8 +22,11 @@ from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.requests import get
 from imgproc_local.api.wire import DeletedJob, Include, job_body, snapshot, totals_data
 from imgproc_local.compose import Services
+from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.engine.updates import Changes
+
+log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
@@ -51,8 +56,8 @@ async def account_events(request: Request[Any, Any, Any]) -> Stream:
 
 
 async def _events(services: Services, key: ApiKey) -> AsyncIterator[bytes]:
-    """The events of the account of `key`, until the service stops or the key is revoked."""
-    with services.engine.account_changes(key.account_id) as changes:
+    """The events of the account of `key`, until the service stops, the key is revoked or the database can't be read."""
+    with services.engine.account_changes(key.account_id) as changes, _storage_errors_logged():
         totals = await services.jobs.totals(key.account_id)
         yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
         sent_s = checked_s = time.monotonic()
@@ -93,6 +98,15 @@ async def _changes(services: Services, account_id: str, changes: Changes) -> byt
         for job in reversed(await services.jobs.several(changes.changed, account_id)):
             events.append(_event("job", job_body(job, status_set, INCLUDE)))
     return b"".join(events)
+
+
+@contextmanager
+def _storage_errors_logged() -> Iterator[None]:
+    """Ends the block at a storage error. The client connects again and gets a 503 until the database can be read."""
+    try:
+        yield
+    except StorageFailed as error:
+        log.error("The event stream of an account was ended: %s", error.message)
 
 
 def _event(name: str, data: Any) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imgproc_local.domain.errors import StorageFailed
 from tests.support import pictures
 from tests.support.events import END, account_events
 from tests.support.service import GatedDescriber, Running, running
@@ -188,6 +189,21 @@ def test_the_stream_ends_when_its_key_is_revoked(service: Running) -> None:
         stream.until("totals")
         service.run(service.services.store.keys.revoke(key.id))
         assert stream.next(5) == END
+
+
+def test_a_database_that_can_not_be_read_ends_the_stream(
+    gated: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StorageFailed("The disk is full.")
+
+    with account_events(gated) as stream:
+        stream.until("totals")
+        monkeypatch.setattr(gated.services.jobs, "several", fail)
+        gated.dispatch("optimize", pictures.jpeg())
+        assert stream.next() == END
+    assert "The event stream of an account was ended: The disk is full." in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_a_head_request_has_no_body_and_opens_no_stream(service: Running) -> None:
