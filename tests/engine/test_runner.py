@@ -1,4 +1,7 @@
-"""The engine with stages that a test makes: order, failures, deadlines, stops and restarts."""
+"""The engine with stages that a test makes: order, failures, deadlines, stops and restarts.
+
+This is one long file because its tests share the engine that `harness` makes.
+"""
 
 from __future__ import annotations
 
@@ -353,6 +356,32 @@ async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> Non
 
 
 # ---- following ----
+
+
+async def test_followers_are_sent_a_change_while_no_stage_starts_or_ends(tmp_path: Path) -> None:
+    running, go = threading.Event(), threading.Event()
+
+    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
+        running.set()
+        go.wait(5)
+        return Output(keeps_original=True)
+
+    async with harness(tmp_path, wait) as service:
+        job = await service.accept()
+        await asyncio.to_thread(running.wait, 5)
+        follow = service.engine.follow(job.id, timeout_s=5)
+        first = await anext(follow)
+        assert first is not None
+        await service.keys.create("a key")  # a transaction that changes no stage, as an edit of a text
+        changed = await service.jobs.get(job.id)
+        for snapshot in (first, changed, changed):
+            service.engine._updates.publish(snapshot)
+        go.set()
+        states = [state async for state in follow]
+    assert states[0] is changed
+    assert states.count(changed) == 1
+    assert states[-1] is not None
+    assert states[-1].status is Status.COMPLETED
 
 
 async def test_following_a_job_yields_each_state_once_and_ends_with_the_final_one(tmp_path: Path) -> None:
