@@ -20,6 +20,7 @@ import pytest
 from PIL import Image
 from PIL.MpoImagePlugin import MpoImageFile
 
+from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES
 from imgproc_local.codecs.optimize import optimize_file
@@ -113,10 +114,12 @@ def sources() -> dict[str, bytes]:
     found["avif with a profile"] = pictures.saved(
         pictures.graphic(64, 48), "AVIF", quality=5, icc_profile=pictures.wide_profile()
     )
+    tiles = [pictures.saved(pictures.graphic(64, 64), "AVIF", quality=5)] * 2
+    found["tiled avif"] = avif_writer.assemble(tiles, [], 2, 120, 64, Blocks())
     return found
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "lossless webp", "avif with a profile"])
+@pytest.mark.parametrize("kind", [*KINDS, "lossless webp", "avif with a profile", "tiled avif"])
 def test_the_texts_of_all_languages_are_read_back_and_the_picture_is_the_same(tmp_path: Path, kind: str) -> None:
     source = sources()[kind]
     out = written(tmp_path, source)
