@@ -20,7 +20,7 @@ from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.body import read_json
 from imgproc_local.api.images import content_disposition
 from imgproc_local.api.requests import ULID
-from imgproc_local.api.wire import ExportPreviewBody, LanguageCode, export_preview_body
+from imgproc_local.api.wire import ExportPreviewBody, export_preview_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.export import MAX_IMAGES, ExportRequest, RequestedVariant
@@ -63,7 +63,7 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = msgspec.field(default_factory=lambda: ["optimized", "converted"])
     language: Annotated[
-        LanguageCode | None,
+        Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})] | None,
         Meta(description="names the files by its seo_filename; null is the first language of each image"),
     ] = None
     write_texts: Annotated[

@@ -265,6 +265,13 @@ def _download(summary: str, operation_id: str) -> dict[str, Any]:
     }
 
 
+NOT_BOTH = {
+    "properties": {"images": {"type": "array"}, "project_id": {"type": "string"}},
+    "required": ["images", "project_id"],
+}
+"""An export is of images or of a project."""
+
+
 def _export() -> dict[str, Any]:
     preview = {"$ref": REF.format(name=wire.ExportPreviewBody.__name__)}
     body = {"$ref": REF.format(name=ExportFields.__name__)}
@@ -286,7 +293,7 @@ def _export() -> dict[str, Any]:
                         "application/json": {"schema": preview},
                     },
                 },
-                "404": _json(wire.ErrorBody, "no such image in this account"),
+                "404": _json(wire.ErrorBody, "no such image or project in this account"),
                 "408": _json(wire.ErrorBody, "no bytes of the body were received in time"),
                 "409": _json(wire.ExportIncompleteBody, "texts or files are missing; nothing was exported"),
                 "413": _json(wire.ErrorBody, "more bytes than the body may have"),
@@ -545,6 +552,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
 def build(status_set: wire.StatusSet = "A") -> bytes:
     """The document as JSON, with the status words of `status_set`."""
     _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
+    schemas[ExportFields.__name__]["not"] = NOT_BOTH
     paths = _paths(schemas)
     for fields in FIELDS.values():
         del schemas[fields.__name__]

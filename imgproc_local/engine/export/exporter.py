@@ -107,12 +107,18 @@ class Exporter:
             job_ids = [found[image_id] for image_id in wanted]
         else:
             if request.project_id is not None:
-                await require_project(self._database, account_id, request.project_id)
+                await self._require_project(account_id, request.project_id)
             job_ids = await finished_job_ids(self._database, account_id, request.project_id, MAX_IMAGES + 1)
             if len(job_ids) > MAX_IMAGES:
                 problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
                 raise InvalidRequest({"images": [problem]})
         return await read_export_images(self._database, account_id, job_ids)
+
+    async def _require_project(self, account_id: str, project_id: str) -> None:
+        try:
+            await require_project(self._database, account_id, project_id)
+        except InvalidRequest as error:
+            raise NotFound(error.message) from error
 
     async def _plan(self, request: ExportRequest, images: Sequence[ExportImage]) -> ExportPlan:
         files = requested_files(request, images)
