@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvips
-from PIL import Image
+from PIL import Image, ImageCms
 
 from imgproc_local.codecs.container import heic
 from imgproc_local.codecs.convert import convert_file
@@ -51,6 +51,14 @@ ORIGINALS: dict[str, tuple[Callable[[], bytes], np.ndarray]] = {
     "8 bits": (tiff, RGB),
     "16 bits": (lambda: sixteen_bits(vips()).tiffsave_buffer(), RGB),
     "floating point": (lambda: vips().colourspace("scrgb").tiffsave_buffer(), RGB),
+    "Lab of 8 bits": (
+        lambda: tiff(
+            ImageCms.profileToProfile(
+                Image.fromarray(RGB), ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
+            )
+        ),
+        RGB,
+    ),
     "Lab": (lambda: vips().colourspace("lab").tiffsave_buffer(), RGB),
     "Lab of 16 bits": (lambda: vips().colourspace("labs").tiffsave_buffer(), RGB),
     "CMYK": (lambda: tiff(Image.fromarray(RGB).convert("CMYK")), RGB),
@@ -151,13 +159,13 @@ def test_a_wide_gamut_is_preserved(tmp_path: Path) -> None:
     assert FORMATS[Format.JPEG].container.read_blocks(out).icc == profile
 
 
-COMPRESSION, BITS, WIDTH_TAG = 259, 258, 256
+COMPRESSION, BITS, WIDTH_TAG, PHOTOMETRIC = 259, 258, 256, 262
 
 
 def with_tag(tag: int, value: int) -> bytes:
     """A TIFF with another value of one of its tags."""
     data = bytearray(pictures.tiff_with_metadata(RGB))
-    at = 8 + 2 + 12 * sorted((256, 257, 258, 259)).index(tag)
+    at = 8 + 2 + 12 * (256, 257, 258, 259, 262).index(tag)
     assert struct.unpack_from("<H", data, at) == (tag,)
     struct.pack_into("<HII", data, at + 2, 4, 1, value)
     return bytes(data)
@@ -170,6 +178,7 @@ def with_tag(tag: int, value: int) -> bytes:
         (with_tag(COMPRESSION, 50001), "WebP"),
         (with_tag(COMPRESSION, 34712), "JPEG 2000"),
         (with_tag(BITS, 64), "64 bits"),
+        (with_tag(PHOTOMETRIC, 6), "Save it again in RGB"),
         (tiff(Image.fromarray(np.zeros((4, 4), np.int32))), "signed"),
     ],
 )

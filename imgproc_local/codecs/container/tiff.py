@@ -35,9 +35,9 @@ _COMPRESSIONS = {
     6: "old-style JPEG", 34661: "JBIG", 34712: "JPEG 2000", 33003: "JPEG 2000", 33004: "JPEG 2000", 33005: "JPEG 2000",
     34887: "LERC", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL",
 }  # fmt: skip
-_COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3, 9: 3}
+_COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}
 """Samples of a colour by photometric interpretation: grey, RGB, palette, CMYK, YCbCr, Lab."""
-_LAB = (8, 9)
+_YCBCR, _LAB, _JPEG = 6, 8, 7
 _UNSIGNED, _SIGNED, _FLOAT, _UNDEFINED = range(1, 5)
 _ALPHA = (1, 2)
 """Kinds of extra samples that are transparency: premultiplied and not. Others are masks and spot colours."""
@@ -88,11 +88,15 @@ def read_header(data: Data) -> ImageInfo:
         raise BrokenImage(f"The TIFF's header makes no sense: {width}×{height} pixels.")
     bits = max(numbers(data, layout, page.get(_BITS)), default=1)
     sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(PHOTOMETRIC, 1)
-    _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric in _LAB)
+    _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric == _LAB)
     orientation = number(_ORIENTATION, 1)
     colours = _COLOURS.get(photometric)
-    if colours is None:
-        raise UnsupportedImage("Expected a TIFF in grey, RGB, CMYK, YCbCr or Lab, or with a palette, but got another.")
+    # libtiff converts YCbCr to RGB only while it decodes JPEG data
+    if colours is None or (photometric == _YCBCR and number(_COMPRESSION, 1) != _JPEG):
+        raise UnsupportedImage(
+            "Expected a TIFF in grey, RGB, CMYK or Lab, with a palette, or in YCbCr compressed as JPEG, but got other"
+            f" colours ({photometric}). Save it again in RGB."
+        )
     extra = numbers(data, layout, page.get(_EXTRA_SAMPLES))
     has_alpha = number(_SAMPLES, 1) > colours and bool(extra) and extra[0] in _ALPHA
     return ImageInfo(
@@ -197,6 +201,13 @@ def read_blocks(data: Data) -> Blocks:
     if datasets is None and resources is not None:
         datasets = iptc.from_photoshop(resources)
     return Blocks(_exif(data, layout, page), _bytes(data, page.get(_XMP)), datasets, _bytes(data, page.get(_ICC)))
+
+
+def is_lab_of_eight_bits(data: Data) -> bool:
+    """Whether the first page has colours that libvips fails to decode."""
+    layout, page = first_directory(data)
+    photometric, bits = (numbers(data, layout, page.get(tag))[:1] for tag in (PHOTOMETRIC, _BITS))
+    return (photometric, bits) == ((_LAB,), (8,))
 
 
 def photoshop_resources(data: Data) -> bytes | None:

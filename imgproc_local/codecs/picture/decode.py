@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 
 from PIL import Image, ImageCms
 
+from imgproc_local.codecs.container import tiff
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
 Image.MAX_IMAGE_PIXELS = None  # codecs.picture.probe enforces the limit, counting every frame
@@ -116,7 +118,10 @@ def open_upright(
     if info.format is Format.HEIC:
         return heic.open_upright(path)
     load = getattr(pyvips.Image, FORMATS[info.format].loader)
-    image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
+    if info.format is Format.TIFF and _is_lab_of_eight_bits(path):
+        image = _lab_by_pillow(path)
+    else:
+        image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
     if info.format is Format.AVIF:
         return image  # libheif has applied the orientation
     if info.format is Format.TIFF:
@@ -144,6 +149,23 @@ def to_common_samples(image: pyvips.Image, info: ImageInfo) -> pyvips.Image:
     elif image.interpretation == "cmyk" and image.format == "ushort":
         image = (image >> 8).cast("uchar")
     return image
+
+
+def _is_lab_of_eight_bits(path: Path) -> bool:
+    with opened(path) as data:
+        return tiff.is_lab_of_eight_bits(data)
+
+
+def _lab_by_pillow(path: Path) -> pyvips.Image:
+    """A TIFF in Lab of 8 bits, in memory as sRGB of 16 bits: libvips expects four bands in it.
+
+    The white point is D50, as that of the programs that write such files.
+    """
+    with Image.open(path, formats=["TIFF"]) as picture:
+        rows, width, height = picture.tobytes(), picture.width, picture.height
+    stored = pyvips.Image.new_from_memory(rows, width, height, 3, "uchar")
+    lab = stored[0].linear(100 / 255, 0).bandjoin(stored[1:3].copy(format="char").cast("float"))
+    return lab.copy(interpretation="lab").icc_export(output_profile="srgb", depth=16)
 
 
 def _float_to_srgb(image: pyvips.Image) -> pyvips.Image:
