@@ -256,9 +256,8 @@ def test_compressed_xmp_of_a_png_is_extended(tmp_path: Path, chunk: bytes) -> No
     assert chunk not in out
 
 
-@pytest.mark.parametrize("signalled_by", ["attributes", "iso"])
-def test_a_gain_map_is_still_found(tmp_path: Path, signalled_by: str) -> None:
-    path = pictures.write(tmp_path, ultra_hdr(signalled_by))
+def test_a_gain_map_is_still_found(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, ultra_hdr("attributes"))
     source = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert source is not None
     out = written(tmp_path, source)
@@ -278,7 +277,7 @@ def test_a_gain_map_is_still_found(tmp_path: Path, signalled_by: str) -> None:
     [
         (b"<x:xmpmeta", "expected well-formed XML"),
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "without a DOCTYPE"),
-        (packet("<a/>" * 60_000), "at most 50,000 elements"),
+        (packet("<a/>" * 50_001), "at most 50,000 elements"),
         (packet("<acme:Long>" + "x" * 64_900 + "</acme:Long>"), "sidecar"),
     ],
 )
@@ -293,9 +292,9 @@ def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, xmp: bytes, 
 @pytest.mark.parametrize(
     "inner",
     [
-        "<acme:A/>" * 40_000,
-        "<acme:A>" * 40_000 + "</acme:A>" * 40_000,
-        "".join(f'<acme:A acme:b{number}="{"&gt;" * 8}"/>' for number in range(20_000)),
+        "<acme:A/>" * 20_000,
+        "<acme:A>" * 20_000 + "</acme:A>" * 20_000,
+        "".join(f'<acme:A acme:b{number}="{"&gt;" * 8}"/>' for number in range(10_000)),
         " " * 1_900_000,
     ],
     ids=["many", "deep", "attributes", "blanks"],
@@ -356,7 +355,11 @@ def test_the_metadata_of_every_format_is_preserved_bit_for_bit(tmp_path: Path) -
     ):  # fmt: skip
         source = make()
         info = probe(pictures.write(tmp_path, source), MAX_PIXELS)
-        before, after = (read_blocks(data, info.format) for data in (source, written(tmp_path, source)))
+        out = written(tmp_path, source)
+        before, after = (read_blocks(data, info.format) for data in (source, out))
         assert (before.exif, before.iptc, before.icc, before.texts) == (after.exif, after.iptc, after.icc, after.texts)
-        found = texts_in(stored_packet(written(tmp_path, source)))
-        assert found == {**ALT_TEXTS, **pictures.ALT_TEXT, "x-default": pictures.ALT_TEXT["en"]}, name
+        assert texts_in(stored_packet(out)) == {
+            **ALT_TEXTS,
+            **pictures.ALT_TEXT,
+            "x-default": pictures.ALT_TEXT["en"],
+        }, name
