@@ -72,16 +72,18 @@ def test_a_conversion_larger_than_the_optimized_file_is_reported(program: Progra
     assert "1 picture is larger as WebP than optimized" in result.stdout
 
 
-def test_a_tiff_becomes_a_jpeg_and_a_raw_file_is_skipped_by_name(program: Program, tmp_path: Path) -> None:
+def test_tiff_and_heic_become_jpeg_and_a_raw_file_is_skipped_by_name(program: Program, tmp_path: Path) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
     folder = tmp_path / "pictures"
     folder.mkdir()
     picture = Image.open(io.BytesIO(pictures.jpeg()))
     options = {"compression": "tiff_lzw", "save_all": True, "append_images": [picture.resize((20, 20))]}
     picture.save(folder / "boat.tif", **options)
+    pillow_heif.from_pillow(picture).save(folder / "lake.heic")
     (folder / "raw.cr2").write_bytes(b"II*\0\x10\0\0\0CR\x02\0" + bytes(100))
     result = program("process", folder, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
-    assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".jpg", ".webp"]
+    assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".jpg", ".jpg", ".webp", ".webp"]
     assert "a Canon raw file (CR2): export it as JPEG or TIFF first" in result.stdout + result.stderr
     assert "boat.tif: only the first of its 2 pages is processed." in result.stderr
 
