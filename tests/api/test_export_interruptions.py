@@ -27,9 +27,9 @@ LARGE = 3_000_000
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Running]:
-    """A service without images, for one test."""
-    with running(tmp_path / "data") as started:
+def fresh(service: Running, request: pytest.FixtureRequest) -> Iterator[Running]:
+    """The service that the tests of this file share, with an account without images for one test."""
+    with service.as_account(request.node.name) as started:
         yield started
 
 
@@ -74,8 +74,8 @@ def wait_until(is_so: Callable[[], bool], what: str = "") -> None:
 
 def add_large(service: Running, count: int = 3) -> list[Job]:
     return [
-        add(service, f"large-{number}", optimized=Result(content(f"large-{number}", LARGE), Format.JPEG))
-        for number in range(count)
+        add(service, label, optimized=Result(content(label, LARGE), Format.JPEG))
+        for label in (f"{service.account} {number}" for number in range(count))
     ]
 
 
@@ -88,19 +88,19 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
     assert len(archive(post(fresh, variants=["optimized"]))) == 5
 
 
-def test_an_account_runs_two_exports_at_once(fresh: Running) -> None:
-    add_large(fresh)
-    with begin_export(fresh), begin_export(fresh):
-        refused = post(fresh)
+def test_an_account_runs_two_exports_at_once(service: Running) -> None:
+    add_large(service)
+    with begin_export(service), begin_export(service):
+        refused = post(service)
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 0
-        page = {**fresh.page_cookie(), "Origin": fresh.root}
-        assert httpx.post(f"{fresh.root}/local/exports", headers=page, json={}).status_code == 503
-        assert post(fresh, dry_run=True).status_code == 200
-        with fresh.client_for(fresh.make_key("another")) as other:
+        page = {**service.page_cookie(), "Origin": service.root}
+        assert httpx.post(f"{service.root}/local/exports", headers=page, json={}).status_code == 503
+        assert post(service, dry_run=True).status_code == 200
+        with service.client_for(service.make_key("another")) as other:
             assert other.post("/exports", json={}).status_code == 200
-    wait_until(lambda: running_exports(fresh) == 0)
-    assert post(fresh).status_code == 200
+    wait_until(lambda: running_exports(service) == 0)
+    assert post(service).status_code == 200
 
 
 def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:

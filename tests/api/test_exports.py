@@ -24,13 +24,13 @@ from tests.support.exports import add, archive, content, post
 from tests.support.finished import Result, text
 from tests.support.service import Running, running
 
-COUNT = 30
+COUNT = 24
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Running]:
-    """A service without images, for one test."""
-    with running(tmp_path / "data") as started:
+def fresh(service: Running, request: pytest.FixtureRequest) -> Iterator[Running]:
+    """The service that the tests of this file share, with an account without images for one test."""
+    with service.as_account(request.node.name) as started:
         yield started
 
 
@@ -204,14 +204,12 @@ def test_best_is_the_smaller_result(fresh: Running) -> None:
 
 
 def test_files_are_named_in_the_chosen_language_and_projects_are_folders(fresh: Running) -> None:
-    add(fresh, "a", texts=[text("en", "boat"), text("de", "boot")], project="Hafen")
+    job = add(fresh, "a", texts=[text("en", "boat"), text("de", "boot")], project="Hafen")
     add(fresh, "b", texts=[text("en", "boat")], project="Sea")
     add(fresh, "c", texts=[], name="Ärger im Hafen.JPG", project="Sea")
     files = archive(post(fresh, variants=["optimized"], language="de"))
     assert list(files)[:3] == ["Hafen/boot.jpg", "Sea/boat.jpg", "Sea/Ärger im Hafen.jpg"]
-    hafen = fresh.services.jobs.page(fresh.run(fresh.services.store.keys.account_id()), 10)
-    project_id = fresh.run(hafen)[-1].project_id
-    answer = post(fresh, variants=["optimized"], project_id=project_id)
+    answer = post(fresh, variants=["optimized"], project_id=job.project_id)
     assert list(archive(answer)) == ["boat.jpg", "alt.csv", "alt.json"]
     assert answer.headers["content-disposition"] == 'attachment; filename="Hafen.zip"'
 

@@ -63,7 +63,7 @@ def test_archives_can_be_read(tmp_path: Path, sizes: dict[str, int]) -> None:
             assert entry.date_time == (2026, 11, 22, 13, 14, 16)
             assert not entry.flag_bits & 0x08, "readers of streams can't read a stored entry with a data descriptor"
             assert archive.read(entry) == bytes(entry.file_size)
-    if sizes and (unzip := shutil.which("unzip")) is not None:
+    if 0 < len(sizes) < 10 and (unzip := shutil.which("unzip")) is not None:
         last = list(sizes)[-1]
         tested = subprocess.run([unzip, "-tqq", path, last], capture_output=True, text=True, timeout=60, check=False)
         assert tested.returncode == 0, tested.stdout

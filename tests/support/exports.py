@@ -27,7 +27,7 @@ def add(service: Running, label: str, **options: Any) -> Job:
         "converted": Result(content(f"{label} converted"), Format.WEBP),
         "texts": [text("en", label)],
     } | options
-    return service.run(add_job(service.services, content(label), **options))
+    return service.run(add_job(service.services, content(label), account=service.account, **options))
 
 
 def post(service: Running, **body: Any) -> httpx.Response:

@@ -13,8 +13,8 @@ from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.jobs import Submission
 
-LANE = "test"
-"""A lane that the engine does not serve."""
+LANE, UNFINISHED_LANE = "test", "test unfinished"
+"""Lanes that the engine does not serve."""
 
 
 class Result(Struct, frozen=True):
@@ -71,7 +71,7 @@ async def add_job(
                     size_bytes=blob.size_bytes,
                     info=ImageInfo(format, 320, 240),
                     prices=dict.fromkeys(results, 0),
-                    lanes=dict.fromkeys(results, LANE),
+                    lanes=dict.fromkeys(results, UNFINISHED_LANE if unfinished else LANE),
                 )
             )
     if unfinished:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import socket
 import threading
 import time
@@ -63,6 +64,7 @@ class Running:
         self.loop = loop
         self.root = f"http://127.0.0.1:{port}"
         self.url = f"{self.root}/api/v1"
+        self.account = "default"
         self.key = self.make_key()
         self.client = self.client_for(self.key)
 
@@ -76,6 +78,15 @@ class Running:
 
     def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
         return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
+
+    @contextlib.contextmanager
+    def as_account(self, account: str) -> Iterator[Running]:
+        """The same service with a key of another account, which is created if it does not exist."""
+        other = copy.copy(self)
+        other.account = account
+        other.key = self.make_key(account)
+        with self.client_for(other.key) as other.client:
+            yield other
 
     def page_cookie(self, browser: str = "a test") -> dict[str, str]:
         """The header of a browser that is signed in to the local page."""
