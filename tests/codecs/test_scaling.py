@@ -69,7 +69,7 @@ def scaled_result(folder: Path, data: bytes, side_px: int = SIDE_PX, **options: 
     info = probe(path, 10**9)
     size = info.scaled_within(side_px, side_px)
     assert size is not None
-    encoded, encoded_format = encode_file(path, info, never_stop, size=size, **options)
+    encoded, encoded_format = encode_file(path, info, never_stop, effort="fast", size=size, **options)
     assert encoded_format is info.format
     return info, encoded
 
@@ -97,14 +97,21 @@ def test_a_scaled_result_has_the_size_format_frames_and_metadata(tmp_path: Path,
         assert pictures.ALT_TEXT["de"].encode() in (read_blocks(out, info.format).xmp or b"")
 
 
-@pytest.mark.parametrize("target", [Format.WEBP, Format.AVIF])
-@pytest.mark.parametrize("name", ["rotated JPEG", "PNG of 16 bits", "animated GIF", "animated PNG"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("rotated JPEG", Format.WEBP),
+        ("PNG of 16 bits", Format.AVIF),
+        ("animated GIF", Format.WEBP),
+        ("animated PNG", Format.AVIF),
+    ],
+)
 def test_a_conversion_is_scaled(tmp_path: Path, name: str, target: Format) -> None:
     path = pictures.write(tmp_path, ORIGINALS[name]())
     info = probe(path, 10**9)
     size = info.scaled_within(64, 48)
     assert size is not None
-    out = convert_file(path, info, target, never_stop, size=size)
+    out = convert_file(path, info, target, never_stop, effort="fast", size=size)
     result = probe(pictures.write(tmp_path, out, "result"), 10**9)
     assert (result.format, result.display_size_px, result.frames) == (
         target,
@@ -116,7 +123,7 @@ def test_a_conversion_is_scaled(tmp_path: Path, name: str, target: Format) -> No
     )
 
 
-@pytest.mark.parametrize(("width", "height"), [(160, 120), (97, 73), (300, 225)])
+@pytest.mark.parametrize(("width", "height"), [(160, 120), (97, 73)])
 @pytest.mark.parametrize("name", ["JPEG", "rotated JPEG", "PNG", "PNG with alpha", "grey JPEG"])
 def test_pictures_are_scaled_as_by_libvips_thumbnail(tmp_path: Path, name: str, width: int, height: int) -> None:
     path = pictures.write(tmp_path, ORIGINALS[name]())
