@@ -168,8 +168,8 @@ def command(
 ) -> None:
     """Optimize, convert, rename and describe pictures.
 
-    Takes JPEG, PNG, GIF and WebP files and folders, which are searched recursively; hidden files and links to folders
-    in them are skipped. Writes two files per picture to the --out folder, in the same subfolders: the optimized picture
+    Takes JPEG, PNG, GIF, WebP and TIFF files, HEIC with the extra heic, and folders, which are searched recursively;
+    hidden files and links to folders in them are skipped. Writes two files per picture to the --out folder, in the same subfolders: the optimized picture
     in its own format, and the converted one. Both get the SEO file name; the alt texts are printed. Your files are
     never overwritten: if a name is taken, -2, -3 … is added. The pictures themselves are not changed. Pictures of which
     nothing but the colours is known are listed first: their alt texts need your words.
