@@ -298,8 +298,9 @@ class Batch:
                 message = _write_problem(error)
                 self.stop(message)
                 outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
-        for staged in finished.staged:
-            staged.part.unlink(missing_ok=True)
+        if outcome.record is None:
+            for staged in finished.staged:
+                staged.part.unlink(missing_ok=True)
         for job_id in finished.job_ids:
             try:
                 await self._jobs.delete(job_id)
