@@ -204,6 +204,8 @@ def command(
     )
     if overwrite and not write_metadata:
         raise click.UsageError("--overwrite needs --write-metadata.")
+    if csv_file is not None and not csv_file.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(csv_file.parent)!r}: create it first.", param_hint="'--csv'")
     if (write_metadata or sidecar) and only and "analyze" not in only:
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
     texts = [name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked]

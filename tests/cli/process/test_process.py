@@ -264,6 +264,7 @@ def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, t
         (("{}", "--out", "{}/notes.txt/below"), "--out"),
         (("{}/empty",), "there are none in"),
         (("{}/notes.txt", "missing.jpg"), "Failed: missing.jpg: No such file or folder."),
+        (("{}", "--csv", "{}/missing/texts.csv"), "Invalid value for '--csv': there is no folder"),
     ],
 )
 def test_invalid_arguments_are_refused_before_anything_is_done(
