@@ -102,6 +102,22 @@ def test_a_text_is_stored_when_the_user_goes_to_another_picture(desk: Desk, serv
     assert translation(service, "2.jpg")["seo_filename"] == "ein-hafen"
 
 
+def test_a_file_name_is_shown_as_it_is_stored(desk: Desk, service: Running) -> None:
+    show(desk, "2.jpg")
+    desk.page.get_by_label("File name").last.fill("Am Großen  Hafen!")
+    desk.press("Control+Enter")
+    desk.wait("[...document.querySelectorAll('.filename input')].at(-1).value === 'am-grossen-hafen'")
+    assert translation(service, "2.jpg", "de")["seo_filename"] == "am-grossen-hafen"
+
+
+def test_a_text_that_a_person_has_to_write_is_not_accepted_unchanged(desk: Desk, service: Running) -> None:
+    show(desk, "4.jpg")
+    for keys in ("Control+Enter", "Enter"):
+        desk.page.locator("[data-alt=de]").press(keys)
+        desk.wait("document.querySelector('.text .problem')")
+        assert translation(service, "4.jpg", "de")["needs_text"]
+
+
 def test_a_text_that_the_service_refuses_remains_with_the_reason(desk: Desk, service: Running) -> None:
     show(desk, "3.jpg")
     desk.page.locator("[data-alt=en]").fill("x" * 251)

@@ -40,6 +40,9 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     sent.current = changes;
     try {
       await saveText(id, code, changes);
+      // the service stores a file name as a slug: show what is stored, unless more was typed meanwhile
+      setAltText((typed) => (typed === changes.seo_alt_text ? null : typed));
+      setFilename((typed) => (typed === changes.seo_filename ? null : typed));
       setProblem("");
       return true;
     } catch (error) {
@@ -54,20 +57,28 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   // another picture is shown: nothing that was typed is lost
   useEffect(() => () => { latest.current(); }, []);
 
+  /** Whether the alt text may be accepted: one that a person has to write may not, as long as it is unchanged. */
+  const isAcceptable = () => {
+    if (!needsText || !altSaved) return true;
+    setProblem("Write an alt text: this one says nothing about what the picture shows.");
+    return false;
+  };
   const accept = async () => {
-    if (needsText && altSaved) {
-      setProblem("Write an alt text: this one says nothing about what the picture shows.");
-      return;
-    }
+    if (!isAcceptable()) return;
     const stored = save({ acceptance: true });
     if (characters(altText) > MAX_CHARS || altText.trim() === "") await stored;
     else onAccept();
+  };
+  /** Save what was typed. Where a person has to write the alt text and has not, only the file name is saved. */
+  const saveAndStay = async () => {
+    if (filenameSaved && !isAcceptable()) return;
+    if (await save({ acceptance: !needsText || !altSaved })) announce("Saved.");
   };
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.isComposing) {
       event.preventDefault();
       event.stopPropagation();
-      if (event.ctrlKey || event.metaKey) save({ acceptance: true }).then((stored) => stored && announce("Saved."));
+      if (event.ctrlKey || event.metaKey) saveAndStay();
       else accept();
     } else if (event.key === "Escape" && !(altSaved && filenameSaved)) {
       event.stopPropagation();

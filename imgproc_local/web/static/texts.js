@@ -75,7 +75,16 @@ async function last(changes, act, message, nothing) {
     announce(nothing);
     return null;
   }
-  if (await reporting(() => act(change.id, change.code))) announce(message);
+  const isDone = await reporting(async () => {
+    try {
+      await act(change.id, change.code);
+    } catch (error) {
+      // a text that was written anew in the same words has no other version: the next Ctrl+Z is for the change before
+      if (error.status === 409) changes.splice(changes.lastIndexOf(change), 1);
+      throw error;
+    }
+  });
+  if (isDone) announce(message);
   return change.id;
 }
 
