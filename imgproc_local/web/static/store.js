@@ -221,7 +221,8 @@ function arrange() {
   const shown = all.filter((picture) => matches(picture, filters.value));
   const places = new Map(shown.map(({ id }, place) => [id, place]));
   arrangement.set({ pictures: shown, places, counts: counted(all), loaded: arrangement.value.loaded });
-  totals.set(progress.state(all));
+  // a run that was going on when the page was loaded is only known when the whole list is
+  totals.set(progress.state(arrangement.value.loaded ? all : []));
   clearTimeout(ticking);
   // the estimate of the time left changes without events too
   if (totals.value.open > 0) ticking = setTimeout(arrangeSoon, 1000);
