@@ -99,7 +99,7 @@ def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
     desk.page.reload()
     desk.wait_for_count("In progress", 6)
     assert desk.names() == before
-    assert "0 of 6 finished" in desk.text(".totals")
+    desk.wait("document.querySelector('.totals')?.textContent.includes('0 of 6')")
     describer.open.set()
     desk.wait_for_count("Done", 6)
     desk.page.reload()
