@@ -29,7 +29,7 @@ from tests.support import pictures
 
 HOOKS = Path(__file__).with_name("openapi_hooks.py")
 TIME_LIMIT_S = 3600
-OPERATIONS = 15
+OPERATIONS = 33
 MAX_EXAMPLES = 60
 """Generated requests per operation and phase in one round."""
 CASES = re.compile(r"(\d+) generated")

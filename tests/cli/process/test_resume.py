@@ -181,8 +181,8 @@ def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> No
     [
         (("--quality", "best"), "expected visually-lossless, web, small, or a score from 50 to 95; received 'best'"),
         (("--quality", "49"), "received '49'"),
-        (("--qualty", "web"), "--quality"),
-        (("--max-widht", "9"), "--max-width"),
+        (("--qualty", "web"), "Did you mean '--quality'?"),
+        (("--max-widht", "9"), "Did you mean '--max-width'?"),
         (("--languages", "de en"), "separated by commas, such as de,en;"),
     ],
 )
