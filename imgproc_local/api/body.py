@@ -27,7 +27,7 @@ async def read_json(
     body = await _read(request, max_bytes)
     try:
         return msgspec.json.decode(body, type=body_type)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidRequest({"body": [f"Expected {expected}: {error}."]}) from error
 
 

@@ -95,7 +95,7 @@ def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | 
             errors["seo_filename"] = [
                 f"seo_filename must have words that can be written in Latin letters; received {received}."
             ]
-    if alt_text is slug is None:
+    if alt_text is None and slug is None:
         errors["body"] = [f"Expected {EXPECTED}; received neither."]
     if errors:
         raise InvalidRequest(errors)

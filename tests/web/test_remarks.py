@@ -53,6 +53,12 @@ def test_an_invalid_body_is_refused(page: httpx.Client, body: dict[str, Any], fi
     assert list(answer.json()["errors"]) == [field]
 
 
+def test_a_body_that_is_not_utf8_is_refused(page: httpx.Client) -> None:
+    answer = page.post("/local/remarks", content=b'{"language_code": "en", "seo_alt_text": "\xff"}')
+    assert answer.status_code == 422, answer.text
+    assert list(answer.json()["errors"]) == ["body"]
+
+
 def test_only_the_page_is_answered(service: Running, page: httpx.Client) -> None:
     body = {"language_code": "en", "seo_alt_text": "A boat."}
     assert page.post("/local/remarks", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
