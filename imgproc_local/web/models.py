@@ -146,7 +146,8 @@ def _checked_paths(texts: Sequence[str]) -> list[Path]:
         try:
             # file managers copy paths with quotes
             path = Path(text.strip().strip("\"'")).expanduser()
-            is_there = path.is_absolute() and path.exists()
+            # opening a pipe or a device could block for ever
+            is_there = path.is_absolute() and (path.is_file() or path.is_dir())
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ without a home folder
             problems.append(f"{text[:200]!r} can't be read ({getattr(error, 'strerror', None) or error}).")
             continue
@@ -198,6 +199,9 @@ def _select(services: Services, name: str) -> None:
 
 def _remove(services: Services, name: str) -> None:
     store = model_store(services.config)
+    task = services.models.progress
+    if task is not None and task.name == name:
+        raise ModelUnusable(f"{name} is being installed or tested. Wait until that has ended, or cancel it.")
     if name == model_files.NAME:
         model_files.remove(store)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -236,6 +237,7 @@ def test_a_model_is_imported_from_a_path(page: httpx.Client, desk: Running, tmp_
         ({"paths": ["model.gguf"]}, "paths", "Expected a complete path"),
         ({"paths": ["/no/such/file.gguf"]}, "paths", "There is no file or folder"),
         ({"paths": ["/a\0b"]}, "paths", "There is no file or folder"),
+        pytest.param({"paths": ["/dev/null"]}, "paths", "There is no file or folder", id="device"),
         ({"paths": ["/" + "x" * 4000]}, "paths", "can't be read (File name too long)"),
         ({"paths": ["/"], "name": "A B"}, "name", "lower-case letters"),
         ({"paths": ["/"], "name": "none"}, "name", "reserved"),
@@ -288,6 +290,24 @@ def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, n
     assert page.post(f"/local/models/{name}/use").status_code in (404, 409)
     assert page.delete(f"/local/models/{name}").status_code in (404, 405, 409)
     assert page.post(f"/local/models/{name}/install").status_code in (404, 405)
+
+
+def test_a_model_that_is_being_tested_is_not_removed(
+    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(desk)
+    install(store, "first")
+    install(store, "second", seed=1)
+    released = threading.Event()
+    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: released.wait(10))
+    try:
+        assert page.post("/local/models/second/use").status_code == 202
+        refused = page.delete("/local/models/second")
+        assert (refused.status_code, "being installed or tested" in refused.json()["message"]) == (409, True)
+    finally:
+        released.set()
+    ended(page)
+    assert store.selected() == "second"
 
 
 def test_a_model_in_another_program_is_listed_and_used(
