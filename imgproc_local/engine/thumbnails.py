@@ -66,7 +66,7 @@ class Thumbnails:
     def close(self) -> None:
         """Stop making thumbnails; requests for them raise ServiceStopping."""
         self._closed = True
-        for token in self._tokens:
+        for token in tuple(self._tokens):  # threads of the executor add and remove tokens meanwhile
             token.cancel()
         self._executor.shutdown(wait=False)
 
@@ -94,6 +94,8 @@ class Thumbnails:
         if damage is not None:
             log.error("The file %s of a job is %s in the data folder", sha256, damage)
             raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
+        if self._closed:  # the executor accepts no more work
+            raise ServiceStopping
         try:
             return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, job)
         except StageCancelled:
