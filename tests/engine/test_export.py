@@ -141,7 +141,7 @@ def test_texts_are_unchanged_in_the_table(alt: str) -> None:
                    "alt_text": alt, "source": "vision", "needs_text": "false", "variant": "optimized"}  # fmt: skip
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "＝", "\t", "\r", "\n"])
 def test_a_text_is_no_formula_in_the_table(start: str) -> None:
     formula = f'{start}HYPERLINK("//evil")'
     (row,) = rows_of(image_with(Translation("en", "a", formula, TextSource.EMBEDDED), name=f"{start}1.jpg"))

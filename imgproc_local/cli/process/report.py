@@ -21,6 +21,7 @@ from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
+from imgproc_local.engine.export.tables import BYTE_ORDER_MARK, without_formula
 
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
@@ -162,13 +163,8 @@ def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
                 alt_text = "" if one.needs_text else one.seo_alt_text
                 cells = (file, path_text(outcome.picture), one.language_code, one.seo_filename, alt_text)
                 needs_text = "true" if one.needs_text else "false"
-                writer.writerow([*(_not_calculated(cell) for cell in cells), one.source.value, needs_text])
-    return b"\xef\xbb\xbf" + text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _not_calculated(cell: str) -> str:
-    """Source: OWASP, "CSV Injection"."""
-    return "'" + cell if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+                writer.writerow([*(without_formula(cell) for cell in cells), one.source.value, needs_text])
+    return BYTE_ORDER_MARK + text.getvalue().encode("utf-8", "backslashreplace")
 
 
 # ---- for people ----

@@ -29,7 +29,7 @@ COLUMNS = (
 )
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 """Spreadsheets calculate a cell that begins with one of these. Source: OWASP, "CSV Injection"."""
 
 
@@ -81,11 +81,12 @@ def json_data(
 
 def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([_without_formula(cell) for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\r\n").writerows([without_formula(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
-def _without_formula(cell: str) -> str:
+def without_formula(cell: str) -> str:
+    """The cell, with an apostrophe in front if a spreadsheet would calculate it."""
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
