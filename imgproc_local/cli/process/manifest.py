@@ -122,7 +122,9 @@ def _records(file: Path) -> Iterator[Record]:
                 if not line.endswith(b"\n"):
                     raise msgspec.DecodeError("cut off")
                 record = _decode(line)
-            except msgspec.MsgspecError:
+                if not all(_is_inside(file.path) for file in record.files):
+                    raise msgspec.DecodeError("names a file outside the folder")
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 unreadable += 1
             else:
                 yield record
@@ -130,6 +132,11 @@ def _records(file: Path) -> Iterator[Record]:
         log.warning(
             "%d lines of %s can't be read; their pictures are processed again.", unreadable, printable(path_text(file))
         )
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path of a record stays in the output folder. The folder may come from somebody else."""
+    return ".." not in Path(path).parts and not Path(path).anchor and "\0" not in path
 
 
 class Manifest:

@@ -6,10 +6,11 @@ import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
+import msgspec
 import pytest
 
 from imgproc_local.cli.process import results
-from imgproc_local.cli.process.manifest import ResultFile
+from imgproc_local.cli.process.manifest import MANIFEST_FILE, Record, ResultFile, read_manifest
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 
 TOP = PurePosixPath()
@@ -111,6 +112,16 @@ def test_only_files_with_the_content_that_was_written_are_removed(out: Results, 
     out.remove_own(files)
     assert names(tmp_path / "out") == ["a-dog.webp"]
     assert not out.are_present(files)
+
+
+@pytest.mark.parametrize("path", ["../mine.txt", "deeper/../../mine.txt", "/mine.txt", "a\0b"])
+def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, path: str) -> None:
+    inside, outside = (
+        msgspec.json.encode(Record(name, 1, 1, "", "", ResultFile(file, "", 1)))
+        for name, file in (("inside", "deeper/a-dog.jpg"), ("outside", path))
+    )
+    (tmp_path / MANIFEST_FILE).write_bytes(b"\n".join([outside, inside, b'{"source":"\xff"}', b""]))
+    assert list(read_manifest(tmp_path)) == ["inside"]
 
 
 def test_names_of_one_run_are_unique_per_language() -> None:
