@@ -114,7 +114,7 @@ class ServerJobs:
     async def changes(self, job: Job) -> AsyncIterator[Job]:
         """The states of the job from now on, until it is final or deleted, or `end_waits` is called.
 
-        Raises: StorageFailed if the server has stopped.
+        Raises: StorageFailed if the server has stopped; ServiceError if this run is no longer signed in.
         """
         while True:
             with suppress(NotFound):
@@ -123,8 +123,13 @@ class ServerJobs:
                 if job.status.final or self._ended:
                     return
                 response = await self._request("GET", f"/jobs/{job.id}", headers={"Prefer": f"wait={POLL_S}"})
-                if response.status_code != httpx.codes.NOT_FOUND:
-                    continue
+                if response.status_code == httpx.codes.NOT_FOUND:
+                    return
+                if response.status_code == httpx.codes.UNAUTHORIZED:  # somebody has ended the session of this run
+                    _checked(response)
+                if not response.is_success:
+                    await asyncio.sleep(POLL_S)
+                continue
             return
 
     async def base_names(self, job: Job) -> dict[str, str]:
