@@ -61,7 +61,9 @@ def write_words(
     check_stop()
     row = FORMATS[info.format]
     if row.with_xmp is None:
-        raise StageFailed(f"No texts can be written into a {row.name}: write a sidecar, or into the optimised file.")
+        raise StageFailed(
+            f"No texts can be written into a {row.name}: write a sidecar file, or use the optimized file."
+        )
     with opened(path) as data:
         blocks = row.container.read_blocks(data)
         # in a JPEG, properties may be in the extension of the packet

@@ -136,7 +136,7 @@ class Finder:
             # the whole folder is listed first, because a manifest in it says which of the files are results
             files = list(self._walk(argument, discovery.failed)) if is_folder else [(argument, "")]
             for file, subfolder in files:
-                real = file.resolve()
+                real = Path(os.path.realpath(file))  # `resolve` raises RuntimeError for a link to itself
                 if real in seen:
                     continue
                 seen.add(real)

@@ -28,9 +28,11 @@ from imgproc_local.cli.process.staging import Stager
 from imgproc_local.cli.process.texts import TextWriter, text_writer
 from imgproc_local.cli.process.watch import POLL_S, SCAN_SHARE, Settling
 from imgproc_local.cli.serve.running import running_server
+from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.compose import Store, open_services, open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InsufficientCredits
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES
 from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
@@ -76,7 +78,7 @@ class Run:
         """Search for the pictures. Raises: Refused, if there are none and the folders are not watched."""
         self.discovery = self._finder.find()
         if not self._options.watch and not self.discovery.pictures and not self.discovery.failed:
-            _refuse_empty(self._paths, self.discovery.skipped)
+            _refuse_empty(self._paths, self.discovery.skipped, self.request.accepted)
 
     def plan(self) -> tuple[list[Picture], list[Outcome]]:
         """The pictures to process, and the outcomes of those that are unchanged. Writes nothing. Raises: OSError."""
@@ -231,7 +233,11 @@ class Run:
         try:
             self._results.create_folder()
             manifest = Manifest(self.out)
-            self._results.delete_leftovers()
+            try:
+                self._results.delete_leftovers()
+            except OSError:
+                manifest.close()
+                raise
         except OSError as error:
             raise Refused(
                 f"The output folder {printable(path_text(self.out))} can't be written ({error.strerror})."
@@ -264,7 +270,8 @@ class Run:
         return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
 
 
-def _refuse_empty(paths: Sequence[Path], skipped: Sequence[RejectedFile]) -> None:
+def _refuse_empty(paths: Sequence[Path], skipped: Sequence[RejectedFile], accepted: Sequence[Format]) -> None:
+    *names, last = (FORMATS[each].name for each in accepted)
     where = ", ".join(printable(path_text(path)) for path in paths)
     others = f", only {len(skipped):,} other file{'s' if len(skipped) != 1 else ''}" if skipped else ""
-    raise Refused(f"Expected JPEG, PNG, GIF or WebP pictures, but there are none in {where}{others}.")
+    raise Refused(f"Expected {', '.join(names)} or {last} pictures, but there are none in {where}{others}.")

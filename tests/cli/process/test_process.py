@@ -309,7 +309,9 @@ def test_files_and_folders_without_permission_are_reported(program: Program, fol
 def test_a_pipe_is_skipped_and_a_broken_link_fails(program: Program, folder: Path, tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.jpg")
     (folder / "dangling.jpg").symlink_to(folder / "nowhere")
+    (folder / "loop.jpg").symlink_to("loop.jpg")
     result = program("process", folder, "--out", tmp_path / "out")
+    assert f"Failed: {folder / 'loop.jpg'}: It can't be read" in result.stderr
     assert f"Skipped: {folder / 'pipe.jpg'}: " in result.stderr
     assert f"Failed: {folder / 'dangling.jpg'}: " in result.stderr
     assert "4 pictures written" in result.stdout
