@@ -89,7 +89,7 @@ def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | 
     if requested.seo_filename is not UNSET:
         slug = requested.seo_filename
         if slug != present.seo_filename:  # a name with a number may have one word more than a slug
-            slug = make_slug(slug, present.language_code)
+            slug = make_slug(_without_extension(slug), present.language_code)
         if not slug:
             received = repr(requested.seo_filename[:40])
             errors["seo_filename"] = [
@@ -100,6 +100,15 @@ def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | 
     if errors:
         raise InvalidRequest(errors)
     return alt_text, slug
+
+
+def _without_extension(name: str) -> str:
+    """`name` without the extension of a picture, which a file name of a text does not have."""
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    stem, dot, extension = name.rpartition(".")
+    is_known = any(extension.strip().lower() in row.extensions for row in FORMATS.values())
+    return stem if dot and stem.strip() and is_known else name
 
 
 async def _body(job: Job, language_code: str) -> EditedTranslationBody:

@@ -29,7 +29,7 @@ class Translations:
         """Store words of a person as a new version, in place of all versions after the one in force.
 
         None leaves the alt text or the file name as it is. A file name that another picture has is numbered. The source
-        becomes `person`, unless the alt text is and remains empty.
+        becomes `person`; if only the file name is changed, an alt text that a person has to write remains `pixels`.
 
         Raises:
             NotFound: the job has no text in this language.
@@ -37,7 +37,8 @@ class Translations:
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
             words = text["seo_alt_text"] if alt_text is None else alt_text
-            source = TextSource.PERSON if words else TextSource(text["source"])
+            is_unwritten = alt_text is None and text["source"] == TextSource.PIXELS
+            source = TextSource.PIXELS if is_unwritten else TextSource.PERSON
             await store_version(tx, text, Translation(language_code, slug or text["seo_filename"], words, source))
             return await read_job(tx, job_id)
 

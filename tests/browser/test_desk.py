@@ -210,7 +210,7 @@ def test_the_list_is_sorted(desk: Desk, service: Running) -> None:
         "Name": uploaded,
         "Size": sorted(uploaded, key=lambda name: -images[name]["original_size"]),
         "Status": uploaded,
-        "Saved": sorted(uploaded, key=lambda name: -saved(name)),
+        "Bytes saved": sorted(uploaded, key=lambda name: -saved(name)),
         "Folder order": uploaded,
         "Date added": uploaded[::-1],
     }

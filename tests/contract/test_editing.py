@@ -143,11 +143,12 @@ def test_a_text_that_is_sent_unchanged_is_accepted(shared: Running) -> None:
     assert picture.post("undo").status_code == 409
 
 
-def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path) -> None:
-    with running(tmp_path, pixel_texts=False, first_balance=5, price_analyze=3) as service:
+@pytest.mark.parametrize("pixel_texts", [True, False])
+def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_texts: bool) -> None:
+    with running(tmp_path, pixel_texts=pixel_texts, first_balance=5, price_analyze=3) as service:
         picture = Picture(service)
-        assert (picture.stored()["seo_alt_text"], picture.stored()["needs_text"]) == ("", True)
-        named = picture.edit(seo_filename="two boats")
+        assert (picture.stored()["seo_alt_text"] != "", picture.stored()["needs_text"]) == (pixel_texts, True)
+        named = picture.edit(seo_filename="two boats.JPG")
         assert (named["seo_filename"], named["source"], named["needs_text"]) == ("two-boats", "pixels", True)
         assert not picture.edit(seo_alt_text="Two boats.")["needs_text"]
         assert data(picture.post("undo"))["needs_text"]

@@ -9,7 +9,7 @@ export const SORTS = {
   date: "Date added",
   name: "Name",
   size: "Size",
-  saved: "Saved",
+  saved: "Bytes saved",
   status: "Status",
 };
 
@@ -18,7 +18,7 @@ export const SHOWS = {
   all: "All",
   text: "Needs text",
   failed: "Failed",
-  larger: "Larger than optimized",
+  larger: "Larger as WebP or AVIF",
   open: "In progress",
   done: "Done",
 };
@@ -59,7 +59,10 @@ const misses = ({ image }, language) =>
   !image.translations.some((translation) => translation.language_code === language && !translation.needs_text);
 
 function contains({ name, image }, text) {
-  const wanted = text.trim().toLowerCase();
-  return name.toLowerCase().includes(wanted) || image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) =>
-    filename.includes(wanted) || altText.toLowerCase().includes(wanted));
+  const wanted = searchable(text.trim());
+  return searchable(name).includes(wanted) || image.translations.some(({ seo_filename: filename, seo_alt_text: altText }) =>
+    filename.includes(wanted) || searchable(altText).includes(wanted));
 }
+
+// file names from macOS are decomposed, typed words are not
+const searchable = (text) => text.normalize("NFC").toLowerCase();
