@@ -142,7 +142,7 @@ async def file_of_image(
 
 
 def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
-    """The extension as uploaded; that of the new format where the optimised file has another one."""
+    """The extension as uploaded; that of the new format where the optimized file has another one."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     if optimized.format is job.original.format:

@@ -70,7 +70,7 @@ class WorkItem(Struct, frozen=True):
 
     @property
     def must_be_encoded(self) -> bool:
-        """Whether the original itself can't be the optimised file."""
+        """Whether the original itself can't be the optimized file."""
         return self.result_size is not None or self.info.format in READ_ONLY_FORMATS
 
     @property

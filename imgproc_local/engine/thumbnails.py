@@ -61,7 +61,7 @@ class Thumbnails:
             if stored is not None:
                 return stored
             making = self._making.get(sha256) or self._begin(job)
-        return await asyncio.shield(making)  # a request that is given up does not end those of others
+        return await asyncio.shield(making)  # the cancellation of one request must not cancel the others
 
     def close(self) -> None:
         """Stop making thumbnails; requests for them raise ServiceStopping."""
@@ -83,7 +83,7 @@ class Thumbnails:
         def ended(_: asyncio.Task[bytes]) -> None:
             del self._making[sha256]
             if not task.cancelled():
-                task.exception()  # retrieved, in case that nobody waits any more
+                task.exception()  # asyncio logs an exception that no request retrieves
 
         task.add_done_callback(ended)
         return task

@@ -1,6 +1,6 @@
 """Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension.
 
-Results of earlier runs are no pictures to process. They are recognised by the manifest of their output folder, wherever
+Results of earlier runs are not processed again. They are recognised by the manifest of their output folder, wherever
 that folder lies, and where they were copied elsewhere, by their content.
 """
 
@@ -53,7 +53,7 @@ class Discovery(Struct, frozen=True):
 
 
 class OwnResults:
-    """The files that earlier runs wrote, as the manifests say that were added."""
+    """The files that earlier runs wrote, according to the manifests that were added."""
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()

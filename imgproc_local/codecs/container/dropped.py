@@ -31,13 +31,13 @@ _PNG_TECHNICAL = frozenset((b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL"
 _MAX_TECHNICAL_BYTES = 64
 
 
-def dropped_kinds(form: Format, data: Data) -> frozenset[Removed]:
+def dropped_kinds(file_format: Format, data: Data) -> frozenset[Removed]:
     """The kinds of what the file holds beside its picture and its blocks. A file that is cut off is searched as far as
     it goes.
     """
     found: set[Removed] = set()
     try:
-        _FINDERS[form](data, found)
+        _FINDERS[file_format](data, found)
     except BrokenImage:
         found.add(Removed.UNREADABLE)
     return frozenset(found)

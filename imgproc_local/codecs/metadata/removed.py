@@ -1,4 +1,4 @@
-"""The kinds of private data in a file's metadata blocks that results do not carry, for telling a user what was removed.
+"""The kinds of private data in a file's metadata blocks that results do not carry, to report what was removed.
 
 Every field that is not published is of one kind, decided by its name: the value is never reported. Fields that describe
 only how pixels are stored, and empty ones, are of no kind.

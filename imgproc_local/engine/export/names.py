@@ -71,7 +71,7 @@ class ArchiveNames:
 
 
 def stem_of(job: Job, language: str | None) -> str:
-    """What the files of an image are called: its file name in `language`, else in its first language with one.
+    """The stem of the names of an image's files: its file name in `language`, else in its first language with one.
 
     An image without any keeps the name of the uploaded file.
     """

@@ -1,4 +1,4 @@
-"""Which files an archive contains and how they are called, decided before its first byte."""
+"""Which files an archive contains and their names, decided before its first byte."""
 
 from __future__ import annotations
 
