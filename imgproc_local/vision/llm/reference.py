@@ -24,11 +24,13 @@ number of sequences and on the hardware, can decide between them."""
 class Comparison(NamedTuple):
     """How an answer differs from the reference.
 
-    `prefix_end` is the position after the picture. `first_difference` is the index of the first token that differs,
-    None if there is none, and `expected` the reference up to this token.
+    `prefix_end` is the position after the picture. `compared` is the number of tokens that are equal.
+    `first_difference` is the index of the first token that differs, None if there is none, and `expected` the reference
+    up to this token.
     """
 
     prefix_end: int
+    compared: int
     first_difference: int | None = None
     expected: str = ""
 
@@ -73,11 +75,11 @@ def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer:
                 if expected != token:
                     logits = llama.llama_get_logits_ith(context, last_row)
                     if logits[expected] - logits[token] <= MAX_TIE_LOGITS:
-                        break
+                        return Comparison(int(end.value), index)
                     text = weights.text([*answer[:index], expected]).decode("utf-8", "replace")
-                    return Comparison(int(end.value), index, text)
+                    return Comparison(int(end.value), index, index, text)
                 following = [token]
-            return Comparison(int(end.value))
+            return Comparison(int(end.value), len(answer))
         finally:
             llama.llama_batch_free(batch)
             sampler.close()
