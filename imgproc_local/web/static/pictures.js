@@ -8,7 +8,7 @@ import { fileUrl } from "./files.js";
 import { counted } from "./format.js";
 import { HelpDialog } from "./help.js";
 import { PictureList } from "./list.js";
-import { announce, confirmed } from "./messages.js";
+import { announce, confirmed, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { api } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
@@ -34,7 +34,9 @@ export function PicturesView({ app, path }) {
   const languageName = (code) => languages.find((language) => language.code === code)?.name ?? code;
 
   useEffect(() => {
-    api("/languages").then((answer) => answer.json()).then(({ data }) => setLanguages(data));
+    const load = () => api("/languages").then((answer) => answer.json()).then(({ data }) => setLanguages(data))
+      .catch((error) => notice("languages", `The languages could not be read: ${error.message}`, "Read them again").then(load));
+    load();
   }, []);
   // the address names the current picture, so that a reload and the browser's back button return to it
   useEffect(() => { if (path[0] !== undefined) current.set(path[0]); }, [path[0]]);
@@ -142,7 +144,7 @@ export function PicturesView({ app, path }) {
       j: () => go(1),
       k: () => go(-1),
       "/": () => search.current?.focus(),
-      t: () => filters.set(filters.value.show === "text" ? NO_FILTERS : { ...filters.value, show: "text" }),
+      t: () => filters.set({ ...filters.value, show: filters.value.show === "text" ? NO_FILTERS.show : "text" }),
       n: () => setDialog("add"),
       e: () => setDialog("export"),
       a: () => setFocusTexts((count) => count + 1),
