@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import Desk, NumberedDescriber, OpenDesk
+from tests.browser.conftest import WAIT_S, Desk, NumberedDescriber, OpenDesk
 from tests.support import pictures
 from tests.support.service import Running, running
 
@@ -63,6 +64,13 @@ def alt_text(desk: Desk, code: str = "en") -> str:
 
 def wait_for_text(desk: Desk, text: str, code: str = "en") -> None:
     desk.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
+
+
+def wait_until_stored(service: Running, name: str, text: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while translation(service, name)["seo_alt_text"] != text:
+        assert time.monotonic() < deadline, translation(service, name)
+        time.sleep(0.02)
 
 
 def test_pictures_that_need_a_text_come_first(desk: Desk) -> None:
@@ -128,6 +136,31 @@ def test_a_text_that_the_service_refuses_remains_with_the_reason(desk: Desk, ser
     assert translation(service, "3.jpg")["seo_alt_text"] != "x" * 251
     desk.press("Escape")
     assert alt_text(desk) == translation(service, "3.jpg")["seo_alt_text"]
+
+
+def test_a_text_that_is_refused_after_the_user_left_it_is_reported(desk: Desk, service: Running) -> None:
+    show(desk, "3.jpg")
+    refused = "y" * 251
+    desk.page.locator("[data-alt=en]").fill(refused)
+    show(desk, "2.jpg")
+    desk.wait("document.querySelector('.notice')")
+    assert "The text of 3.jpg in English was not saved" in desk.text(".notice")
+    assert refused in desk.text(".notice"), "the user can copy what was typed"
+    assert translation(service, "3.jpg")["seo_alt_text"] != refused
+
+
+def test_quick_undos_follow_the_order_of_the_changes(desk: Desk, service: Running) -> None:
+    stored = {name: translation(service, name)["seo_alt_text"] for name in ("6.jpg", "7.jpg")}
+    for name in stored:
+        show(desk, name)
+        for text in ("First.", "Second."):
+            desk.page.locator("[data-alt=en]").fill(f"{text} {name}")
+            desk.press("Control+Enter")
+            wait_until_stored(service, name, f"{text} {name}")
+    desk.press("Escape")
+    desk.press(*["Control+z"] * 4)
+    for name, text in stored.items():
+        wait_until_stored(service, name, text)
 
 
 def test_remarks_appear_while_a_text_is_written(desk: Desk) -> None:
@@ -197,6 +230,8 @@ def test_kinds_and_search_combine(desk: Desk) -> None:
     desk.page.get_by_label("Search names and texts").fill("nothing like this")
     desk.wait("document.querySelectorAll('.tile').length === 0")
     assert "No picture passes the filters" in desk.text(".nothing")
+    desk.press("Escape", "t")
+    assert desk.page.get_by_label("Search names and texts").input_value() == "nothing like this"
 
 
 def test_the_list_is_sorted(desk: Desk, service: Running) -> None:

@@ -1,8 +1,9 @@
 // The alt text and the file name of a picture in one language, editable in place.
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
-import { announce } from "./messages.js";
+import { announce, notice } from "./messages.js";
 import { local } from "./service.js";
+import { pictureOf } from "./store.js";
 import { redoText, regenerateText, reporting, saveText, undoText } from "./texts.js";
 
 const REMARKS_AFTER_MS = 350;
@@ -11,7 +12,7 @@ const USUAL_CHARS = 125;
 const SOURCES = {
   vision: "written by the vision model",
   facts: "from words in the metadata",
-  pixels: "nothing is known but colours and date",
+  pixels: "only colours and date are known",
   embedded: "from the file",
   person: "accepted by you",
 };
@@ -20,7 +21,7 @@ const characters = (text) => [...text].length;
 
 /** The texts of `picture` in one language. `onAccept()` is called after Enter in the alt text. */
 export function TextEditor({ picture, translation, language, onAccept }) {
-  const { id } = picture;
+  const { id, name } = picture;
   const { language_code: code, source, needs_text: needsText } = translation;
   const state = picture.details.texts?.[code] ?? {};
   const heading = useId();
@@ -47,6 +48,9 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       return true;
     } catch (error) {
       setProblem(error.message);
+      if (!mounted.current && pictureOf(id)) {
+        notice(`text ${id} ${code}`, `The text of ${name} in ${language} was not saved: ${error.message} It was: ${altText}`, "Close");
+      }
       return false;
     } finally {
       sent.current = {};
@@ -54,8 +58,12 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   };
   const latest = useRef(save);
   latest.current = save;
-  // another picture is shown: nothing that was typed is lost
-  useEffect(() => () => { latest.current(); }, []);
+  const mounted = useRef(true);
+  // when another picture is shown, what was typed is saved, or the user is shown why it was refused
+  useEffect(() => () => {
+    mounted.current = false;
+    latest.current();
+  }, []);
 
   /** Whether the alt text may be accepted: one that a person has to write may not, as long as it is unchanged. */
   const isAcceptable = () => {

@@ -64,9 +64,13 @@ export async function redoText(id, code) {
   done.push({ id, code });
 }
 
+// one after the other: while the last change is being undone, a second Ctrl+Z must not undo it again
+let turn = Promise.resolve();
+const inTurn = (work) => (turn = turn.then(work));
+
 /** Undo the last change on this page. Returns the identifier of its picture, or null if there is none. */
-export const undoLast = () => last(done, undoText, "Undone.", "There is nothing to undo.");
-export const redoLast = () => last(undone, redoText, "Redone.", "There is nothing to redo.");
+export const undoLast = () => inTurn(() => last(done, undoText, "Undone.", "There is nothing to undo."));
+export const redoLast = () => inTurn(() => last(undone, redoText, "Redone.", "There is nothing to redo."));
 
 async function last(changes, act, message, nothing) {
   while (changes.length > 0 && !pictureOf(changes.at(-1).id)) changes.pop();
