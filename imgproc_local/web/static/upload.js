@@ -21,7 +21,7 @@ let stop = new AbortController();
 const IDLE = { total: 0, sent: 0, current: null, wait: null };
 /** What is being sent: `total` files of which `sent` are done, the name of the `current` one, and why it `wait`s. */
 export const uploads = new Observable(IDLE);
-/** Files that were not accepted: { name, reason, file, options }, with a `file` where trying again can help. */
+/** Files that were not accepted: { name, reason, file, options, onAccepted }, with a `file` where trying again can help. */
 export const refused = new Observable([]);
 
 /**
@@ -60,7 +60,7 @@ export function cancelUploads() {
 export function retryRefused() {
   const again = refused.value.filter(({ file }) => file);
   refused.set(refused.value.filter(({ file }) => !file));
-  waiting.push(...again.map(({ file, name, options }) => ({ file, path: name, options })));
+  waiting.push(...again.map(({ file, name, options, onAccepted }) => ({ file, path: name, options, onAccepted })));
   uploads.set({ ...uploads.value, total: working ? uploads.value.total + again.length : again.length, sent: working ? uploads.value.sent : 0 });
   send();
 }
@@ -70,28 +70,31 @@ export const hasUnsent = () => working;
 async function send() {
   if (working) return;
   working = true;
-  const before = refused.value.length;
+  let accepted = 0;
+  let notAccepted = 0;
   while (waiting.length > 0) {
     const item = waiting.shift();
     uploads.set({ ...uploads.value, current: item.path, wait: null });
     try {
       await upload(item, stop.signal);
+      accepted += 1;
       item.onAccepted?.();
     } catch (error) {
-      if (error.name !== "AbortError") refuse(item, error);
+      if (error.name !== "AbortError") {
+        notAccepted += 1;
+        refuse(item, error);
+      }
     }
     uploads.set({ ...uploads.value, sent: uploads.value.sent + 1 });
   }
   working = false;
-  const notAccepted = refused.value.length - before;
-  const { sent } = uploads.value;
-  announce(`${counted(sent - notAccepted, "picture")} sent${notAccepted > 0 ? `, ${notAccepted} not accepted` : ""}.`);
+  announce(`${counted(accepted, "picture")} sent${notAccepted > 0 ? `, ${notAccepted} not accepted` : ""}.`);
   uploads.set(IDLE);
 }
 
-function refuse({ file, path, options }, error) {
+function refuse({ file, path, options, onAccepted }, error) {
   const reason = error instanceof Refused ? error.message : "The file could not be sent.";
-  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { file, options } : {};
+  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { file, options, onAccepted } : {};
   refused.set([...refused.value, { name: path, reason, ...again }]);
 }
 
