@@ -15,7 +15,14 @@ const SILENCE_MS = 45_000; // a stream without data for this time is closed; the
 const MAX_INTERRUPTIONS = 3;
 const MAX_CONNECTIONS = 2; // beside the event stream
 
-const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+/** Resolves after `ms`, or when `signal` is aborted. */
+const sleep = (ms, signal) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, ms);
+  signal?.addEventListener("abort", () => {
+    clearTimeout(timer);
+    resolve();
+  }, { once: true });
+});
 
 /** The service refused a request with `status`, or could not be reached (`status` 0). */
 export class Refused extends Error {
@@ -120,7 +127,8 @@ export async function local(method, path, body) {
       sessionEnded();
       throw new Refused(401, "The session of this page has ended.");
     }
-    throw new Refused(0, "The service can't be reached. Nothing was changed.");
+    const unknown = method === "GET" ? "" : " Check whether the change was made before you repeat it.";
+    throw new Refused(0, `The service can't be reached, or has not answered within 30 seconds.${unknown}`);
   }
 }
 
@@ -176,8 +184,8 @@ async function currentKey() {
 
 /**
  * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` is a response
- * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when the wait is over. Throws `Refused`, or the error
- * of `signal`.
+ * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when
+ * the wait is over. Throws `Refused`, or the error of `signal`.
  */
 export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
@@ -198,7 +206,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
       } else {
         onWait("Waiting for the service.");
         interruptions += (await reachable()) ? 1 : 0;
-        if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times during the upload.");
+        if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times. Try again.");
       }
       onWait(null);
       continue;
@@ -212,7 +220,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
       const { message } = await readRefusal(response);
       const wait_s = Number(response.headers.get("Retry-After")) || 5;
       onWait(`${message} Trying again in ${wait_s} s.`);
-      await sleep(wait_s * 1000);
+      await sleep(wait_s * 1000, signal);
     } else if (response.ok) {
       onWait(null);
       return response;
