@@ -1,13 +1,10 @@
 // Unpacks a ZIP file that the service streams into a folder of the user, without holding it in memory.
 //
-// Only what the service writes is read: stored (uncompressed) entries. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
+// Only what the service writes is read: stored (uncompressed) entries, whose size is in the header. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
 
 const LOCAL_HEADER = 0x04034b50;
-const DATA_DESCRIPTOR = 0x08074b50;
 const HEADER_BYTES = 30;
-const WITH_DESCRIPTOR = 0x0008;
-const ZIP64_EXTRA = 0x0001;
-const UNKNOWN = 0xffffffff;
+const WITH_DESCRIPTOR = 0x0008; // the flag of an entry whose size follows its data
 
 /** Reads exact numbers of bytes from a response. */
 class Source {
@@ -57,27 +54,11 @@ export async function unpackInto(folder, response, onFile) {
     const flags = header.getUint16(2, true);
     const method = header.getUint16(4, true);
     const name = new TextDecoder().decode(await source.exactly(header.getUint16(22, true)));
-    const extra = await source.exactly(header.getUint16(24, true));
-    const size = entrySize(header.getUint32(14, true), extra);
-    if (method !== 0 || size === null) throw new Error("The ZIP file can't be unpacked here: download it instead.");
-    await writeFile(folder, name, source, size);
-    if (flags & WITH_DESCRIPTOR) await skipDescriptor(source);
+    await source.exactly(header.getUint16(24, true)); // extra fields, which hold nothing that is needed here
+    if (method !== 0 || flags & WITH_DESCRIPTOR) throw new Error("The ZIP file can't be unpacked here: download it instead.");
+    await writeFile(folder, name, source, header.getUint32(14, true));
     onFile(count + 1);
   }
-}
-
-/** The size of an entry: in the header, or in the ZIP64 extra field if it is larger than 4 GB. */
-function entrySize(size, extra) {
-  if (size !== UNKNOWN) return size;
-  for (let at = 0; at + 4 <= extra.byteLength; at += 4 + extra.getUint16(at + 2, true)) {
-    if (extra.getUint16(at, true) === ZIP64_EXTRA) return Number(extra.getBigUint64(at + 4, true));
-  }
-  return null;
-}
-
-async function skipDescriptor(source) {
-  const first = await source.exactly(4);
-  await source.exactly(first.getUint32(0, true) === DATA_DESCRIPTOR ? 12 : 8);
 }
 
 async function writeFile(folder, name, source, size) {
