@@ -69,6 +69,7 @@ export async function copyText(text) {
     // browsers offer the clipboard only to secure contexts, to which pages over http from another machine do not belong
     const field = document.createElement("textarea");
     field.className = "visually-hidden";
+    field.readOnly = true;
     field.value = text;
     const focused = document.activeElement;
     (document.querySelector("dialog[open]") ?? document.body).append(field);

@@ -1,6 +1,7 @@
 // Parts that the views of models, access, storage and settings share.
 
 import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
+import { copyText } from "./copy.js";
 
 /**
  * What `load` resolves with, as `data`, and its error message, as `problem`. `reload()` loads it again and resolves with the
@@ -74,33 +75,14 @@ export function CopyButton({ app, text, what }) {
   const [label, setLabel] = useState("Copy");
   const timer = useRef(null);
   useEffect(() => () => clearTimeout(timer.current), []);
-  const copy = async (event) => {
-    const done = await copyText(text, event.currentTarget);
+  const copy = async () => {
+    const done = await copyText(text);
     setLabel(done ? "Copied" : "Press Ctrl+C");
     app.announce(done ? `Copied ${what}.` : "The browser did not allow copying.");
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setLabel("Copy"), 2000);
   };
   return html`<button type="button" class="small" aria-label=${`Copy ${what}`} onClick=${copy}>${label}</button>`;
-}
-
-async function copyText(text, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    // browsers offer the clipboard only to secure contexts, to which pages over http from another machine do not belong
-    const field = document.createElement("textarea");
-    field.className = "visually-hidden";
-    field.readOnly = true;
-    field.value = text;
-    document.body.append(field);
-    field.select();
-    const done = document.execCommand("copy");
-    field.remove();
-    button.focus();
-    return done;
-  }
 }
 
 const languages = new Intl.DisplayNames("en", { type: "language" });
