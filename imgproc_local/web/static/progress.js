@@ -1,4 +1,4 @@
-// How much of the work in hand is done, and how long the rest takes.
+// How much of the current run is done, and how long the rest takes.
 
 const WINDOW_MS = 60_000; // speeds are averages over this time
 const MIN_MEASURED_MS = 3000;

@@ -22,7 +22,7 @@ const progress = new Progress();
 export const arrangement = new Observable({ pictures: [], places: new Map(), counts: counted(), loaded: false });
 /** Changes when a picture was replaced, without a value: tiles compare the identity of their pictures. */
 export const changes = new Observable(0);
-/** The progress of the work in hand; see progress.js. */
+/** The progress of the current run; see progress.js. */
 export const totals = new Observable(progress.state([]));
 /** Whether the event stream is connected. */
 export const connected = new Observable(true);
@@ -60,7 +60,6 @@ export function chosenPictures() {
   const shown = arrangement.value.pictures;
   return selection.value.size === 0 ? shown : ordered.filter(({ id }) => selection.value.has(id)).map(({ id }) => pictures.get(id));
 }
-
 
 /** The identifier of the picture `step` places after the current one in the list; null where there is none. */
 export function neighbour(step) {

@@ -1,4 +1,4 @@
-// Above the list: search, filters, order, layout, and the totals of the work in hand.
+// Above the list: search, filters, order, layout, and the totals of the current run.
 
 import { html, useEffect, useRef } from "./preact.js";
 import { bytes, duration, number } from "./format.js";
@@ -82,7 +82,7 @@ function ViewMenu() {
     </details>`;
 }
 
-/** Progress of the work in hand: pictures, time left, and what was saved. Nothing is rendered before the first run. */
+/** Progress of the current run: pictures, time left, and what was saved. Nothing is rendered before the first run. */
 export function Totals() {
   const { total, finished, failed, open, originalBytes, savedBytes, secondsLeft } = useObservable(totals);
   const upload = useObservable(uploads);

@@ -20,7 +20,7 @@ const CHECKS = {
   grades: "Grades of the model",
   text: "Text in pictures",
   network: "Network",
-  compression: "Who optimizes",
+  compression: "Outside compression service",
   "data folder": "Data folder",
   disk: "Disk",
   server: "This service",
