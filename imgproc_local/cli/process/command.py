@@ -280,5 +280,4 @@ def _write_csv(run: Run, csv_file: Path) -> None:
     from imgproc_local.cli.process.report import csv_bytes
     from imgproc_local.system.files import write_atomically
 
-    csv_file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(csv_file, csv_bytes(run.outcomes))

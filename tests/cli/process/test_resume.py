@@ -155,7 +155,7 @@ def test_a_dry_run_writes_nothing(program: Program, folder: Path, tmp_path: Path
 
 
 def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> None:
-    out, table = tmp_path / "out", tmp_path / "new" / "alt.csv"
+    out, table = tmp_path / "out", tmp_path / "alt.csv"
     (folder / "=1+1.jpg").write_bytes(pictures.jpeg(64, 48))
     shown = program.in_process(
         "process", folder, "--flat", "--out", out, "--csv", table, "--only", "analyze", "--only", "optimize"
