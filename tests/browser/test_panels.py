@@ -176,10 +176,10 @@ def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Ru
     show_view(desk, "storage", ".prune")
     desk.page.get_by_label("Uploaded more than this many days ago").fill("0")
     desk.wait("document.querySelector('.prune [role=status]').textContent.startsWith('This removes 2 pictures')")
-    press_button(desk, "Remove …")
+    press_button(desk, "Remove…")
     press_button(desk, "Cancel")
     assert len(service.client.get("/jobs").json()["data"]) == 2
-    press_button(desk, "Remove …")
+    press_button(desk, "Remove…")
     desk.page.locator("dialog button.danger").click()
     desk.wait("document.querySelector('.prune .done')")
     assert service.client.get("/jobs").json()["data"] == []

@@ -109,11 +109,11 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
           </select>
         </label>
         <label class="choice"><input type="checkbox" checked=${writeTexts} onChange=${() => setWriteTexts(!writeTexts)} />
-          <span>Write the alt texts into the files <span class="hint">as IPTC metadata in all languages</span></span></label>
+          <span>Write the alt texts into the files <span class="hint">as IPTC alt text in XMP, in all languages</span></span></label>
         ${open > 0 && html`<p class="hint">${counted(open, "picture")} still in progress ${open === 1 ? "is" : "are"} not part of the export.</p>`}
         ${needing.size > 0 && html`
           <fieldset class="needs-text field">
-            <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text that a person writes</legend>
+            <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text: choose what to do with ${needing.size === 1 ? "it" : "them"}</legend>
             <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
               <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
               ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>

@@ -61,7 +61,7 @@ export function TaskProgress({ task, onCancel }) {
   const { name, step, done_bytes: done, total_bytes: total, is_cancelled: isCancelled, kind } = task;
   const known = total > 0 && (step === "downloading" || step === "copying");
   const sizes = known ? ` ${bytes(done)} of ${bytes(total)}` : "";
-  const text = isCancelled ? "Stopping …" : `${STEPS[step]}${sizes}${left ? `, ${left} left` : ""}`;
+  const text = isCancelled ? "Stopping…" : `${STEPS[step]}${sizes}${left ? `, ${left} left` : ""}`;
   const verb = VERBS[kind];
   return html`
     <div class="task" role="group" aria-label=${`${verb} ${name}`}>

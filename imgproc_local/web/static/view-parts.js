@@ -52,7 +52,7 @@ export function Panel({ title, intro, problem, loading, columns = false, childre
     <section class=${columns ? "panel columns" : "panel"} aria-labelledby="view-title">
       <header class="panel-head"><h2 id="view-title" tabindex="-1">${title}</h2>${intro && html`<p class="hint">${intro}</p>`}</header>
       <${Problem} text=${problem} />
-      ${loading && !problem && html`<p class="hint" role="status">Loading …</p>`}
+      ${loading && !problem && html`<p class="hint" role="status">Loading…</p>`}
       ${children}
     </section>`;
 }

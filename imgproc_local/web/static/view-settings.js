@@ -61,8 +61,8 @@ function Health({ app }) {
       <h3 id="health-title">Health</h3>
       <div class="sheet health">
         <div class="health-head">
-          <p role="status"><strong>${data ? summaryOf(data) : problem ? "" : "Checking the installation …"}</strong></p>
-          <button type="button" class="small" disabled=${again.busy || (!data && !problem)} onClick=${() => again.run()}>${again.busy ? "Checking …" : "Check again"}</button>
+          <p role="status"><strong>${data ? summaryOf(data) : problem ? "" : "Checking the installation…"}</strong></p>
+          <button type="button" class="small" disabled=${again.busy || (!data && !problem)} onClick=${() => again.run()}>${again.busy ? "Checking…" : "Check again"}</button>
         </div>
         <${Problem} text=${problem ?? data?.problem} />
         ${notable.length > 0 && html`<ul class="health-checks">${notable.map((check) => html`<${Check} key=${check.name} check=${check} />`)}</ul>`}

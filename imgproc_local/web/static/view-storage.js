@@ -137,11 +137,11 @@ function Prune({ app, data, plan, setPlan, reload }) {
           </div>
           <p id=${hint} class="hint">0 removes every finished picture. Unfinished ones are never removed.</p>
         </div>
-        <p role="status">${days === null ? `Expected a number of days from 0 to ${number(MAX_DAYS)}.` : !isCounted ? "Counting …" : counts.files || counts.jobs
+        <p role="status">${days === null ? `Expected a number of days from 0 to ${number(MAX_DAYS)}.` : !isCounted ? "Counting…" : counts.files || counts.jobs
           ? html`This removes ${found(counts)} and frees <strong>${bytes(counts.size_bytes)}</strong>.` : "Nothing is that old."}</p>
         <${Problem} text=${action.problem} />
         ${removed && html`<p class="done" role="status">Removed ${found(removed)}: ${bytes(removed.size_bytes)} are free again.</p>`}
-        <div class="actions"><button type="submit" class="danger" disabled=${action.busy || !isCounted || !(counts.files || counts.jobs)}>${action.busy ? "Removing …" : "Remove …"}</button></div>
+        <div class="actions"><button type="submit" class="danger" disabled=${action.busy || !isCounted || !(counts.files || counts.jobs)}>${action.busy ? "Removing…" : "Remove…"}</button></div>
         <p class="hint">${ages.length
           ? `Removed on their own: ${ages.map(([only, limit]) => `${only} after ${counted(limit, "day")}`).join(", ")}.`
           : "Nothing is removed on its own. The settings retention_jobs_days, retention_originals_days and retention_results_days change that."}</p>

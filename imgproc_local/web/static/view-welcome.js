@@ -51,7 +51,7 @@ function Welcome({ app, onDone }) {
         <div>
           <h3>With a vision model</h3>
           <p>A model looks at each picture and describes it, also where the file has no words.</p>
-          ${data ? html`<${Offer} app=${app} data=${data} reload=${reload} />` : html`<p class="hint" role="status">Checking which model fits this machine …</p>`}
+          ${data ? html`<${Offer} app=${app} data=${data} reload=${reload} />` : html`<p class="hint" role="status">Checking which model fits this machine…</p>`}
         </div>
       </div>
       <p class="hint">To begin, drop pictures or a folder anywhere on this page.</p>
