@@ -1,4 +1,4 @@
-"""Proves, for three architectures of the catalogue, that answers with a shared prefix are those of one sequence alone.
+"""Proves, for four architectures of the catalogue, that answers with a shared prefix are those of one sequence alone.
 
 `LlmDescriber` describes two pictures in four languages, as in the service: the instructions are processed once, English
 is first, the other languages translate it together, and all answers that the lint refuses are generated once more. Each

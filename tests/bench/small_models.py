@@ -1,6 +1,6 @@
 """Writes a small model with random weights for an architecture in the catalogue, with all its kinds of layer.
 
-Qwen3-VL, Gemma 3 and SmolVLM2 are written; Gemma 4 and Qwen3.5 are not.
+Qwen3-VL, Qwen3.5, Gemma 3 and SmolVLM2 are written; Gemma 4 is not.
 
 The weights are large, so that attention selects few tokens and each token written depends on the picture, on the
 positions and on all tokens before it. The vocabularies are the beginnings of those of llama.cpp's own tests.
@@ -169,11 +169,11 @@ def _write_vocabulary(tensors: _Tensors, small: Small, vocabularies: Path) -> li
     return tokens
 
 
-def _attention(tensors: _Tensors, block: str, width: int, head_norm: float = 0) -> None:
+def _attention(tensors: _Tensors, block: str, width: int, *, gated: bool = False, head_norm: float = 0) -> None:
     """The attention of a layer. `head_norm` is the weight of the norms of queries and keys, 0 without them."""
     inner, kv = HEADS * HEAD_WIDTH, KV_HEADS * HEAD_WIDTH
     gain = 1 if head_norm else ATTENTION_GAIN
-    tensors.matrix(f"{block}attn_q", inner, width, gain)
+    tensors.matrix(f"{block}attn_q", 2 * inner if gated else inner, width, gain)
     tensors.matrix(f"{block}attn_k", kv, width, gain)
     tensors.matrix(f"{block}attn_v", kv, width)
     tensors.matrix(f"{block}attn_output", width, inner)
@@ -217,6 +217,37 @@ def _gemma3_layers(tensors: _Tensors, small: Small) -> None:
         tensors.scales(WIDTH, f"{block}ffn_norm", f"{block}post_ffw_norm")
         _attention(tensors, block, WIDTH, head_norm=ATTENTION_GAIN)
         _feed_forward(tensors, block, WIDTH)
+
+
+def _qwen35_layers(tensors: _Tensors, small: Small) -> None:
+    """Three layers with a recurrent state (gated delta net) and one with attention."""
+    keys, width = tensors.keys, WIDTH
+    kernel, state, key_heads, value_heads = 4, 32, 2, 4
+    keys.add_rope_dimension_count(HEAD_WIDTH // 2)
+    keys.add_ssm_conv_kernel(kernel)
+    keys.add_ssm_state_size(state)
+    keys.add_ssm_group_count(key_heads)
+    keys.add_ssm_time_step_rank(value_heads)
+    keys.add_ssm_inner_size(state * value_heads)
+    keys.add_full_attention_interval(4)
+    channels, values = state * (2 * key_heads + value_heads), state * value_heads
+    for layer in range(small.layers):
+        block = f"blk.{layer}."
+        tensors.scales(width, f"{block}attn_norm", f"{block}post_attention_norm")
+        if (layer + 1) % 4 == 0:
+            _attention(tensors, block, width, gated=True, head_norm=ATTENTION_GAIN)
+        else:
+            tensors.matrix(f"{block}attn_qkv", channels, width)
+            tensors.matrix(f"{block}attn_gate", values, width)
+            tensors.random(f"{block}ssm_conv1d.weight", channels, kernel, spread=0.5)
+            tensors.constant(f"{block}ssm_dt.bias", 0, value_heads)
+            # the state fades over hundreds of tokens: the picture remains in it
+            tensors.constant(f"{block}ssm_a", -0.005, value_heads)
+            tensors.matrix(f"{block}ssm_beta", value_heads, width)
+            tensors.matrix(f"{block}ssm_alpha", value_heads, width)
+            tensors.scales(state, f"{block}ssm_norm")
+            tensors.matrix(f"{block}ssm_out", width, values)
+        _feed_forward(tensors, block, width)
 
 
 def _write_mmproj(path: Path, small: Small) -> None:
@@ -274,8 +305,7 @@ def _gemma3_vision(tensors: _Tensors, small: Small) -> None:
     tensors.random("mm.input_projection.weight", VISION_WIDTH, WIDTH, spread=1 / math.sqrt(VISION_WIDTH))
 
 
-def _qwen3vl_vision(tensors: _Tensors, small: Small) -> None:
-    deep_layers = (0,)
+def _qwen_vision(tensors: _Tensors, small: Small, deep_layers: Sequence[int]) -> None:
     merged = VISION_WIDTH * 4
     _encoder(tensors, "qwen3vl_merger", 768, 16, inward=("qkv",))
     tensors.keys.add_vision_spatial_merge_size(2)
@@ -290,6 +320,14 @@ def _qwen3vl_vision(tensors: _Tensors, small: Small) -> None:
         tensors.linear(f"{block}fc2", WIDTH, merged)
 
 
+def _qwen3vl_vision(tensors: _Tensors, small: Small) -> None:
+    _qwen_vision(tensors, small, deep_layers=(0,))
+
+
+def _qwen35_vision(tensors: _Tensors, small: Small) -> None:
+    _qwen_vision(tensors, small, deep_layers=())
+
+
 SMALL_MODELS = (
     Small("smolvlm2-500m", "llama", "starcoder", SMOL_TOKENS, CHAT_TEMPLATE, 4, _llama_layers, _idefics3),
     Small(
@@ -298,4 +336,8 @@ SMALL_MODELS = (
     ),
     # every sixth layer has full attention
     Small("gemma-3-4b", "gemma3", "gemma-4", GEMMA3_TOKENS, GEMMA3_TEMPLATE, 6, _gemma3_layers, _gemma3_vision),
+    Small(
+        "qwen3.5-4b", "qwen35", "qwen35", QWEN_TOKENS, CHAT_TEMPLATE, 8, _qwen35_layers, _qwen35_vision,
+        rope_sections=(6, 5, 5, 0),
+    ),
 )  # fmt: skip
