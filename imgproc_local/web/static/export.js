@@ -6,7 +6,7 @@ import { bytes, counted } from "./format.js";
 import { announce, Dialog } from "./messages.js";
 import { api, local } from "./service.js";
 import { isOpen } from "./store.js";
-import { unpackInto } from "./unpack.js";
+import { newFolder, unpackInto } from "./unpack.js";
 
 const VARIANTS = {
   best: { label: "The smaller of both", hint: "one file per picture, ready to upload" },
@@ -86,8 +86,10 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
       return; // the user chose no folder
     }
     await begin(async (url) => {
-      const files = await unpackInto(folder, await fetch(url), (count) => setSaving(count));
-      announce(`${counted(files, "file")} saved.`);
+      const name = decodeURIComponent(url.split("/").pop()).replace(/\.zip$/, "");
+      const target = await newFolder(folder, name);
+      const files = await unpackInto(target, await fetch(url), (count) => setSaving(count));
+      announce(`${counted(files, "file")} saved in the new folder ${target.name}.`);
       onClose();
     });
   };

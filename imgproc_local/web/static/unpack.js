@@ -40,6 +40,19 @@ class Source {
   }
 }
 
+/** A new folder in `parent`, called `name` or `name 2`, `name 3` …, so that no file of the user is overwritten. */
+export async function newFolder(parent, name) {
+  for (let number = 1; ; number += 1) {
+    const free = number === 1 ? name : `${name} ${number}`;
+    try {
+      await parent.getDirectoryHandle(free);
+    } catch (error) {
+      if (error.name === "NotFoundError") return parent.getDirectoryHandle(free, { create: true });
+      if (error.name !== "TypeMismatchError") throw error; // that error means that a file has this name
+    }
+  }
+}
+
 /** Write the files of the ZIP file `response` into `folder`. `onFile(count)` is called after each. Returns how many there were. */
 export async function unpackInto(folder, response, onFile) {
   if (!response.ok) throw new Error(`The service responded with status ${response.status}. Export again.`);
