@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Manifest, Record, ResultFile, source_key
@@ -51,9 +51,17 @@ class Publisher:
                 self._names.take(language, name)
 
     def publish(self, finished: Finished, job: Job) -> Record:
-        """Choose the names, store the record, then rename the files. Blocks. Raises: OSError."""
+        """Choose the names, store the record, then rename the files. Blocks. Raises: OSError.
+
+        Earlier results of the picture are replaced. If errors left nothing to put in their place, they remain, and the
+        next run processes the picture again.
+        """
         source = source_key(finished.picture.path, self._out)
         earlier = self._manifest.records.get(source)
+        if earlier is not None and earlier.files and finished.errors and not finished.staged:
+            record = structs.replace(earlier, errors=finished.errors)
+            self._manifest.append(record)
+            return record
         if earlier is not None:
             self._results.remove_own(earlier.files)
             for language, name in _names_of(earlier):

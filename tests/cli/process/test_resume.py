@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import shutil
 import signal
@@ -84,6 +85,23 @@ def test_what_has_changed_is_processed_again_in_place_of_its_old_results(
     assert sum(name.endswith(".webp") for name in names(out)) == 0
     assert sum(name.endswith(".avif") for name in names(out)) == 4
     assert Path(first[3]["optimized_file"]).read_bytes() == b"edited by the user"
+
+
+def test_a_picture_that_can_not_be_processed_any_more_retains_its_results(program: Program, tmp_path: Path) -> None:
+    picture, out = tmp_path / "stone.png", tmp_path / "out"
+    whole = pictures.png(64, 48)
+    picture.write_bytes(whole)
+    [first] = program.in_process_json("process", picture, "--out", out)
+    data_at = whole.index(b"IDAT") + 4
+    picture.write_bytes(whole[:data_at] + bytes(len(whole) - data_at - 16) + whole[-16:])
+    result = program.in_process("process", picture, "--out", out, "--json")
+    assert (result.exit_code, statuses(json.loads(result.stdout))) == (1, ["failed"])
+    for kind in ("optimized_file", "converted_file"):
+        assert Path(first[kind]).exists()
+    picture.write_bytes(whole)
+    [again] = program.in_process_json("process", picture, "--out", out)
+    assert again["status"] == "completed"
+    assert sorted(names(out)) == sorted(Path(first[kind]).name for kind in ("optimized_file", "converted_file"))
 
 
 @pytest.mark.parametrize("where", ["inside", "parent", "same", "link"])
