@@ -135,11 +135,11 @@ def test_pictures_are_named_and_exported_by_keyboard_alone(empty: Running, open_
     assert desk.names()[0] == "4.jpg"
     # Enter goes to the text that a person has to write; Enter in a text accepts it and goes on
     desk.press("Enter")
-    assert desk.page.evaluate("document.activeElement.dataset.alt") == "en"
+    desk.wait("document.activeElement.dataset.alt === 'en'")
     desk.press("Control+a")
     desk.page.keyboard.type("A quay.")
     desk.press("Enter", "Control+a")
-    assert desk.page.evaluate("document.activeElement.dataset.alt") == "de"
+    desk.wait("document.activeElement.dataset.alt === 'de'")
     desk.page.keyboard.type("Ein Kai.")
     desk.press("Enter")
     desk.wait("document.querySelector('#detail-title').textContent === '1.jpg'")
@@ -148,7 +148,7 @@ def test_pictures_are_named_and_exported_by_keyboard_alone(empty: Running, open_
     desk.press("Escape", "Enter")
     desk.wait("document.querySelector('#detail-title').textContent === '2.jpg'")
     desk.press("j", "k", "j")
-    assert desk.text("#detail-title") == "3.jpg"
+    desk.wait("document.querySelector('#detail-title').textContent === '3.jpg'")
     deadline = time.monotonic() + WAIT_S
     while sources(texts := stored_texts(empty), "1.jpg") != {"person"}:
         assert time.monotonic() < deadline, texts["1.jpg"]

@@ -157,6 +157,7 @@ def test_quick_undos_follow_the_order_of_the_changes(desk: Desk, service: Runnin
             desk.page.locator("[data-alt=en]").fill(f"{text} {name}")
             desk.press("Control+Enter")
             wait_until_stored(service, name, f"{text} {name}")
+    desk.page.wait_for_timeout(500)  # the page, too, has received that the last change is stored
     desk.press("Escape")
     desk.press(*["Control+z"] * 4)
     for name, text in stored.items():
@@ -371,7 +372,7 @@ def test_a_failed_picture_is_processed_again(empty: Running, open_desk: OpenDesk
     desk = open_desk(empty)
     desk.wait("document.querySelector('.problems')")
     desk.page.get_by_role("button", name="Process again").click()
-    desk.wait(f"document.querySelector('.tile').dataset.id > {json.dumps(failed['job_id'])}")
+    desk.wait(f"document.querySelector('.tile')?.dataset.id > {json.dumps(failed['job_id'])}")
     desk.wait_for_count("All", 1)
     (job,) = jobs(empty).values()
     assert job["job_id"] != failed["job_id"]

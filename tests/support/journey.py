@@ -137,7 +137,8 @@ def main() -> None:
     if arguments.model:
         print(journey.command("models", "import", *map(str, arguments.model), "--name", "journey").strip())
     journey.command("process", str(arguments.pictures), "--out", str(journey.out), "--format", "avif")
-    print(f"process: {len(list(journey.out.iterdir()))} files of {len(pictures)} pictures")
+    results = [file for file in journey.out.iterdir() if not file.name.startswith(".")]
+    print(f"process: {len(results)} files of {len(pictures)} pictures")
     print(f"service: texts from {', '.join(sorted(journey.serve(pictures)))}")
     network = [
         check for check in json.loads(journey.command("doctor", "--json"))["checks"] if check["name"] == "network"

@@ -169,6 +169,10 @@ function change(id, job) {
 /** Apply a job's body that a request returned, before its event arrives. */
 export const applyJob = (job) => change(job.job_id, job);
 
+/** The latest text of a picture in a language, also before the page shows it; undefined if there is none. */
+export const latestTranslation = (id, code) =>
+  (pending.get(id) ?? pictures.get(id)?.job)?.image.translations.find((translation) => translation.language_code === code);
+
 /** Show a picture's text as `translation`, the answer to a change of it. */
 export function applyTranslation(id, translation) {
   const job = pending.get(id) ?? pictures.get(id)?.job;

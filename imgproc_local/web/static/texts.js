@@ -4,7 +4,7 @@
 import { announce, notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { api } from "./service.js";
-import { applyTranslation, pictureOf } from "./store.js";
+import { applyTranslation, latestTranslation, pictureOf } from "./store.js";
 
 const done = []; // { id, code } of changes, oldest first
 const undone = [];
@@ -14,27 +14,32 @@ export const saving = new Observable(0);
 
 async function request(id, code, method, action = "", body = undefined) {
   const { image } = pictureOf(id);
+  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+  const response = await api(`/images/${image.id}/translations/${code}${action}`, {
+    method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const { data } = await response.json();
+  applyTranslation(id, data);
+}
+
+// One after the other: Ctrl+Z waits until the last change is stored, and a second one until that change is undone.
+let turn = Promise.resolve();
+function inTurn(work) {
   saving.set(saving.value + 1);
-  try {
-    const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-    const response = await api(`/images/${image.id}/translations/${code}${action}`, {
-      method, headers, body: body === undefined ? undefined : JSON.stringify(body),
-    });
-    const { data } = await response.json();
-    applyTranslation(id, data);
-    return data;
-  } finally {
-    saving.set(saving.value - 1);
-  }
+  const result = turn.then(work).finally(() => saving.set(saving.value - 1));
+  turn = result.catch(() => {});
+  return result;
 }
 
 /** Store `changes` (seo_alt_text, seo_filename) of a text as a person's. Throws `Refused`. */
-export async function saveText(id, code, changes) {
-  const data = await request(id, code, "PATCH", "", changes);
+export const saveText = (id, code, changes) => inTurn(async () => {
+  const stored = latestTranslation(id, code);
+  // leaving a field that was just accepted saves the same again, which would be a change for Ctrl+Z
+  if (stored?.source === "person" && Object.entries(changes).every(([name, text]) => stored[name] === text)) return;
+  await request(id, code, "PATCH", "", changes);
   done.push({ id, code });
   undone.length = 0;
-  return data;
-}
+});
 
 /** Accept the texts of a picture that no person has accepted yet, but none that a person has to write. */
 export async function acceptTexts(picture) {
@@ -44,33 +49,32 @@ export async function acceptTexts(picture) {
 }
 
 /** Let the service write a text anew. The event stream reports when it is written. */
-export async function regenerateText(id, code) {
+export const regenerateText = (id, code) => inTurn(async () => {
   await request(id, code, "POST", "/regenerate");
   done.push({ id, code });
   undone.length = 0;
-}
+});
 
-export async function undoText(id, code) {
+async function undo(id, code) {
   await request(id, code, "POST", "/undo");
   const last = done.findLastIndex((change) => change.id === id && change.code === code);
   if (last >= 0) done.splice(last, 1);
   undone.push({ id, code });
 }
 
-export async function redoText(id, code) {
+async function redo(id, code) {
   await request(id, code, "POST", "/redo");
   const last = undone.findLastIndex((change) => change.id === id && change.code === code);
   if (last >= 0) undone.splice(last, 1);
   done.push({ id, code });
 }
 
-// one after the other: while the last change is being undone, a second Ctrl+Z must not undo it again
-let turn = Promise.resolve();
-const inTurn = (work) => (turn = turn.then(work));
+export const undoText = (id, code) => inTurn(() => undo(id, code));
+export const redoText = (id, code) => inTurn(() => redo(id, code));
 
 /** Undo the last change on this page. Returns the identifier of its picture, or null if there is none. */
-export const undoLast = () => inTurn(() => last(done, undoText, "Undone.", "There is nothing to undo."));
-export const redoLast = () => inTurn(() => last(undone, redoText, "Redone.", "There is nothing to redo."));
+export const undoLast = () => inTurn(() => last(done, undo, "Undone.", "There is nothing to undo."));
+export const redoLast = () => inTurn(() => last(undone, redo, "Redone.", "There is nothing to redo."));
 
 async function last(changes, act, message, nothing) {
   while (changes.length > 0 && !pictureOf(changes.at(-1).id)) changes.pop();

@@ -49,12 +49,12 @@ def test_a_watched_folder_is_processed_as_it_fills_and_its_results_are_not_input
     # the results are written into the watched folder itself
     with program.start("process", folder, "--watch", "--out", folder) as process:
         wait_for((folder / ".imgproc-local.manifest.jsonl").is_file, process)
+        (folder / "broken.jpg").write_bytes(pictures.broken_jpeg())
         content = pictures.jpeg(64, 48)
         with (folder / "IMG_1.jpg").open("wb") as file:
             for part in (content[:500], content[500:]):
                 file.write(part)
                 file.flush()
-        (folder / "broken.jpg").write_bytes(pictures.broken_jpeg())
         wait_for(lambda: len(names(folder)) >= 4, process)
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=30)
