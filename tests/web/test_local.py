@@ -84,7 +84,7 @@ def test_rate_limits_within_bounds_are_accepted(page: httpx.Client, limit: int |
         (b"[]", "body"),
         (b"{}", "body"),
         (b'{"name": 5}', "body"),
-        (b'{"name": "\xff"}', "request"),
+        (b'{"name": "\xff"}', "body"),
         (b'{"name": "x", "rate_limit": 1.5}', "body"),
         (b'{"name": "x", "rate_limit": true}', "body"),
         (b'{"name": "x", "account": "other"}', "body"),
