@@ -206,7 +206,7 @@ def test_an_unusual_alt_text_is_stored_as_it_is(edited: Picture, alt: str) -> No
         (b'{"seo_alt_text": 1}', "body"),
         (b'{"alt": "a"}', "body"),
         (b'{"seo_alt_text": "\\ud800"}', "body"),
-        (b'{"seo_alt_text": "\xff"}', "request"),
+        (b'{"seo_alt_text": "\xff"}', "body"),
         (b'{"seo_filename": "!?"}', "seo_filename"),
         (b'{"seo_filename": ""}', "seo_filename"),
     ],
