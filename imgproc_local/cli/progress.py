@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
@@ -54,12 +54,12 @@ class StatusLine:
 
 
 @contextmanager
-def log_above(line: StatusLine | None) -> Iterator[None]:
-    """Inside the block, print log messages above `line`. If it is None, logging is not changed."""
-    if line is None:
+def log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
+    """Inside the block, print log messages by `print_above`. If it is None, logging is not changed."""
+    if print_above is None:
         yield
         return
-    handler = _LogAbove(line)
+    handler = _LogAbove(print_above)
     root = logging.getLogger()
     root.addHandler(handler)
     try:
@@ -69,13 +69,13 @@ def log_above(line: StatusLine | None) -> Iterator[None]:
 
 
 class _LogAbove(logging.Handler):
-    def __init__(self, line: StatusLine) -> None:
+    def __init__(self, print_above: Callable[[str], None]) -> None:
         super().__init__()
-        self._line = line
+        self._print_above = print_above
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._line.print_above(self.format(record))
+            self._print_above(self.format(record))
         except Exception:  # as in `logging.StreamHandler.emit`
             self.handleError(record)
 

@@ -36,7 +36,7 @@ def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -
     terminal = Terminal()
     line = StatusLine(terminal)
     log = logging.getLogger("imgproc_local.test")
-    with log_above(line):
+    with log_above(line.print_above):
         line.draw("a long line of progress")
         log.warning("disk is slow")
         line.draw("done")

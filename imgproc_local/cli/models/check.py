@@ -139,7 +139,7 @@ def _grade(
     click.echo(f"{model.name} describes {len(PROBES)} pictures in {count} …", err=True)
     progress = _Progress()
     try:
-        with log_above(progress.line):
+        with log_above(progress.line.print_above if progress.line else None):
             return check_model(loaded, codes, progress, check_stop)
     finally:
         progress.clear()

@@ -356,7 +356,7 @@ def _showing_progress(interrupted: str) -> Iterator[TransferProgress]:
 
     progress = TransferProgress(sys.stderr)
     try:
-        with log_above(progress.line):
+        with log_above(progress.line.print_above if progress.line else None):
             yield progress
     except KeyboardInterrupt:
         progress.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +9,12 @@ from typing import IO, TYPE_CHECKING
 
 from imgproc_local.cli.output import size_text
 from imgproc_local.cli.process.manifest import Record
+from imgproc_local.cli.progress import REPORT_S, log_above
 from imgproc_local.domain.job import Job, StageName, StageState
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-REPORT_S = 15.0
-"""The time between two lines where the output is not a terminal."""
 REDRAWS_PER_SECOND = 5
 
 
@@ -43,15 +41,11 @@ class StageProgress:
         bars = self._bars = _bars(self._stream)
         self._tasks = {stage: bars.add_task(stage.value, total=None, note="") for stage in self._stages}
         self._tasks[None] = bars.add_task("pictures", total=None, note="")
-        handler = _LogAbove(self)
-        root = logging.getLogger()
-        root.addHandler(handler)
         try:
-            with bars:
+            with bars, log_above(self.print):
                 yield
         finally:
             self._bars = None
-            root.removeHandler(handler)
 
     def expect(self, pictures: int) -> None:
         """Expect `pictures` more."""
@@ -129,18 +123,6 @@ def _bars(stream: IO[str]) -> Progress:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-
-
-class _LogAbove(logging.Handler):
-    def __init__(self, progress: StageProgress) -> None:
-        super().__init__()
-        self._progress = progress
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._progress.print(self.format(record))
-        except Exception:  # as in `logging.StreamHandler.emit`
-            self.handleError(record)
 
 
 def _duration(seconds: float) -> str:
