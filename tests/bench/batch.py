@@ -2,7 +2,9 @@
 
 Both run in this process, in turn, each on a new data folder, from the start of the services to their stop.
 
-`python -m tests.bench.batch [--pictures 200] [--rounds 2] [--threads 2]`
+The smaller the pictures, the larger the command's own share. The folder has 200 pictures, of ten synthetic photographs.
+
+`python -m tests.bench.batch [--width 160] [--height 120] [--rounds 2] [--threads 2]`
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from imgproc_local.cli.process.run import Run, RunOptions
 from imgproc_local.compose import open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.plan import Operation, Plan
-from tests.support import pictures
+from tests.bench.load import jpegs, with_comment
 
 PLAN = Plan(Operation.PROCESS)
 MAX_RATIO = 1.1
+DIFFERENT = 10
 FINISH_S = 600
 
 
@@ -56,15 +59,18 @@ def timed(work: object) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=200)
+    parser.add_argument("--width", type=int, default=160)
+    parser.add_argument("--height", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="batch-") as work:
         source = Path(work, "pictures")
+        different = [file.read_bytes() for file in jpegs(Path(work), DIFFERENT, options.width, options.height)]
         for number in range(options.pictures):
             file = source / f"{number // 20:02}" / f"stone-{number:04}.jpg"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(pictures.jpeg(160, 120, seed=number))
+            file.write_bytes(with_comment(different[number % DIFFERENT], str(number)))
         files = sorted(source.rglob("*.jpg"))
         alone_s, command_s = [], []
         for number in range(options.rounds):
@@ -80,8 +86,8 @@ def main() -> None:
         sum(times[kind] for times in command_s) / sum(times[kind] for times in alone_s) for kind in (0, 1)
     )
     print(
-        f"{options.pictures} pictures: process takes {ratio:.3f} of the engine's own time (at most {MAX_RATIO}),"
-        f" {cpu_ratio:.3f} of its CPU time"
+        f"{options.pictures} pictures of {options.width} × {options.height} pixels: process takes {ratio:.3f} of the"
+        f" engine's own time (at most {MAX_RATIO}), {cpu_ratio:.3f} of its CPU time"
     )
     sys.exit(0 if ratio <= MAX_RATIO else 1)
 
