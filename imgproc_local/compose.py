@@ -22,6 +22,7 @@ from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine import convert, optimize
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.engine import Engine
@@ -136,8 +137,8 @@ def describer(config: Config) -> Describer:
 
 @contextmanager
 def model_under_test(
-    config: Config, model: AnyModel, check_stop: Callable[[], None]
-) -> Iterator[Callable[[WorkItem, Callable[[], None]], Output]]:
+    config: Config, model: AnyModel, check_stop: CheckStop
+) -> Iterator[Callable[[WorkItem, CheckStop], Output]]:
     """The analyze stage with `model`, whichever model is in use. It needs no data folder and stores nothing.
 
     Raises: ModelUnusable, if the model does not work here; what `check_stop` raises.
@@ -191,7 +192,7 @@ def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
 def load_model(
     config: Config,
     model: AnyModel,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     *,
     retry_test: bool = False,
     picture_timeout_s: float | None = None,
@@ -224,7 +225,7 @@ def model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
     """
     from imgproc_local.vision.management.tasks import ModelTasks
 
-    def test(model: VisionModel, check_stop: Callable[[], None]) -> None:
+    def test(model: VisionModel, check_stop: CheckStop) -> None:
         from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 
         if llama_is_installed():

@@ -16,13 +16,14 @@ from msgspec import structs
 from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, apng, avif
-from imgproc_local.codecs.picture.decode import CheckStop, open_upright
+from imgproc_local.codecs.picture.decode import open_upright
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
+from imgproc_local.domain.stop import CheckStop
 
 if not features.check("avif"):  # a Pillow built without AVIF: the plugin package adds it
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401

@@ -19,7 +19,6 @@ from imgproc_local.codecs.avif_alpha import AlphaEncoder
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.picture.decode import (
-    CheckStop,
     decode_complete,
     evaluate,
     for_display,
@@ -42,6 +41,7 @@ from imgproc_local.codecs.quality.search import (
 )
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
 """The lowest of libvips' 100 quality numbers for each of the encoder's 64 levels. The search counts in levels."""

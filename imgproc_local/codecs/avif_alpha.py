@@ -14,8 +14,9 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs.container.avif_writer import CodedPicture, picture_of
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate
+from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.domain.stop import CheckStop
 
 MAX_ERROR = 16
 """Of 255, in every pixel."""

@@ -14,6 +14,7 @@ from imgproc_local.codecs.working_copy import working_copy
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
 
@@ -22,7 +23,7 @@ def convert_file(
     path: Path,
     info: ImageInfo,
     new_format: Format,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",

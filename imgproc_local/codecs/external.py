@@ -17,13 +17,14 @@ from msgspec import structs
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
-from imgproc_local.codecs.picture.decode import CheckStop, thumbnail
+from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
+from imgproc_local.domain.stop import CheckStop
 
 THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0

@@ -23,6 +23,7 @@ from imgproc_local.codecs.working_copy import has_transparency, working_copy
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.JPEG: jpeg.candidates,
@@ -37,7 +38,7 @@ CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
 def optimize_file(
     path: Path,
     info: ImageInfo,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",
@@ -58,7 +59,7 @@ def optimize_file(
 def encode_file(
     path: Path,
     info: ImageInfo,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     target: float = TARGET_SCORE,
     keep_location: KeepLocation = KeepLocation.CITY,
     effort: Effort = "balanced",

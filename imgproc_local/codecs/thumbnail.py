@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.stop import CheckStop
 
 MAX_SIDE_PX = 512
 QUALITY, EFFORT = 80, 2
@@ -30,7 +30,7 @@ class Thumbnail(Struct, frozen=True):
 
 
 @translate_errors("No thumbnail can be made of this picture")
-def make_thumbnail(source: ThumbnailSource, check_stop: Callable[[], None]) -> Thumbnail:
+def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
     """The thumbnail of a picture, or of an animation's first frame, with its orientation applied and its alpha.
 
     Runs in a worker. Raises: BrokenImage, StageFailed, and what `check_stop` raises.

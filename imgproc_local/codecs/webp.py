@@ -12,7 +12,6 @@ from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.picture.decode import (
-    CheckStop,
     decode_complete,
     evaluate,
     for_display,
@@ -36,6 +35,7 @@ from imgproc_local.codecs.webp_still import (
     save,
 )
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.stop import CheckStop
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate
+from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
@@ -24,6 +24,7 @@ from imgproc_local.codecs.quality.search import (
     estimate,
 )
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 try:
     from imgproc_local.codecs import _webp_chroma

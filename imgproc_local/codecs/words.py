@@ -8,7 +8,7 @@ Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.stop import CheckStop
 
 _DEFAULT = "x-default"
 
@@ -48,9 +49,7 @@ def words_of(translations: Iterable[Translation], extended_descriptions: Mapping
 
 
 @translate_errors("The texts can't be written into the picture")
-def write_words(
-    path: Path, info: ImageInfo, words: Words, check_stop: Callable[[], None], *, overwrite: bool = False
-) -> bytes:
+def write_words(path: Path, info: ImageInfo, words: Words, check_stop: CheckStop, *, overwrite: bool = False) -> bytes:
     """The file with these texts in its XMP; its own bytes if it holds a text in each of the languages already.
 
     A text in the file is replaced only with `overwrite`, or if it was edited. Texts in other languages remain, and so

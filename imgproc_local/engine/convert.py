@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
+from imgproc_local.domain.stop import CheckStop
+from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 
 

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ExternalServiceFailed
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Output, Stage, WorkItem
+from imgproc_local.domain.stop import CheckStop
+from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 
 if TYPE_CHECKING:

@@ -21,12 +21,10 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
+from imgproc_local.domain.stop import CheckStop
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"
-
-CheckStop = Callable[[], None]
-"""Called between the steps of a stage; raises `StageCancelled` or `StageTimedOut` to end it."""
 
 
 class Options(Struct, frozen=True):

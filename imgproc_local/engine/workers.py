@@ -36,6 +36,7 @@ from imgproc_local.domain.errors import (
     UnsupportedImage,
 )
 from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.memory_limit import MEGABYTE, NEAR_LIMIT, memory_limit_bytes
 from imgproc_local.engine.protocol import (
     OUT_OF_MEMORY,
@@ -46,7 +47,7 @@ from imgproc_local.engine.protocol import (
     path_of,
     return_type,
 )
-from imgproc_local.engine.stage import CheckStop, Output
+from imgproc_local.engine.stage import Output
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
 from imgproc_local.system.process_memory import resident_bytes
 

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.until_stopped import run_until_stopped
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Tinify:
         self._monotonic = monotonic
         self._cooldown: tuple[float, str] | None = None  # the time when it ends, and the message of the failure
 
-    def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: Callable[[], None]) -> bytes | None:
+    def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: CheckStop) -> bytes | None:
         """The file that the service returns, not yet validated; None if it is not smaller than `max_bytes`.
 
         `picture` is a file of the media type `mime`. Raises: ExternalServiceFailed, if there is no usable response;

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import imgproc_local
+from imgproc_local.domain.stop import CheckStop
 
 POLL_S = 0.1
 
@@ -51,7 +52,7 @@ def run_supervised(
     command: Sequence[str],
     *,
     timeout_s: float,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     data: bytes | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> ChildResult:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from imgproc_local.domain.stop import CheckStop
 
 Result = TypeVar("Result")
 
 
-def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: Callable[[], None], poll_s: float) -> Result:
+def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
     """The result of `coroutine`. `check_stop` is called every `poll_s` seconds; if it raises, the coroutine is ended.
 
     Raises: what the coroutine or `check_stop` raises.
@@ -17,9 +19,7 @@ def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: Callab
     return asyncio.run(_until_stopped(coroutine, check_stop, poll_s))
 
 
-async def _until_stopped(
-    coroutine: Coroutine[Any, Any, Result], check_stop: Callable[[], None], poll_s: float
-) -> Result:
+async def _until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
     task = asyncio.create_task(coroutine)
     try:
         while not (await asyncio.wait({task}, timeout=poll_s))[0]:

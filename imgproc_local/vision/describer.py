@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, Pixels
 from imgproc_local.domain.result import Translation
+from imgproc_local.domain.stop import CheckStop
 
 
 class PixelFacts(Struct, frozen=True):
@@ -74,7 +75,7 @@ class Describer(Protocol):
     """
 
     def describe(
-        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: Callable[[], None]
+        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]: ...
 
     def close(self) -> None: ...

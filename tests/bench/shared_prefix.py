@@ -19,12 +19,13 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.llama import Llama
@@ -61,7 +62,7 @@ class Recorder:
         self.answers: list[Answered] = []
         self.retries = 0
 
-    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
         if notes != NO_NOTES:
             raise SystemExit(
                 f"Expected no notes about the picture, because the reference has none; received {notes!r}."
@@ -69,7 +70,7 @@ class Recorder:
         self.picture = image
         self.llama.prefill(image, notes, suffixes, check_stop)
 
-    def generate(self, suffixes: Sequence[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
         generated = self.llama.generate_tokens(suffixes, check_stop, seed, COMPARED_TOKENS)
         if seed is not None:
             self.retries += len(suffixes)

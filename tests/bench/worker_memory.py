@@ -22,9 +22,10 @@ from msgspec.structs import replace
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BadImage, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine import analyze, convert, optimize, workers
 from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
-from imgproc_local.engine.stage import CheckStop, WorkItem
+from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import Workers
 from tests.bench.codecs_memory import photo
 from tests.bench.load import print_table, verdict

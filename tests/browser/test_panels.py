@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from imgproc_local.config import SETTINGS
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
@@ -37,7 +38,7 @@ class SelfTest:
     def __init__(self) -> None:
         self.is_open = True
 
-    def __call__(self, *_: Any, check_stop: Callable[[], None], **__: Any) -> None:
+    def __call__(self, *_: Any, check_stop: CheckStop, **__: Any) -> None:
         while not self.is_open:
             check_stop()
             time.sleep(0.01)

@@ -20,9 +20,10 @@ from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
-from imgproc_local.engine.stage import CODECS_LANE, CheckStop, Options, Output, Stage, WorkItem
+from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database

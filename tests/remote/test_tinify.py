@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.remote import tinify
 from imgproc_local.remote.tinify import Tinify, check_url
@@ -29,7 +30,7 @@ class Client:
         self.now_s = 0.0
         self.tinify = Tinify(url, key, timeout_s, self.counts.append, lambda: self.now_s)
 
-    def shrink(self, check_stop: Callable[[], None] = lambda: None, picture: bytes = PICTURE) -> bytes | None:
+    def shrink(self, check_stop: CheckStop = lambda: None, picture: bytes = PICTURE) -> bytes | None:
         return self.tinify.shrink(picture, "image/jpeg", len(picture), check_stop)
 
     def failure(self) -> ExternalServiceFailed:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
-from imgproc_local.engine.stage import CancellationToken, CheckStop, Options, Output, WorkItem
+from imgproc_local.domain.stop import CheckStop
+from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
 from imgproc_local.engine.workers import IDLE_S, Workers
 from imgproc_local.system.child import program
 from tests.support import pictures

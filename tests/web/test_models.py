@@ -17,6 +17,7 @@ import pytest
 from imgproc_local import compose
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.management.listing import ModelRow
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
@@ -178,7 +179,7 @@ def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch:
 def test_a_cancelled_installation_is_paused_and_resumed(
     page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wait_for_stop(*_: Any, check_stop: Callable[[], None], **__: Any) -> None:
+    def wait_for_stop(*_: Any, check_stop: CheckStop, **__: Any) -> None:
         while True:
             check_stop()
             time.sleep(0.01)

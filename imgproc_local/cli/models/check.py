@@ -18,6 +18,7 @@ import click
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.domain.stop import CheckStop
 
 if TYPE_CHECKING:
     from imgproc_local.cli.models.folder_check import DescribedPicture
@@ -121,9 +122,7 @@ def _check_on_folder(
         click.echo(summary(described))
 
 
-def _grade(
-    config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: Callable[[], None]
-) -> list[LanguageResult]:
+def _grade(config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: CheckStop) -> list[LanguageResult]:
     from imgproc_local.cli.progress import log_above
     from imgproc_local.compose import load_model
     from imgproc_local.vision.grading.check import check_model
@@ -146,7 +145,7 @@ def _grade(
         loaded.close()
 
 
-def run_stoppable(work: Callable[[Callable[[], None]], Result], timeout_min: float) -> Result:
+def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Result:
     """Run `work(check_stop)` on another thread and return its result.
 
     `check_stop` raises after Ctrl+C and after the time limit.

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
+from imgproc_local.domain.stop import CheckStop
+
 if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.domain.result import Translation
     from imgproc_local.engine.stage import Output, WorkItem
     from imgproc_local.vision.models.model import AnyModel
 
-CheckStop = Callable[[], None]
 Describe = Callable[["WorkItem", CheckStop], "Output"]
 
 

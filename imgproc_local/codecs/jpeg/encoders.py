@@ -15,8 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate
+from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.domain.stop import CheckStop
 
 try:
     import pyjpegli

@@ -22,7 +22,6 @@ from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.decode import (
-    CheckStop,
     decode_complete,
     evaluate,
     open_upright,
@@ -33,6 +32,7 @@ from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.stop import CheckStop
 
 MAX_SIZE_SHARE = 0.95
 """A lossy encoding must not be larger than this share of the clean copy."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import importlib.util
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.child import ChildTimedOut, limit_this_process, run_supervised
 
 log = logging.getLogger(__name__)
 
-CheckStop = Callable[[], None]
 
 TIMEOUT_S = 60.0
 """The time limit of the child. A picture of 24 megapixels takes two seconds."""

@@ -25,11 +25,11 @@ from imgproc_local.codecs.jpeg.encoders import (
     low_detail_encoder,
     with_stored_chroma,
 )
-from imgproc_local.codecs.picture.decode import CheckStop
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import Limits, QualityScale, SearchResult, Tolerance, best_quality, search
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 log = logging.getLogger(__name__)
 

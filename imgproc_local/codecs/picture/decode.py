@@ -25,6 +25,7 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
+from imgproc_local.domain.stop import CheckStop
 
 Image.MAX_IMAGE_PIXELS = None  # codecs.picture.probe enforces the limit, counting every frame
 
@@ -47,7 +48,6 @@ def _return_freed_memory() -> None:
 _return_freed_memory()
 
 T = TypeVar("T")
-CheckStop = Callable[[], None]
 
 MAX_DE00, MAX_SHARE_ABOVE = 2.0, 0.01
 """A picture is converted to sRGB where at most this share of its pixels changes by more than this colour difference

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 
 class Source(Struct, frozen=True):
@@ -33,7 +34,7 @@ class Source(Struct, frozen=True):
     keep_location: KeepLocation
     target: float
     effort: Effort
-    check_stop: Callable[[], None]
+    check_stop: CheckStop
 
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
         """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""
@@ -60,7 +61,7 @@ class Source(Struct, frozen=True):
 def open_source(
     path: Path,
     info: ImageInfo,
-    check_stop: Callable[[], None],
+    check_stop: CheckStop,
     target: float,
     keep_location: KeepLocation,
     effort: Effort,

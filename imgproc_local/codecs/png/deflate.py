@@ -17,9 +17,10 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate
+from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
+from imgproc_local.domain.stop import CheckStop
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
 """libvips' row filters: one of the five for all rows, or ("all") for each row the one with the smallest differences."""

@@ -21,12 +21,13 @@ from msgspec import structs
 from imgproc_local.codecs.container import Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.metadata.icc import colour_space
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate, open_upright, to_srgb, without_alpha
+from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.png import deflate, palette, posterize
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 MAX_LOSSY_SIZE_SHARE = 0.8
 """A picture with reduced colours is used only if it is smaller than this share of the lossless one."""

@@ -15,13 +15,14 @@ from typing import Any
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.picture.decode import CheckStop, evaluate
+from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
 from imgproc_local.codecs.png.palette_order import Indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
 from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.stop import CheckStop
 
 SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
 

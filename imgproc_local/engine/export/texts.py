@@ -11,7 +11,8 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.stage import CancellationToken, CheckStop, Output
+from imgproc_local.domain.stop import CheckStop
+from imgproc_local.engine.stage import CancellationToken, Output
 from imgproc_local.engine.workers import Workers
 
 

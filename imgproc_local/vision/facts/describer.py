@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.file_name import file_name
 from imgproc_local.vision.facts.image_of_text import image_of_text_alt
@@ -45,7 +46,7 @@ class FactsDescriber:
         self._today = today
 
     def describe(
-        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: Callable[[], None]
+        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
         check_stop()
         texts = collect_texts(hints.embedded, hints.original_filename, hints.publishable_gps, languages)

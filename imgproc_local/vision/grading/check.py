@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.grading.probe_words import contains_quote, count_words, find_word, languages
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Probe, ProbePair
 from imgproc_local.vision.llm.cleanup import clean_answer
@@ -33,7 +34,6 @@ MIN_OWN_WORDS_SHARE = 0.9
 by the number of words of the other, is less than this. For good Danish texts this ratio of Norwegian to Danish words is
 0.84, and for all other pairs of languages at most 0.6."""
 
-CheckStop = Callable[[], None]
 Progress = Callable[[int, int], None]
 """A function that is called with the number of generated texts and their total."""
 

@@ -22,6 +22,7 @@ from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.facts.image_of_text import is_image_of_readable_text
@@ -54,8 +55,6 @@ LOCK_POLL_S = 0.1
 """How often `check_stop` is called while another picture is being described."""
 CLOSE_WAIT_S = 2.0
 """How long `close` waits until a picture that is being described is finished or stopped; stopping takes about 0.1 s."""
-
-CheckStop = Callable[[], None]
 
 
 class LoadedModel(Protocol):

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.cores import physical_cores
 from imgproc_local.vision.llm.stop import Interruption
@@ -69,7 +70,7 @@ class Llama:
     Raises: ModelUnusable, if a file can't be loaded; what `check_stop` raises.
     """
 
-    def __init__(self, model: VisionModel, check_stop: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, model: VisionModel, check_stop: CheckStop = lambda: None) -> None:
         self.model = model
         self.parallel = True
         self.tokens_written = 0
@@ -92,7 +93,7 @@ class Llama:
         self.free_context()
         self.weights.close()
 
-    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
         """Process the picture and the `notes` after it, in a context large enough to generate for all `suffixes` at
         once.
 
@@ -162,7 +163,7 @@ class Llama:
     def generate(
         self,
         suffixes: Sequence[str],
-        check_stop: Callable[[], None],
+        check_stop: CheckStop,
         seed: int | None = None,
         max_tokens: int = MAX_NEW_TOKENS,
     ) -> list[str]:
@@ -181,7 +182,7 @@ class Llama:
     def generate_tokens(
         self,
         suffixes: Sequence[str],
-        check_stop: Callable[[], None],
+        check_stop: CheckStop,
         seed: int | None = None,
         max_tokens: int = MAX_NEW_TOKENS,
     ) -> list[list[int]]:
@@ -314,7 +315,7 @@ class Llama:
         self._instructions = []
 
     @contextmanager
-    def _interruptible(self, check_stop: Callable[[], None]) -> Iterator[None]:
+    def _interruptible(self, check_stop: CheckStop) -> Iterator[None]:
         """Let `check_stop` interrupt the calls of llama.cpp inside the block."""
         self._bindings.errors.clear()
         with self._interruption.watching(check_stop):

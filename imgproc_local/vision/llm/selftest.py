@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.child import ChildResult, ChildTimedOut, program, run_supervised
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
@@ -88,7 +89,7 @@ def record_problem(model: VisionModel, problem: str) -> None:
 def require_self_test(
     model: VisionModel,
     *,
-    check_stop: Callable[[], None] = lambda: None,
+    check_stop: CheckStop = lambda: None,
     retry: bool = False,
     command: Sequence[str] | None = None,
     timeout_s: float = TIMEOUT_S,
@@ -120,9 +121,7 @@ def own_command() -> list[str]:
     return program(*CHILD_COMMAND)
 
 
-def _run_child(
-    model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: Callable[[], None]
-) -> str | None:
+def _run_child(model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: CheckStop) -> str | None:
     """Run the child process. Returns the problem that it reported or that ended it; None if the model works."""
     try:
         ended = run_supervised(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from imgproc_local.domain.stop import CheckStop
 
 STOP_POLL_S = 0.05
 """Time between two calls of `check_stop`."""
@@ -17,7 +19,7 @@ class StopFlag:
     `flag` is a C string: "" at first, and one character after the exception. llama.cpp reads it between two operations.
     """
 
-    def __init__(self, check_stop: Callable[[], None]) -> None:
+    def __init__(self, check_stop: CheckStop) -> None:
         self.flag = ctypes.create_string_buffer(2)
         self.error: BaseException | None = None
         self._check = check_stop
@@ -59,7 +61,7 @@ class Interruption:
         self._current: StopFlag | None = None
 
     @contextmanager
-    def watching(self, check_stop: Callable[[], None]) -> Iterator[None]:
+    def watching(self, check_stop: CheckStop) -> Iterator[None]:
         """Call `check_stop` at once, and then repeatedly during the block, whose calls of llama.cpp read `flag`.
 
         Raises: what the first call of `check_stop` raises.

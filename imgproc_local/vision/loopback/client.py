@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.until_stopped import run_until_stopped
 from imgproc_local.vision.loopback.address import Address
 
 CONNECT_TIMEOUT_S = 2.0
 POLL_S = 0.1
 """The interval at which `check_stop` is called during a request."""
-
-CheckStop = Callable[[], None]
-"""Raises an exception if the request is no longer wanted."""
 
 
 class Reply(Struct, frozen=True):

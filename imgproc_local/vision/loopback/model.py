@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS
-from imgproc_local.vision.loopback.client import CheckStop, ResponseTimeout
+from imgproc_local.vision.loopback.client import ResponseTimeout
 from imgproc_local.vision.loopback.programs import Prompt
 from imgproc_local.vision.loopback.server import InvalidAnswer, ModelServer, ServerUnreachable
 from imgproc_local.vision.models.model import LoopbackModel

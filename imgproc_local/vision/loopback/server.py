@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.loopback.address import Address
 from imgproc_local.vision.loopback.client import (
-    CheckStop,
     Reply,
     ResponseTimeout,
     ResponseTooLarge,

@@ -16,6 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, ServiceError, StageCancelled
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.models.catalogue import Entry
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import ModelStore
@@ -28,7 +29,6 @@ MAX_FAILURES = 100
 """The names whose last failure is remembered."""
 
 Step = Literal["starting", "downloading", "verifying", "copying", "testing"]
-CheckStop = Callable[[], None]
 TestModel = Callable[[VisionModel, CheckStop], None]
 """Tests a model on this machine. Raises: ModelUnusable, if it does not work; what its second argument raises."""
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
 from imgproc_local.system.process_memory import resident_bytes
 from imgproc_local.vision.ocr.child import Answer, Ready
@@ -35,7 +36,6 @@ RETRY_S = 300.0
 POLL_S = 0.05
 """How often the cancellation, the deadline and the memory are checked."""
 
-CheckStop = Callable[[], None]
 T = TypeVar("T")
 
 

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 from imgproc_local.cli.models.check import run_stoppable
 from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.grading.probes import PROBES
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
@@ -120,7 +120,7 @@ def test_a_check_that_takes_too_long_saves_no_grade(program: Program, models: Mo
 def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
     started, ended = threading.Event(), threading.Event()
 
-    def work(check_stop: Callable[[], None]) -> None:
+    def work(check_stop: CheckStop) -> None:
         started.set()
         try:
             for _ in range(600):

@@ -12,6 +12,7 @@ import pytest
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.grading.check import (
     LANGUAGES_PER_BATCH,
     LanguageResult,
@@ -84,13 +85,13 @@ class FakeModel:
         self.groups: list[tuple[str, list[str]]] = []
         self.notes: set[str] = set()
 
-    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: Callable[[], None]) -> None:
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
         check_stop()
         self._probe = self._probes[image.rgb]
         self.notes.add(notes)
         self.prefilled.append(list(suffixes))
 
-    def generate(self, suffixes: Sequence[str], check_stop: Callable[[], None]) -> list[str]:
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop) -> list[str]:
         check_stop()
         requested = [self._languages[suffix.splitlines()[-1]] for suffix in suffixes]
         self.drafts.update("\n".join(suffix.splitlines()[:-1]) for suffix in suffixes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
@@ -52,13 +52,13 @@ class FakeModel:
         self.loads += 1
         return self
 
-    def prefill(self, image: Pixels, notes: str, suffixes: Any, check_stop: Callable[[], None]) -> None:
+    def prefill(self, image: Pixels, notes: str, suffixes: Any, check_stop: CheckStop) -> None:
         check_stop()
         self.notes = notes
         if self.error:
             raise self.error
 
-    def generate(self, suffixes: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+    def generate(self, suffixes: list[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
         self.suffixes.append(suffixes)
         self.seeds.append(seed)
         generated = []
@@ -125,7 +125,7 @@ def test_without_an_accepted_english_text_the_other_languages_describe_the_pictu
 
 def test_after_a_timeout_of_the_other_languages_the_english_text_is_returned() -> None:
     class Slow(FakeModel):
-        def generate(self, suffixes: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+        def generate(self, suffixes: list[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
             if DRAFT in suffixes[0]:
                 raise StageTimedOut("Not finished in time.")
             return super().generate(suffixes, check_stop, seed)
@@ -162,7 +162,7 @@ def test_all_rejected_answers_are_generated_again_in_one_batch() -> None:
 
 def test_after_a_timeout_of_the_retry_the_accepted_answers_are_returned() -> None:
     class Slow(FakeModel):
-        def generate(self, suffixes: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+        def generate(self, suffixes: list[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
             if seed is not None:
                 raise StageTimedOut("Not finished in time.")
             return super().generate(suffixes, check_stop, seed)
@@ -331,7 +331,7 @@ def test_waiting_for_another_picture_can_be_stopped() -> None:
 
 def test_after_a_failure_of_the_retry_the_accepted_answers_are_returned() -> None:
     class Failing(FakeModel):
-        def generate(self, suffixes: list[str], check_stop: Callable[[], None], seed: int | None = None) -> list[str]:
+        def generate(self, suffixes: list[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
             if seed is not None:
                 raise ModelUnusable("no room")
             return super().generate(suffixes, check_stop, seed)
