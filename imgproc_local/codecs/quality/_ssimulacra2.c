@@ -5,7 +5,8 @@
  * six levels; every second row a level hands a row of half the width to the next one. A level keeps the last eleven
  * rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs memory for rows
  * only, whatever the height, and the rows stay in the processor's cache. What belongs to the reference alone (the
- * picture in XYB, its local mean and variance) is kept in planes, to be scored against as often as wanted.
+ * picture in XYB, its local mean and variance) is kept in planes, to be scored against as often as wanted. Maps whose
+ * weights are negligible are left out, which halves the work.
  *
  * Invariants: planes are written while the object is made and never after, so several threads may score at once; the
  * interpreter's lock is released while pixels are read; results are the same on every processor, since the order of
@@ -46,6 +47,15 @@ static const float BIAS = 0.00379307326f;
 static const float CUBE_ROOT_OF_BIAS = 0.1559542005492486f;
 static const float C2 = 0.0009f;
 
+/* The channels whose maps count at each level of a picture with all levels: bit 0 is X, 1 is Y, 2 is B-Y. The weights of
+ * the others are below 0.002, so that they change a score by less than 0.01; they are not computed, and their norms are
+ * 0. In a picture with fewer levels the same weights apply to other maps, so all are computed. */
+static const unsigned CHANNELS_THAT_COUNT[LEVELS] = {2, 3, 3, 7, 7, 0};
+
+static const float L_WEIGHTS[] = {0.30f, 0.622f, 0.078f};
+static const float M_WEIGHTS[] = {0.23f, 0.692f, 0.078f};
+static const float S_WEIGHTS[] = {0.24342269f, 0.20476744f, 0.55180987f};
+
 static float linear_of_srgb[256];
 
 static void fill_transfer_curve(void)
@@ -72,15 +82,27 @@ INLINE float cube_root(float x)
     return y * (cube + 2.0f * x) / (2.0f * cube + x);
 }
 
+INLINE float absorbed(const float *weights, float r, float g, float b)
+{
+    return cube_root(weights[0] * r + weights[1] * g + weights[2] * b + BIAS) - CUBE_ROOT_OF_BIAS;
+}
+
+WIDE static void xy_row(const float *RESTRICT r, const float *RESTRICT g, const float *RESTRICT b,
+                        float *RESTRICT x_out, float *RESTRICT y_out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float l = absorbed(L_WEIGHTS, r[i], g[i], b[i]), m = absorbed(M_WEIGHTS, r[i], g[i], b[i]);
+        x_out[i] = 0.5f * (l - m) * 14.0f + 0.42f;
+        y_out[i] = 0.5f * (l + m) + 0.01f;
+    }
+}
+
 WIDE static void xyb_row(const float *RESTRICT r, const float *RESTRICT g, const float *RESTRICT b,
                          float *RESTRICT x_out, float *RESTRICT y_out, float *RESTRICT b_out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        float l = cube_root(0.30f * r[i] + 0.622f * g[i] + 0.078f * b[i] + BIAS) - CUBE_ROOT_OF_BIAS;
-        float m = cube_root(0.23f * r[i] + 0.692f * g[i] + 0.078f * b[i] + BIAS) - CUBE_ROOT_OF_BIAS;
-        float s = cube_root(0.24342269f * r[i] + 0.20476744f * g[i] + 0.55180987f * b[i] +
-                            BIAS) - CUBE_ROOT_OF_BIAS;
-        float y = 0.5f * (l + m);
+        float l = absorbed(L_WEIGHTS, r[i], g[i], b[i]), m = absorbed(M_WEIGHTS, r[i], g[i], b[i]);
+        float s = absorbed(S_WEIGHTS, r[i], g[i], b[i]), y = 0.5f * (l + m);
         x_out[i] = 0.5f * (l - m) * 14.0f + 0.42f;
         y_out[i] = y + 0.01f;
         b_out[i] = s - y + 0.55f;
@@ -192,13 +214,15 @@ typedef struct {
 
 typedef struct {
     size_t width, height;
-    float *image[CHANNELS], *mean[CHANNELS], *variance[CHANNELS]; /* width x height each */
+    unsigned channels; /* those that are computed, as in CHANNELS_THAT_COUNT */
+    float *image[CHANNELS], *mean[CHANNELS], *variance[CHANNELS]; /* width x height each, of these channels */
 } Planes;
 
 typedef struct {
     PyObject_HEAD
     size_t width, height, walked_width, walked_height;
-    int bands, background, columns_first, levels;
+    int bands, background, columns_first;
+    int levels, walked_levels; /* after the last walked one no channel is computed */
     Planes planes[LEVELS];
 } Reference;
 
@@ -234,7 +258,7 @@ static int begin_walk(Walk *walk, const Reference *reference, int building)
     memset(walk, 0, sizeof *walk);
     walk->reference = reference;
     walk->building = building;
-    for (int i = 0; i < reference->levels; i++) {
+    for (int i = 0; i < reference->walked_levels; i++) {
         Level *level = &walk->level[i];
         level->width = reference->planes[i].width;
         level->height = reference->planes[i].height;
@@ -288,6 +312,8 @@ static void finish_row(Walk *walk, int index, size_t y)
     size_t n = level->width, at = y * n;
     int mirrored_down = !walk->reference->columns_first;
     for (int c = 0; c < CHANNELS; c++) {
+        if (!(planes->channels >> c & 1))
+            continue;
         if (walk->building) {
             blur_ring(level, level->mean[c], y, mirrored_down, planes->mean[c] + at);
             blur_ring(level, level->square[c], y, mirrored_down, level->blurred_square);
@@ -314,9 +340,14 @@ static void take_row(Walk *walk, int index)
     int mirrored_across = walk->reference->columns_first;
     int last = level->rows == level->height;
 
-    xyb_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot],
-            level->image[2][slot], n);
+    if (planes->channels >> 2)
+        xyb_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot],
+                level->image[2][slot], n);
+    else
+        xy_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot], n);
     for (int c = 0; c < CHANNELS; c++) {
+        if (!(planes->channels >> c & 1))
+            continue;
         float *image = level->image[c][slot];
         fill_margin(image, n, mirrored_across);
         blur_across(image, level->mean[c][slot], n);
@@ -336,7 +367,7 @@ static void take_row(Walk *walk, int index)
     for (size_t rest = level->height - RADIUS; last && rest < level->height; rest++)
         finish_row(walk, index, rest);
 
-    if (index + 1 == walk->reference->levels)
+    if (index + 1 == walk->reference->walked_levels)
         return;
     for (int c = 0; c < CHANNELS; c++) {
         if (y % 2)
@@ -400,19 +431,27 @@ static int make_planes(Reference *self)
 {
     size_t width = self->walked_width, height = self->walked_height;
     for (self->levels = 0; self->levels < LEVELS && width >= MIN_SIDE && height >= MIN_SIDE; self->levels++) {
-        Planes *planes = &self->planes[self->levels];
-        float *block = malloc(width * height * 3 * CHANNELS * sizeof(float));
-        if (block == NULL)
-            return -1;
-        planes->width = width;
-        planes->height = height;
-        for (int c = 0; c < CHANNELS; c++) {
-            planes->image[c] = block + width * height * (size_t)(3 * c);
-            planes->mean[c] = block + width * height * (size_t)(3 * c + 1);
-            planes->variance[c] = block + width * height * (size_t)(3 * c + 2);
-        }
+        self->planes[self->levels].width = width;
+        self->planes[self->levels].height = height;
         width = (width + 1) / 2;
         height = (height + 1) / 2;
+    }
+    for (int i = 0; i < self->levels; i++) {
+        Planes *planes = &self->planes[i];
+        size_t pixels = planes->width * planes->height;
+        planes->channels = self->levels == LEVELS ? CHANNELS_THAT_COUNT[i] : (1u << CHANNELS) - 1;
+        if (planes->channels)
+            self->walked_levels = i + 1;
+        for (int c = 0; c < CHANNELS; c++) {
+            if (!(planes->channels >> c & 1))
+                continue;
+            float *block = malloc(pixels * 3 * sizeof(float));
+            if (block == NULL)
+                return -1;
+            planes->image[c] = block;
+            planes->mean[c] = block + pixels;
+            planes->variance[c] = block + 2 * pixels;
+        }
     }
     return 0;
 }
@@ -481,7 +520,8 @@ static void reference_dealloc(PyObject *object)
     Reference *self = (Reference *)object;
     PyTypeObject *type = Py_TYPE(object);
     for (int i = 0; i < LEVELS; i++)
-        free(self->planes[i].image[0]);
+        for (int c = 0; c < CHANNELS; c++)
+            free(self->planes[i].image[c]);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);

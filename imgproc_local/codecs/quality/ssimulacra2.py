@@ -29,7 +29,7 @@ Backend = Literal["c", "libvips"]
 BACKENDS: tuple[Backend, ...] = ("libvips",) if _compiled is None else ("c", "libvips")
 """The backends available here; the first is the default."""
 
-BYTES_PER_PIXEL = 48
+BYTES_PER_PIXEL = 20
 """Memory per pixel of a `Reference` with the C extension; scoring takes another 1.1 KB or so per pixel of width."""
 
 # Nested, outermost first: channel X, Y, B-Y; scale 1:1 to 1:32; mean, 4-norm; SSIM, artefacts, lost detail.

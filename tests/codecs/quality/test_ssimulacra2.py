@@ -68,6 +68,16 @@ def test_both_backends_agree_on_any_size(width: int, height: int) -> None:
 
 
 @needs_c
+def test_only_maps_with_negligible_weights_are_left_out() -> None:
+    from imgproc_local.codecs.quality import _ssimulacra2
+
+    picture = pictures.scene(256, 256)
+    norms = _ssimulacra2.Reference(picture.tobytes(), 256, 256).norms(noisy(picture).tobytes())
+    left_out = [weight for weight, norm in zip(quality._WEIGHTS, norms, strict=True) if norm == 0]
+    assert 0 < max(left_out) < 0.002
+
+
+@needs_c
 @pytest.mark.parametrize(("width", "height"), [(16384, 12), (16385, 1), (16385, 12), (20001, 33), (12, 20001)])
 def test_very_wide_and_very_tall_pictures_are_scored_like_others(width: int, height: int) -> None:
     picture = np.random.default_rng(1).integers(60, 200, (height, width, 3), np.uint8)
