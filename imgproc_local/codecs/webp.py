@@ -11,8 +11,8 @@ from msgspec import structs
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
+from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import (
-    decode_complete,
     evaluate,
     for_display,
     open_upright,

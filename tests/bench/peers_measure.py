@@ -25,7 +25,7 @@ from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs import avif
-from imgproc_local.codecs.picture import decode, probe
+from imgproc_local.codecs.picture import complete, decode, probe
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.quality import ssimulacra2 as quality
 from imgproc_local.domain.errors import ServiceError
@@ -87,7 +87,7 @@ def displayed(path: Path, info: ImageInfo) -> tuple[bytes, int, int, int]:
         image = decode.to_srgb(as_browsers_read(path, image) if info.format is Format.AVIF else image)
         return bytes(image.write_to_memory()), image.width, image.height, image.bands
 
-    return decode.decode_complete(path, info, read)
+    return complete.decode_complete(path, info, read)
 
 
 def as_browsers_read(path: Path, image: pyvips.Image) -> pyvips.Image:

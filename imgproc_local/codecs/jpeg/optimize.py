@@ -21,8 +21,8 @@ from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, encoders, was_en
 from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
 from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import (
-    decode_complete,
     evaluate,
     open_upright,
     to_srgb,

@@ -25,8 +25,6 @@ from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
 from imgproc_local.codecs.metadata.bounds import (
     MAX_BLOCK_BYTES,
-    MAX_CLEANED_CHARACTERS,
-    MAX_CLEANED_TEXTS,
     MAX_JOINED_CHARACTERS,
     MAX_MERGED_VALUES,
     MAX_PUBLISHED_XMP_BYTES,
@@ -34,10 +32,11 @@ from imgproc_local.codecs.metadata.bounds import (
 from imgproc_local.codecs.metadata.equivalents import EXIF_FIELDS, IPTC_DATASETS, TEXT_NAMES
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
+from imgproc_local.codecs.metadata.text_cleaner import TextCleaner
 from imgproc_local.codecs.metadata.xmp import Packet
 from imgproc_local.domain.captions import is_camera_default, reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
-from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
+from imgproc_local.domain.privacy import Removed
 
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
@@ -65,31 +64,9 @@ class Published(Struct, frozen=True):
     stored_xmp: Packet
 
 
-class _Cleaner:
-    """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
-
-    `removed` are the kinds of what was removed from them, `dropped` those of texts that are not published at all.
-    """
-
-    def __init__(self) -> None:
-        self.removed: set[Removed] = set()
-        self.dropped: set[Removed] = set()
-        self._texts_left, self._characters_left = MAX_CLEANED_TEXTS, MAX_CLEANED_CHARACTERS
-
-    def __call__(self, text: str) -> str:
-        self._texts_left -= bool(text)
-        self._characters_left -= min(len(text), MAX_TEXT_CHARACTERS)
-        if self._texts_left < 0 or self._characters_left < 0:
-            self.removed.add(Removed.UNREADABLE)
-            return ""
-        cleaned = clean_text(text)
-        self.removed.update(cleaned.removed)
-        return cleaned.text
-
-
 def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool = False) -> Published:
     """The metadata that may be published; with `gain_map` also the properties that describe one."""
-    clean = _Cleaner()
+    clean = TextCleaner()
     fields = {}
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
         if tag in EXIF_FIELDS and isinstance(value, bytes):
@@ -216,7 +193,7 @@ def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Bloc
     return len(write(blocks, compressed)) < len(data)
 
 
-def _clean_texts(texts: Iterable[TextBlock], clean: _Cleaner) -> tuple[TextBlock, ...]:
+def _clean_texts(texts: Iterable[TextBlock], clean: TextCleaner) -> tuple[TextBlock, ...]:
     """The PNG texts and GIF comments that a person wrote; one that changes is encoded again by its container."""
     found = []
     for text in texts:

@@ -1,6 +1,5 @@
-"""Decodes pictures: with their orientation applied, complete or refused, and converted to sRGB where asked.
+"""Decodes pictures: with their orientation applied, and converted to sRGB where asked.
 
-Damage that a decoder reports is an error; a picture is never processed with its lower half missing.
 Files are opened by path and decoded row by row. Only a rotation needs the whole picture at once; libvips stores it in
 memory up to 100 MB and in a temporary file above.
 """
@@ -11,23 +10,21 @@ import ctypes
 import io
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs.container import tiff
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
 from imgproc_local.codecs.picture import heic
+from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 from imgproc_local.domain.stop import CheckStop
-
-Image.MAX_IMAGE_PIXELS = None  # codecs.picture.probe enforces the limit, counting every frame
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024
@@ -47,7 +44,6 @@ def _return_freed_memory() -> None:
 
 _return_freed_memory()
 
-T = TypeVar("T")
 
 MAX_DE00, MAX_SHARE_ABOVE = 2.0, 0.01
 """A picture is converted to sRGB where at most this share of its pixels changes by more than this colour difference
@@ -59,46 +55,6 @@ _COMPARED_PIXELS = 60_000
 
 _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this number on need the rows in another order than the file stores them."""
-
-
-def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
-    """The result of `decode`, called with the `fail_on` level that lets pass only pictures that are complete.
-
-    libjpeg reports a truncated scan as a warning, like stray bytes between segments, which are harmless. So a JPEG is
-    decoded with warnings as errors first, and without if it fails and `jpeg_reaches_its_end`. The text of the warning
-    cannot decide: libvips has one error buffer for the whole process, which other threads write to.
-    """
-    if info.format is not Format.JPEG:
-        return decode("error")
-    try:
-        return decode("warning")
-    except pyvips.Error:
-        if not jpeg_reaches_its_end(path):
-            raise
-    return decode("error")
-
-
-def jpeg_reaches_its_end(path: Path) -> bool:
-    """Whether a JPEG has data for its last rows.
-
-    Pillow raises an error for a file that ends too early. If a truncated scan is followed by an end marker, libjpeg
-    fills the rest with the last colour: at an eighth of the size, where each pixel is one block, the last three rows
-    then have one colour. White and black rows are accepted as a border that belongs to the picture.
-    """
-    try:
-        with Image.open(path) as picture:
-            if picture.mode != "CMYK":
-                picture.draft(picture.mode, (max(1, picture.width // 8), max(1, picture.height // 8)))
-            picture.load()
-            last_rows = picture.crop((0, max(0, picture.height - 3), picture.width, picture.height))
-    except OSError:
-        return False
-    bounds = _extrema(last_rows)
-    return any(low != high for low, high in bounds) or all(low in (0, 255) for low, _ in bounds)
-
-
-def _extrema(picture: Image.Image) -> list[tuple[float, float]]:
-    return [band.getextrema() for band in picture.split()]  # type: ignore[misc]
 
 
 def open_upright(
