@@ -29,6 +29,7 @@ enum {
 static const float MAX_SHIFT = 24.0f / 255.0f; /* along the grey axis, in each round */
 static const float CORRECTION = 0.4f; /* part of the remaining error in chroma that the second round corrects */
 static const double WEBP_GAMMA = 0.8;
+static const float UNIT = 1.0f / 255.0f; /* of a band of 8 bits */
 
 static float webp_light_of[256];        /* by a value of 8 bits */
 static float webp_value_of[STEPS + 1];  /* 0 to 1, by light * STEPS */
@@ -91,26 +92,33 @@ typedef struct {
     float *rows;
 } Picture;
 
-INLINE void read_pixels(const unsigned char *bytes, size_t bands, float *RESTRICT r, float *RESTRICT g,
+INLINE void read_pixels(const unsigned char *bytes, size_t bands, float scale, float *RESTRICT r, float *RESTRICT g,
                         float *RESTRICT b, size_t n)
 {
     for (size_t x = 0; x < n; x++) {
-        r[x] = (float)bytes[x * bands] * (1.0f / 255.0f);
-        g[x] = (float)bytes[x * bands + 1] * (1.0f / 255.0f);
-        b[x] = (float)bytes[x * bands + 2] * (1.0f / 255.0f);
+        r[x] = (float)bytes[x * bands] * scale;
+        g[x] = (float)bytes[x * bands + 1] * scale;
+        b[x] = (float)bytes[x * bands + 2] * scale;
     }
 }
 
-static void read_row(const unsigned char *bytes, size_t bands, float *const rgb[3], size_t n)
+WIDE static void read_row(const unsigned char *bytes, size_t bands, float scale, float *const rgb[3], size_t n)
 {
     if (bands == 3)
-        read_pixels(bytes, 3, rgb[0], rgb[1], rgb[2], n);
+        read_pixels(bytes, 3, scale, rgb[0], rgb[1], rgb[2], n);
     else
-        read_pixels(bytes, 4, rgb[0], rgb[1], rgb[2], n);
+        read_pixels(bytes, 4, scale, rgb[0], rgb[1], rgb[2], n);
+}
+
+static void write_row(unsigned char *bytes, size_t bands, float *const rgb[3], size_t n)
+{
+    for (size_t x = 0; x < n; x++, bytes += bands)
+        for (int band = 0; band < 3; band++)
+            bytes[band] = (unsigned char)rgb[band][x];
 }
 
 /* Chroma of the mean in linear light of each 2x2 block, given the light of two rows. */
-static void block_chroma(float *const upper[3], float *const lower[3], float *RESTRICT u, float *RESTRICT v,
+WIDE static void block_chroma(float *const upper[3], float *const lower[3], float *RESTRICT u, float *RESTRICT v,
                               size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
@@ -183,17 +191,23 @@ WIDE static void find_grey(const float *RESTRICT r, const float *RESTRICT g, con
     }
 }
 
-INLINE void move_pixels(unsigned char *RESTRICT bytes, size_t bands, const float *RESTRICT grey,
-                        const float *RESTRICT u, const float *RESTRICT v, size_t blocks)
+/* Shifts a band of a row, 0 to 255, along the grey axis and by one tint for both pixels of a block, ready to be cut to
+ * whole numbers. */
+WIDE static void move_band(float *RESTRICT row, const float *RESTRICT grey, const float *RESTRICT tint, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        float red = 1.402f * v[i], green = -0.344136f * u[i] - 0.714136f * v[i], blue = 1.772f * u[i];
-        for (size_t x = 2 * i; x < 2 * i + 2; x++) {
-            unsigned char *pixel = bytes + x * bands;
-            pixel[0] = (unsigned char)(limited(pixel[0] + 255.0f * (grey[x] + red), 0.0f, 255.0f) + 0.5f);
-            pixel[1] = (unsigned char)(limited(pixel[1] + 255.0f * (grey[x] + green), 0.0f, 255.0f) + 0.5f);
-            pixel[2] = (unsigned char)(limited(pixel[2] + 255.0f * (grey[x] + blue), 0.0f, 255.0f) + 0.5f);
-        }
+        row[2 * i] = limited(row[2 * i] + 255.0f * (grey[2 * i] + tint[i]), 0.0f, 255.0f) + 0.5f;
+        row[2 * i + 1] = limited(row[2 * i + 1] + 255.0f * (grey[2 * i + 1] + tint[i]), 0.0f, 255.0f) + 0.5f;
+    }
+}
+
+WIDE static void tints(const float *RESTRICT u, const float *RESTRICT v, float *RESTRICT red, float *RESTRICT green,
+                       float *RESTRICT blue, size_t blocks)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        red[i] = 1.402f * v[i];
+        green[i] = -0.344136f * u[i] - 0.714136f * v[i];
+        blue[i] = 1.772f * u[i];
     }
 }
 
@@ -219,8 +233,8 @@ static void adjust_blocks(Picture *p, size_t row, int correct)
     float *missing_u = next, *missing_v = next + blocks;
     for (int half = 0; half < 2; half++) {
         size_t far = (half ? below : above) * blocks, at = (2 * row + (size_t)half) * p->stride;
-        read_row(p->source + at, p->bands, halves[half].source, n);
-        read_row(p->result + at, p->bands, halves[half].now, n);
+        read_row(p->source + at, p->bands, UNIT, halves[half].source, n);
+        read_row(p->result + at, p->bands, UNIT, halves[half].now, n);
         interpolate(p->stored_u + row * blocks, p->stored_u + far, missing_u, halves[half].u, n);
         interpolate(p->stored_v + row * blocks, p->stored_v + far, missing_u, halves[half].v, n);
         Row *h = &halves[half];
@@ -238,12 +252,14 @@ static void adjust_blocks(Picture *p, size_t row, int correct)
         missing_u[i] = wanted_u[i] - p->stored_u[row * blocks + i];
         missing_v[i] = wanted_v[i] - p->stored_v[row * blocks + i];
     }
+    float *tint[3] = {halves[0].u, halves[0].v, halves[1].u}; /* the interpolated chroma has been used */
+    tints(missing_u, missing_v, tint[0], tint[1], tint[2], blocks);
     for (size_t half = 0; half < 2; half++) {
         unsigned char *bytes = p->result + (2 * row + half) * p->stride;
-        if (p->bands == 3)
-            move_pixels(bytes, 3, halves[half].grey, missing_u, missing_v, blocks);
-        else
-            move_pixels(bytes, 4, halves[half].grey, missing_u, missing_v, blocks);
+        read_row(bytes, p->bands, 1.0f, halves[half].now, n);
+        for (int band = 0; band < 3; band++)
+            move_band(halves[half].now[band], halves[half].grey, tint[band], blocks);
+        write_row(bytes, p->bands, halves[half].now, n);
     }
 }
 
@@ -256,8 +272,8 @@ static void find_original(Picture *p)
         lower[band] = upper[band] + n;
     }
     for (size_t row = 0; row < p->height / 2; row++) {
-        read_row(p->source + 2 * row * p->stride, p->bands, upper, n);
-        read_row(p->source + (2 * row + 1) * p->stride, p->bands, lower, n);
+        read_row(p->source + 2 * row * p->stride, p->bands, UNIT, upper, n);
+        read_row(p->source + (2 * row + 1) * p->stride, p->bands, UNIT, lower, n);
         for (int band = 0; band < 3; band++) {
             to_light(upper[band], n);
             to_light(lower[band], n);
