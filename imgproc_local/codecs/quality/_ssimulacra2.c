@@ -1,16 +1,16 @@
 /* The pixel work of SSIMULACRA 2.1: two pictures in, the means and 4-norms of their error maps out.
  * One file, though long: the compiler sees every loop with its callers.
  *
- * A picture is walked once, row by row. Each row is turned from sRGB to linear light and handed to the first of up to
- * six levels; every second row a level hands a row of half the width to the next one. A level keeps the last eleven
- * rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs memory for rows
- * only, whatever the height, and the rows stay in the processor's cache. What belongs to the reference alone (the
- * picture in XYB, its local mean and variance) is kept in planes, to be scored against as often as wanted. Maps whose
- * weights are negligible are left out, which halves the work.
+ * Both pictures are walked once, row by row and side by side. Each row is turned from sRGB to linear light and handed to
+ * the first of up to six levels; every second row a level hands a row of half the width to the next one. A level keeps
+ * the last eleven rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs
+ * memory for rows only, whatever the height, and the rows stay in the processor's cache. Nothing is kept of the picture
+ * that others are compared with but its pixels: to compute the rest again takes less time than to be given the memory
+ * for it. Maps whose weights are negligible are left out, which halves the work.
  *
- * Invariants: planes are written while the object is made and never after, so several threads may score at once; the
- * interpreter's lock is released while pixels are read; results are the same on every processor, since the order of
- * the additions is fixed and no multiplication is fused with an addition (see setup.py).
+ * Invariants: the object is not changed after it was made, so several threads may score at once; the interpreter's lock
+ * is released while pixels are read; results are the same on every processor, since the order of the additions is fixed
+ * and no multiplication is fused with an addition (see setup.py).
  *
  * Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary, as published with libjxl; XYB and its constants from JPEG XL
  * (ISO/IEC 18181-1), transfer curve from IEC 61966-2-1. Left open there and chosen as the `ssimulacra2` package for
@@ -28,6 +28,7 @@
 #include <string.h>
 
 enum {
+    PICTURES = 2,      /* the reference and the other */
     CHANNELS = 3,      /* X, Y, B-Y */
     LEVELS = 6,        /* 1:1 to 1:32 */
     MIN_SIDE = 8,      /* pixels */
@@ -148,26 +149,19 @@ WIDE static void blur_down(const float *const rows[TAPS], float *RESTRICT out, s
                  TAP[4] * (b[x] + j[x]) + TAP[5] * (a[x] + k[x]);
 }
 
-WIDE static void variance_row(const float *RESTRICT square, const float *RESTRICT mean, float *RESTRICT out, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = square[i] - mean[i] * mean[i];
-}
-
 struct compared {
-    const float *image1, *mean1, *variance1; /* of the reference */
-    const float *image2, *mean2, *square2;   /* of the other */
-    const float *apart2;                     /* blurred square of their difference */
+    const float *image[PICTURES], *mean[PICTURES], *square[PICTURES]; /* square: blurred, of the values */
+    const float *apart2;                                              /* blurred square of their difference */
 };
 
 /* SSIM's error is 1 - (1 - (m1 - m2)^2) * (2 * covariance + C2) / (variance1 + variance2 + C2). Twice the covariance is
  * both variances less that of the difference, and so written small errors are not lost in single precision. */
 INLINE void compare_pixel(const struct compared *p, size_t i, float sums[SUMS][LANES], size_t lane)
 {
-    float mean1 = p->mean1[i], mean2 = p->mean2[i], apart = (mean1 - mean2) * (mean1 - mean2);
-    float variances = p->variance1[i] + (p->square2[i] - mean2 * mean2);
+    float mean1 = p->mean[0][i], mean2 = p->mean[1][i], apart = (mean1 - mean2) * (mean1 - mean2);
+    float variances = (p->square[0][i] - mean1 * mean1) + (p->square[1][i] - mean2 * mean2);
     float ssim = apart + (1.0f - apart) * ((p->apart2[i] - apart) / (variances + C2));
-    float edge = (1.0f + fabsf(p->image2[i] - mean2)) / (1.0f + fabsf(p->image1[i] - mean1)) - 1.0f;
+    float edge = (1.0f + fabsf(p->image[1][i] - mean2)) / (1.0f + fabsf(p->image[0][i] - mean1)) - 1.0f;
     float artefact = edge > 0.0f ? edge : 0.0f;
     float lost = edge < 0.0f ? -edge : 0.0f;
     ssim = ssim > 0.0f ? ssim : 0.0f;
@@ -203,7 +197,7 @@ static void halve_rows(const float *RESTRICT upper, const float *RESTRICT lower,
         out[n / 2] = 0.5f * (upper[n - 1] + lower[n - 1]);
 }
 
-/* ---- a picture's levels ------------------------------------------------------------------------------------------ */
+/* ---- the levels of a pair of pictures ---------------------------------------------------------------------------- */
 
 typedef struct {
     const unsigned char *pixels;
@@ -213,37 +207,36 @@ typedef struct {
 } Picture;
 
 typedef struct {
-    size_t width, height;
-    unsigned channels; /* those that are computed, as in CHANNELS_THAT_COUNT */
-    float *image[CHANNELS], *mean[CHANNELS], *variance[CHANNELS]; /* width x height each, of these channels */
-} Planes;
-
-typedef struct {
     PyObject_HEAD
+    Py_buffer pixels;
     size_t width, height, walked_width, walked_height;
     int bands, background, columns_first;
-    int levels, walked_levels; /* after the last walked one no channel is computed */
-    Planes planes[LEVELS];
 } Reference;
 
 typedef struct {
-    size_t width, height, rows;          /* rows: how many have come */
-    float *block;                        /* what all the rows below lie in */
     float *linear[CHANNELS];             /* the row that has come */
     float *upper[CHANNELS];              /* the one before, until a pair is there to be halved */
     float *image[CHANNELS][TAPS];        /* rings of XYB and of rows blurred across, by row modulo TAPS */
     float *mean[CHANNELS][TAPS];
     float *square[CHANNELS][TAPS];
+    float *blurred_mean, *blurred_square;
+} Rows;
+
+typedef struct {
+    size_t width, height, rows;          /* rows: how many have come */
+    unsigned channels;                   /* those that are computed, as in CHANNELS_THAT_COUNT */
+    float *block;                        /* what all the rows below lie in */
+    Rows picture[PICTURES];
     float *apart2[CHANNELS][TAPS];
-    float *unblurred, *blurred_mean, *blurred_square, *blurred_apart2, *zero;
+    float *unblurred, *blurred_apart2, *zero;
     double totals[CHANNELS][SUMS];
 } Level;
 
-enum { ROWS_OF_LEVEL = CHANNELS * (2 + 4 * TAPS) + 5 };
+enum { ROWS_OF_LEVEL = PICTURES * (CHANNELS * (2 + 3 * TAPS) + 2) + CHANNELS * TAPS + 3 };
 
 typedef struct {
-    const Reference *reference;
-    int building;                        /* the reference's own planes, not a comparison */
+    int levels, walked_levels;           /* after the last walked one no channel is computed */
+    int columns_first;
     Level level[LEVELS];
 } Walk;
 
@@ -253,15 +246,23 @@ static void finish_walk(Walk *walk)
         free(walk->level[i].block);
 }
 
-static int begin_walk(Walk *walk, const Reference *reference, int building)
+static int begin_walk(Walk *walk, const Reference *reference)
 {
     memset(walk, 0, sizeof *walk);
-    walk->reference = reference;
-    walk->building = building;
-    for (int i = 0; i < reference->walked_levels; i++) {
+    walk->columns_first = reference->columns_first;
+    size_t width = reference->walked_width, height = reference->walked_height;
+    for (; walk->levels < LEVELS && width >= MIN_SIDE && height >= MIN_SIDE; walk->levels++) {
+        walk->level[walk->levels].width = width;
+        walk->level[walk->levels].height = height;
+        width = (width + 1) / 2;
+        height = (height + 1) / 2;
+    }
+    for (int i = 0; i < walk->levels; i++) {
         Level *level = &walk->level[i];
-        level->width = reference->planes[i].width;
-        level->height = reference->planes[i].height;
+        level->channels = walk->levels == LEVELS ? CHANNELS_THAT_COUNT[i] : (1u << CHANNELS) - 1;
+        if (!level->channels)
+            continue;
+        walk->walked_levels = i + 1;
         size_t stride = (level->width + 2 * MARGIN + 15) / 16 * 16;
         if (stride > SIZE_MAX / sizeof(float) / ROWS_OF_LEVEL)
             return -1;
@@ -269,19 +270,24 @@ static int begin_walk(Walk *walk, const Reference *reference, int building)
         if (level->block == NULL)
             return -1;
         float *next = level->block + MARGIN;
-        for (int c = 0; c < CHANNELS; c++) {
-            level->linear[c] = next, next += stride;
-            level->upper[c] = next, next += stride;
-            for (int t = 0; t < TAPS; t++) {
-                level->image[c][t] = next, next += stride;
-                level->mean[c][t] = next, next += stride;
-                level->square[c][t] = next, next += stride;
-                level->apart2[c][t] = next, next += stride;
+        for (int k = 0; k < PICTURES; k++) {
+            Rows *rows = &level->picture[k];
+            for (int c = 0; c < CHANNELS; c++) {
+                rows->linear[c] = next, next += stride;
+                rows->upper[c] = next, next += stride;
+                for (int t = 0; t < TAPS; t++) {
+                    rows->image[c][t] = next, next += stride;
+                    rows->mean[c][t] = next, next += stride;
+                    rows->square[c][t] = next, next += stride;
+                }
             }
+            rows->blurred_mean = next, next += stride;
+            rows->blurred_square = next, next += stride;
         }
+        for (int c = 0; c < CHANNELS; c++)
+            for (int t = 0; t < TAPS; t++)
+                level->apart2[c][t] = next, next += stride;
         level->unblurred = next, next += stride;
-        level->blurred_mean = next, next += stride;
-        level->blurred_square = next, next += stride;
         level->blurred_apart2 = next, next += stride;
         level->zero = next;
     }
@@ -305,102 +311,111 @@ static void blur_ring(const Level *level, float *const ring[TAPS], size_t y, int
 }
 
 /* All rows that row `y` depends on have come. */
-static void finish_row(Walk *walk, int index, size_t y)
+static void finish_row(const Walk *walk, Level *level, size_t y)
 {
-    Level *level = &walk->level[index];
-    const Planes *planes = &walk->reference->planes[index];
-    size_t n = level->width, at = y * n;
-    int mirrored_down = !walk->reference->columns_first;
+    int mirrored_down = !walk->columns_first;
     for (int c = 0; c < CHANNELS; c++) {
-        if (!(planes->channels >> c & 1))
+        if (!(level->channels >> c & 1))
             continue;
-        if (walk->building) {
-            blur_ring(level, level->mean[c], y, mirrored_down, planes->mean[c] + at);
-            blur_ring(level, level->square[c], y, mirrored_down, level->blurred_square);
-            variance_row(level->blurred_square, planes->mean[c] + at, planes->variance[c] + at, n);
-            continue;
+        struct compared compared = {.apart2 = level->blurred_apart2};
+        for (int k = 0; k < PICTURES; k++) {
+            Rows *rows = &level->picture[k];
+            blur_ring(level, rows->mean[c], y, mirrored_down, rows->blurred_mean);
+            blur_ring(level, rows->square[c], y, mirrored_down, rows->blurred_square);
+            compared.image[k] = rows->image[c][y % TAPS];
+            compared.mean[k] = rows->blurred_mean;
+            compared.square[k] = rows->blurred_square;
         }
-        blur_ring(level, level->mean[c], y, mirrored_down, level->blurred_mean);
-        blur_ring(level, level->square[c], y, mirrored_down, level->blurred_square);
         blur_ring(level, level->apart2[c], y, mirrored_down, level->blurred_apart2);
-        struct compared rows = {
-            planes->image[c] + at, planes->mean[c] + at, planes->variance[c] + at,
-            level->image[c][y % TAPS], level->blurred_mean, level->blurred_square, level->blurred_apart2,
-        };
-        compare_row(&rows, n, level->totals[c]);
+        compare_row(&compared, level->width, level->totals[c]);
     }
 }
 
-/* Takes the row in `linear` and hands on what it completes. */
-static void take_row(Walk *walk, int index)
+/* Turns the row in `linear` to XYB and blurs it across. */
+static void blur_row(const Walk *walk, const Level *level, const Rows *rows, size_t slot)
+{
+    size_t n = level->width;
+    if (level->channels >> 2)
+        xyb_row(rows->linear[0], rows->linear[1], rows->linear[2], rows->image[0][slot], rows->image[1][slot],
+                rows->image[2][slot], n);
+    else
+        xy_row(rows->linear[0], rows->linear[1], rows->linear[2], rows->image[0][slot], rows->image[1][slot], n);
+    for (int c = 0; c < CHANNELS; c++) {
+        if (!(level->channels >> c & 1))
+            continue;
+        fill_margin(rows->image[c][slot], n, walk->columns_first);
+        blur_across(rows->image[c][slot], rows->mean[c][slot], n);
+        square_row(rows->image[c][slot], level->unblurred, n);
+        fill_margin(level->unblurred, n, walk->columns_first);
+        blur_across(level->unblurred, rows->square[c][slot], n);
+    }
+}
+
+/* Takes the rows in `linear` and hands on what they complete. */
+static void take_rows(Walk *walk, int index)
 {
     Level *level = &walk->level[index];
-    const Planes *planes = &walk->reference->planes[index];
     size_t n = level->width, y = level->rows++, slot = y % TAPS;
-    int mirrored_across = walk->reference->columns_first;
     int last = level->rows == level->height;
 
-    if (planes->channels >> 2)
-        xyb_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot],
-                level->image[2][slot], n);
-    else
-        xy_row(level->linear[0], level->linear[1], level->linear[2], level->image[0][slot], level->image[1][slot], n);
+    for (int k = 0; k < PICTURES; k++)
+        blur_row(walk, level, &level->picture[k], slot);
     for (int c = 0; c < CHANNELS; c++) {
-        if (!(planes->channels >> c & 1))
+        if (!(level->channels >> c & 1))
             continue;
-        float *image = level->image[c][slot];
-        fill_margin(image, n, mirrored_across);
-        blur_across(image, level->mean[c][slot], n);
-        square_row(image, level->unblurred, n);
-        fill_margin(level->unblurred, n, mirrored_across);
-        blur_across(level->unblurred, level->square[c][slot], n);
-        if (walk->building) {
-            memcpy(planes->image[c] + y * n, image, n * sizeof(float));
-        } else {
-            squared_difference_row(image, planes->image[c] + y * n, level->unblurred, n);
-            fill_margin(level->unblurred, n, mirrored_across);
-            blur_across(level->unblurred, level->apart2[c][slot], n);
-        }
+        squared_difference_row(level->picture[1].image[c][slot], level->picture[0].image[c][slot], level->unblurred, n);
+        fill_margin(level->unblurred, n, walk->columns_first);
+        blur_across(level->unblurred, level->apart2[c][slot], n);
     }
     if (y >= RADIUS)
-        finish_row(walk, index, y - RADIUS);
+        finish_row(walk, level, y - RADIUS);
     for (size_t rest = level->height - RADIUS; last && rest < level->height; rest++)
-        finish_row(walk, index, rest);
+        finish_row(walk, level, rest);
 
-    if (index + 1 == walk->reference->walked_levels)
+    if (index + 1 == walk->walked_levels)
         return;
-    for (int c = 0; c < CHANNELS; c++) {
-        if (y % 2)
-            halve_rows(level->upper[c], level->linear[c], walk->level[index + 1].linear[c], n);
-        else if (last)
-            halve_rows(level->linear[c], level->linear[c], walk->level[index + 1].linear[c], n);
-        else
-            memcpy(level->upper[c], level->linear[c], n * sizeof(float));
-    }
+    for (int k = 0; k < PICTURES; k++)
+        for (int c = 0; c < CHANNELS; c++) {
+            Rows *rows = &level->picture[k];
+            float *halved = walk->level[index + 1].picture[k].linear[c];
+            if (y % 2)
+                halve_rows(rows->upper[c], rows->linear[c], halved, n);
+            else if (last)
+                halve_rows(rows->linear[c], rows->linear[c], halved, n);
+            else
+                memcpy(rows->upper[c], rows->linear[c], n * sizeof(float));
+        }
     if (y % 2 || last)
-        take_row(walk, index + 1);
+        take_rows(walk, index + 1);
 }
 
-static void walk_picture(Walk *walk, const Picture *picture)
+/* Row `y` of a picture in linear light; beyond its last row and column it is extended to `width`. */
+static void read_row(const Picture *picture, size_t y, float *const linear[CHANNELS], size_t width)
+{
+    size_t row = y < picture->height ? y : picture->height - 1;
+    const unsigned char *pixel = picture->pixels + row * picture->step_y;
+    for (size_t x = 0; x < picture->width; x++, pixel += picture->step_x) {
+        if (picture->bands == 3) {
+            for (int c = 0; c < CHANNELS; c++)
+                linear[c][x] = linear_of_srgb[pixel[c]];
+        } else {
+            unsigned alpha = pixel[3], behind = (255 - alpha) * (unsigned)picture->background + 127;
+            for (int c = 0; c < CHANNELS; c++)
+                linear[c][x] = linear_of_srgb[(pixel[c] * alpha + behind) / 255];
+        }
+    }
+    for (size_t x = picture->width; x < width; x++)
+        for (int c = 0; c < CHANNELS; c++)
+            linear[c][x] = linear[c][picture->width - 1];
+}
+
+static void walk_pictures(Walk *walk, const Picture pictures[PICTURES])
 {
     Level *first = &walk->level[0];
     for (size_t y = 0; y < first->height; y++) {
-        size_t row = y < picture->height ? y : picture->height - 1;
-        const unsigned char *pixel = picture->pixels + row * picture->step_y;
-        for (size_t x = 0; x < picture->width; x++, pixel += picture->step_x) {
-            if (picture->bands == 3) {
-                for (int c = 0; c < CHANNELS; c++)
-                    first->linear[c][x] = linear_of_srgb[pixel[c]];
-            } else {
-                unsigned alpha = pixel[3], behind = (255 - alpha) * (unsigned)picture->background + 127;
-                for (int c = 0; c < CHANNELS; c++)
-                    first->linear[c][x] = linear_of_srgb[(pixel[c] * alpha + behind) / 255];
-            }
-        }
-        for (size_t x = picture->width; x < first->width; x++)
-            for (int c = 0; c < CHANNELS; c++)
-                first->linear[c][x] = first->linear[c][picture->width - 1];
-        take_row(walk, 0);
+        for (int k = 0; k < PICTURES; k++)
+            read_row(&pictures[k], y, first->picture[k].linear, first->width);
+        take_rows(walk, 0);
     }
 }
 
@@ -426,36 +441,6 @@ static int open_picture(const Reference *self, const Py_buffer *view, Picture *p
     return 0;
 }
 
-/* 0, or -1 where there is not enough memory; needs no interpreter. */
-static int make_planes(Reference *self)
-{
-    size_t width = self->walked_width, height = self->walked_height;
-    for (self->levels = 0; self->levels < LEVELS && width >= MIN_SIDE && height >= MIN_SIDE; self->levels++) {
-        self->planes[self->levels].width = width;
-        self->planes[self->levels].height = height;
-        width = (width + 1) / 2;
-        height = (height + 1) / 2;
-    }
-    for (int i = 0; i < self->levels; i++) {
-        Planes *planes = &self->planes[i];
-        size_t pixels = planes->width * planes->height;
-        planes->channels = self->levels == LEVELS ? CHANNELS_THAT_COUNT[i] : (1u << CHANNELS) - 1;
-        if (planes->channels)
-            self->walked_levels = i + 1;
-        for (int c = 0; c < CHANNELS; c++) {
-            if (!(planes->channels >> c & 1))
-                continue;
-            float *block = malloc(pixels * 3 * sizeof(float));
-            if (block == NULL)
-                return -1;
-            planes->image[c] = block;
-            planes->mean[c] = block + pixels;
-            planes->variance[c] = block + 2 * pixels;
-        }
-    }
-    return 0;
-}
-
 static PyObject *reference_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"pixels", "width", "height", "bands", "background", NULL};
@@ -472,7 +457,7 @@ static PyObject *reference_new(PyTypeObject *type, PyObject *args, PyObject *kwa
                             background);
     size_t wide = (size_t)width < MIN_SIDE ? MIN_SIDE : (size_t)width;
     size_t tall = (size_t)height < MIN_SIDE ? MIN_SIDE : (size_t)height;
-    if (wide > SIZE_MAX / tall / (3 * CHANNELS * sizeof(float)))
+    if (wide > SIZE_MAX / tall / 4)
         return PyErr_NoMemory();
 
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -487,30 +472,11 @@ static PyObject *reference_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->walked_width = self->columns_first ? tall : wide;
     self->walked_height = self->columns_first ? wide : tall;
 
-    Py_buffer view;
     Picture picture;
-    if (PyObject_GetBuffer(pixels, &view, PyBUF_SIMPLE) < 0) {
+    if (PyObject_GetBuffer(pixels, &self->pixels, PyBUF_SIMPLE) < 0 ||
+        open_picture(self, &self->pixels, &picture) < 0) {
         Py_DECREF(self);
         return NULL;
-    }
-    if (open_picture(self, &view, &picture) < 0) {
-        PyBuffer_Release(&view);
-        Py_DECREF(self);
-        return NULL;
-    }
-    Walk walk;
-    int failed;
-    Py_BEGIN_ALLOW_THREADS
-    memset(&walk, 0, sizeof walk);
-    failed = make_planes(self) < 0 || begin_walk(&walk, self, 1) < 0;
-    if (!failed)
-        walk_picture(&walk, &picture);
-    finish_walk(&walk);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&view);
-    if (failed) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
     }
     return (PyObject *)self;
 }
@@ -519,9 +485,8 @@ static void reference_dealloc(PyObject *object)
 {
     Reference *self = (Reference *)object;
     PyTypeObject *type = Py_TYPE(object);
-    for (int i = 0; i < LEVELS; i++)
-        for (int c = 0; c < CHANNELS; c++)
-            free(self->planes[i].image[c]);
+    if (self->pixels.obj != NULL)
+        PyBuffer_Release(&self->pixels);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(object);
     Py_DECREF(type);
@@ -531,33 +496,33 @@ static PyObject *reference_norms(PyObject *object, PyObject *pixels)
 {
     const Reference *self = (const Reference *)object;
     Py_buffer view;
-    Picture picture;
+    Picture pictures[PICTURES];
     Walk walk;
     int failed;
     if (PyObject_GetBuffer(pixels, &view, PyBUF_SIMPLE) < 0)
         return NULL;
-    if (open_picture(self, &view, &picture) < 0) {
+    if (open_picture(self, &self->pixels, &pictures[0]) < 0 || open_picture(self, &view, &pictures[1]) < 0) {
         PyBuffer_Release(&view);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    failed = begin_walk(&walk, self, 0) < 0;
+    failed = begin_walk(&walk, self) < 0;
     if (!failed)
-        walk_picture(&walk, &picture);
+        walk_pictures(&walk, pictures);
     finish_walk(&walk);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&view);
     if (failed)
         return PyErr_NoMemory();
 
-    PyObject *norms = PyTuple_New((Py_ssize_t)self->levels * CHANNELS * SUMS);
+    PyObject *norms = PyTuple_New((Py_ssize_t)walk.levels * CHANNELS * SUMS);
     Py_ssize_t at = 0;
     for (int c = 0; norms != NULL && c < CHANNELS; c++)
-        for (int i = 0; norms != NULL && i < self->levels; i++)
+        for (int i = 0; norms != NULL && i < walk.levels; i++)
             for (int order = 0; norms != NULL && order < 2; order++)
                 for (int map = 0; norms != NULL && map < 3; map++) {
-                    const Planes *planes = &self->planes[i];
-                    double mean = walk.level[i].totals[c][2 * map + order] / ((double)planes->width * planes->height);
+                    const Level *level = &walk.level[i];
+                    double mean = level->totals[c][2 * map + order] / ((double)level->width * level->height);
                     PyObject *number = PyFloat_FromDouble(order ? sqrt(sqrt(mean)) : mean);
                     if (number == NULL || PyTuple_SetItem(norms, at++, number) < 0)
                         Py_CLEAR(norms);

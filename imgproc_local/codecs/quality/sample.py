@@ -72,7 +72,7 @@ def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = 
     height = max(2 * SCALE_PX, BAND_PIXELS // picture.width // SCALE_PX * SCALE_PX)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
-    def rows(image: pyvips.Image, top: int, bottom: int) -> bytes:
+    def rows(image: pyvips.Image, top: int, bottom: int) -> memoryview:
         band = to_srgb_through(image.crop(0, top, image.width, bottom - top), profile)
         return _rows(band, alpha=picture.hasalpha())
 
@@ -82,7 +82,7 @@ def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = 
     )
 
 
-def _rows(image: pyvips.Image, *, alpha: bool) -> bytes:
+def _rows(image: pyvips.Image, *, alpha: bool) -> memoryview:
     """H×W×3 or, with alpha, H×W×4 uint8 rows without padding."""
     if image.bands < 3:
         grey = image[0]
@@ -91,7 +91,7 @@ def _rows(image: pyvips.Image, *, alpha: bool) -> bytes:
         image = image.bandjoin(255)
     elif image.hasalpha() and not alpha:
         image = image.extract_band(0, n=3)
-    return bytes(image.write_to_memory())
+    return memoryview(image.write_to_memory())
 
 
 def _tile_positions(image: pyvips.Image, count: int) -> list[tuple[int, int]]:

@@ -29,9 +29,6 @@ Backend = Literal["c", "libvips"]
 BACKENDS: tuple[Backend, ...] = ("libvips",) if _compiled is None else ("c", "libvips")
 """The backends available here; the first is the default."""
 
-BYTES_PER_PIXEL = 20
-"""Memory per pixel of a `Reference` with the C extension; scoring takes another 1.1 KB or so per pixel of width."""
-
 # Nested, outermost first: channel X, Y, B-Y; scale 1:1 to 1:32; mean, 4-norm; SSIM, artefacts, lost detail.
 # fmt: off
 _WEIGHTS = (
@@ -81,10 +78,11 @@ def backend() -> Backend:
 
 
 class Reference:
-    """A picture that others are scored against; what depends on it alone is computed once.
+    """A picture that others are scored against.
 
-    `pixels` are H×W×3 uint8 sRGB rows without padding. Scoring is thread-safe and releases the GIL. Memory is
-    `BYTES_PER_PIXEL` for any aspect ratio. Sides below 8 pixels are padded to 8 by repeating the edge.
+    `pixels` are H×W×3 uint8 sRGB rows without padding, which must not change later. Scoring is thread-safe and releases
+    the GIL. With the C extension it takes about 2 KB per pixel of width; with libvips the reference itself takes 48
+    bytes per pixel. Sides below 8 pixels are padded to 8 by repeating the edge.
     Raises: ValueError if the size does not match the pixels, MemoryError.
     """
 
@@ -102,7 +100,7 @@ class TransparentReference:
     """Like `Reference`, for H×W×4 uint8 rows: sRGB and alpha, not premultiplied.
 
     Pictures are composited over black and over white, in sRGB as in browsers, and the lower score counts. Takes twice
-    the memory and time of `Reference`: use that for opaque pictures.
+    the time of `Reference`: use that for opaque pictures.
     """
 
     def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
