@@ -1,14 +1,16 @@
-"""Fixtures that start the service, or a double of a program with models, for tests that send it requests."""
+"""Fixtures that start the service, a double of a program with models, or a browser, for tests that send requests."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from imgproc_local.vision.loopback.programs import PROGRAMS
+from tests.support.chromium import CHROMIUM
 from tests.support.model_servers import ModelServerDouble, model_server
 from tests.support.service import GatedDescriber, Running, running
 
@@ -47,3 +49,15 @@ def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
 def ollama() -> Iterator[ModelServerDouble]:
     with model_server("ollama") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser. It ends with the module: Playwright runs an event loop, beside which tests can't run another."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()

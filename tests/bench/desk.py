@@ -22,9 +22,9 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.bench.load import MIB, jpegs, print_table, verdict
-from tests.browser.conftest import CHROMIUM
 from tests.faults.server_process import command_line, make_key, serving
 from tests.support import pictures
+from tests.support.chromium import CHROMIUM
 from tests.support.finished import Result, add_job, text
 from tests.support.service import config_for
 

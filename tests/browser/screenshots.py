@@ -15,7 +15,7 @@ from typing import Any
 from PIL import Image, ImageOps
 from playwright.sync_api import sync_playwright
 
-from tests.browser.conftest import CHROMIUM
+from tests.support.chromium import CHROMIUM
 from tests.support.service import Running, running
 
 SAMPLE = Path(__file__).parents[1] / "sample" / "IMG_4711.jpg"
