@@ -1,0 +1,60 @@
+<?php
+// A must-use plugin of the test site: records every request that WordPress sends, refuses those to other machines, and
+// ends PHP while it handles a picture whose file name contains the words in the file "die-on" of the test folder.
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * Appends a line to requests.jsonl in the folder of the test.
+ *
+ * @param array $entry What to write.
+ */
+function imgproc_test_record( array $entry ) {
+	file_put_contents( IMGPROC_TEST_FOLDER . '/requests.jsonl', wp_json_encode( $entry ) . "\n", FILE_APPEND | LOCK_EX );
+}
+
+add_filter( 'block_local_requests', '__return_false' );
+
+add_filter(
+	'pre_http_request',
+	static function ( $answer, $options, $url ) {
+		if ( '127.0.0.1' === wp_parse_url( $url, PHP_URL_HOST ) ) {
+			return $answer;
+		}
+		imgproc_test_record( array( 'refused' => $url ) );
+		return new WP_Error( 'outside', 'The test site sends nothing to other machines.' );
+	},
+	10,
+	3
+);
+
+add_action(
+	'http_api_debug',
+	static function ( $response, $context, $transport, $options, $url ) {
+		imgproc_test_record(
+			array(
+				'at'       => microtime( true ),
+				'method'   => $options['method'],
+				'url'      => $url,
+				'blocking' => $options['blocking'],
+				'status'   => is_wp_error( $response ) ? 0 : (int) wp_remote_retrieve_response_code( $response ),
+				'error'    => is_wp_error( $response ) ? $response->get_error_message() : '',
+				'key'      => $options['headers']['Idempotency-Key'] ?? '',
+			)
+		);
+	},
+	10,
+	5
+);
+
+add_filter(
+	'wp_update_attachment_metadata',
+	static function ( $data, $id ) {
+		$file = IMGPROC_TEST_FOLDER . '/die-on';
+		if ( is_file( $file ) && false !== strpos( (string) get_attached_file( $id ), (string) file_get_contents( $file ) ) ) {
+			exit( 'The test ends PHP while it handles this picture.' );
+		}
+		return $data;
+	},
+	1,
+	2
+);

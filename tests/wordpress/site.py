@@ -1,0 +1,397 @@
+"""A real WordPress in a temporary folder: Debian's package, MariaDB, PHP-FPM and nginx, all on this machine only.
+
+`python -m tests.wordpress.site [--port N] [--link]`
+
+installs one with the plugin, prints its address and runs until Ctrl+C. Nothing remains of it: no system service, no
+user and no file outside the folder is used, and WordPress is not allowed to send requests to other machines. It runs as
+root or as any user. Without `--link` the plugin is copied, because WordPress deletes the files of a plugin that is
+deleted on its page.
+
+Packages of Debian or Ubuntu that it needs: wordpress, wordpress-theme-twentytwentythree, mariadb-server, nginx-light,
+php-fpm, php-cli, php-mysql, php-gd, php-imagick, php-curl, php-xml, php-mbstring, php-intl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path("/usr/share/wordpress")
+PLUGIN = Path(__file__).parents[2] / "packaging/wordpress/imgproc-local"
+HERE = Path(__file__).parent
+USER, PASSWORD = "admin", "a test password"
+START_TIMEOUT_S, STOP_TIMEOUT_S, SCRIPT_TIMEOUT_S = 60, 20, 120
+RESET = """
+global $wpdb;
+foreach ( $wpdb->get_col( "SELECT ID FROM $wpdb->posts WHERE post_type IN ('attachment', 'post', 'page')" ) as $id ) {
+    wp_delete_post( $id, true );
+}
+foreach ( _get_cron_array() as $hooks ) {
+    foreach ( preg_grep( '/imgproc/', array_keys( $hooks ) ) as $hook ) {
+        wp_unschedule_hook( $hook );
+    }
+}
+$wpdb->query( "DELETE FROM $wpdb->options WHERE option_name LIKE '%imgproc%'" );
+"""
+ADD_PICTURES = """
+return array_map( function ( $name ) {
+    $file = wp_upload_dir()['path'] . '/' . $name;
+    $type = wp_check_filetype( $file )['type'];
+    $id   = wp_insert_attachment( array( 'post_title' => $name, 'post_mime_type' => $type ), $file );
+    wp_update_attachment_metadata( $id, wp_generate_attachment_metadata( $id, $file ) );
+    return $id;
+}, $args['names'] );
+"""
+PHP_WORKERS = 5
+"""Requests that PHP answers at once: those of a browser, and those that WordPress sends to itself."""
+PHP_SETTINGS = {
+    "memory_limit": "256M",
+    "upload_max_filesize": "30M",
+    "post_max_size": "32M",
+    "max_execution_time": "60",
+    "sendmail_path": "/bin/true",
+    "opcache.validate_timestamps": "1",
+    "opcache.revalidate_freq": "0",
+}
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program, also of one that only root has in its path. `php-fpm` is found with any version."""
+    folders = ("/usr/sbin", "/usr/local/sbin", "/sbin")
+    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), *folders)))
+    if found is None and name == "php-fpm":
+        found = next((str(path) for folder in folders for path in Path(folder).glob("php-fpm*")), None)
+    return found
+
+
+PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb", "nginx", "php", "php-fpm")
+
+
+def missing() -> list[str]:
+    """What a site needs and this machine does not have; empty if one can be installed."""
+    lacking = [name for name in PROGRAMS if find_program(name) is None]
+    if not (SOURCE / "wp-settings.php").is_file():
+        lacking.append("wordpress")
+    return lacking
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Site:
+    """A running WordPress. `url` has no slash at its end. `folder` is that of WordPress itself."""
+
+    def __init__(self, base: Path, port: int) -> None:
+        self.base = base
+        self.folder = base / "wordpress"
+        self.url = f"http://127.0.0.1:{port}"
+        self.port = port
+        self.plugin = self.folder / "wp-content/plugins/imgproc-local"
+        self.uploads = self.folder / "wp-content/uploads"
+
+    def php(self, code: str, **arguments: Any) -> Any:
+        """What `code` returns, run inside WordPress as its administrator; `$args` holds `arguments`.
+
+        Raises: AssertionError, with the output, if the code fails or prints a warning.
+        """
+        done = subprocess.run(
+            [find_program("php") or "php", *_php_options(self.base), str(self.base / "run.php")],
+            input=json.dumps({"code": code, "args": arguments}),
+            capture_output=True,
+            text=True,
+            timeout=SCRIPT_TIMEOUT_S,
+            check=False,
+        )
+        answer = done.stdout.rpartition("\x00")[2]
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        assert "\x00" in done.stdout, f"the code ended WordPress: {done.stdout[-1000:]}"
+        return json.loads(answer)
+
+    def sql(self, query: str, database: str = "wordpress") -> list[list[str]]:
+        """The rows that the database answers."""
+        done = subprocess.run(
+            [
+                find_program("mariadb") or "",
+                "--no-defaults",
+                f"--socket={self.base}/db.sock",
+                "-uroot",
+                "-NB",
+                database,
+            ],
+            input=query,
+            capture_output=True,
+            text=True,
+            timeout=SCRIPT_TIMEOUT_S,
+            check=True,
+        )
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def errors(self) -> list[str]:
+        """Errors, warnings and notices of PHP so far, without the deprecations in WordPress' own files."""
+        log = self.folder / "wp-content/debug.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        own = re.compile(r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/")
+        return [line for line in lines if "PHP " in line and not own.search(line)]
+
+    def reset(self) -> None:
+        """Delete all pictures and posts, the settings and state of the plugin, and the logs."""
+        self.php(RESET)
+        for log in ("wordpress/wp-content/debug.log", "requests.jsonl"):
+            (self.base / log).unlink(missing_ok=True)
+
+    def add_pictures(self, pictures: Mapping[str, bytes]) -> list[int]:
+        """Put pictures into the media library as if the plugin was installed after them. Returns their ids."""
+        for name, content in pictures.items():
+            (self.uploads / name).write_bytes(content)
+        ids: list[int] = self.php(ADD_PICTURES, names=list(pictures), without_plugins=True)
+        return ids
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every request of WordPress' HTTP client: `at`, `method`, `url`, `blocking`, `status`, `error`, `key`.
+
+        Those to other machines were refused and have only `refused`, their address. WordPress' own are left out.
+        """
+        log = self.base / "requests.jsonl"
+        entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return [entry for entry in entries if "//api.wordpress.org/" not in entry.get("refused", "")]
+
+
+def _php_options(base: Path) -> list[str]:
+    """The options of a PHP that reads no configuration of the machine but its list of extensions."""
+    options = {**PHP_SETTINGS, "error_log": str(base / "php-cli.log"), "sys_temp_dir": str(base / "tmp")}
+    return [part for name, value in options.items() for part in ("-d", f"{name}={value}")]
+
+
+def _nginx_config(site: Site) -> str:
+    user = "user root;" if os.geteuid() == 0 else ""
+    temporary = "\n".join(
+        f"  {kind}_temp_path {site.base}/tmp/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return f"""
+{user}
+daemon off;
+worker_processes 1;
+pid {site.base}/nginx.pid;
+error_log {site.base}/nginx.log warn;
+events {{ worker_connections 512; }}
+http {{
+  include /etc/nginx/mime.types;
+  access_log {site.base}/access.log;
+{temporary}
+  client_max_body_size 40m;
+  server {{
+    listen 127.0.0.1:{site.port};
+    root {site.folder};
+    index index.php;
+    location / {{ try_files $uri $uri/ /index.php?$args; }}
+    location ~ \\.php$ {{
+      try_files $uri =404;
+      fastcgi_pass unix:{site.base}/fpm.sock;
+      fastcgi_read_timeout 120s;
+      include /etc/nginx/fastcgi_params;
+      fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+      fastcgi_param HTTP_HOST 127.0.0.1:{site.port};
+    }}
+  }}
+}}
+"""
+
+
+def _fpm_config(site: Site) -> str:
+    settings = "\n".join(f"php_admin_value[{name}] = {value}" for name, value in PHP_SETTINGS.items())
+    user = "user = root\ngroup = root" if os.geteuid() == 0 else ""
+    return f"""
+[global]
+error_log = {site.base}/fpm.log
+daemonize = no
+[www]
+{user}
+listen = {site.base}/fpm.sock
+pm = static
+pm.max_children = {PHP_WORKERS}
+catch_workers_output = yes
+clear_env = yes
+{settings}
+php_admin_value[sys_temp_dir] = {site.base}/tmp
+php_admin_value[upload_tmp_dir] = {site.base}/tmp
+"""
+
+
+def _wp_config(site: Site) -> str:
+    keys = ("AUTH_KEY", "SECURE_AUTH_KEY", "LOGGED_IN_KEY", "NONCE_KEY")
+    salts = ("AUTH_SALT", "SECURE_AUTH_SALT", "LOGGED_IN_SALT", "NONCE_SALT")
+    secrets = "\n".join(f"define( '{name}', '{os.urandom(24).hex()}' );" for name in keys + salts)
+    return f"""<?php
+define( 'DB_NAME', 'wordpress' );
+define( 'DB_USER', 'root' );
+define( 'DB_PASSWORD', '' );
+define( 'DB_HOST', 'localhost:{site.base}/db.sock' );
+define( 'DB_CHARSET', 'utf8mb4' );
+define( 'DB_COLLATE', '' );
+{secrets}
+$table_prefix = 'wp_';
+define( 'WP_HOME', '{site.url}' );
+define( 'WP_SITEURL', '{site.url}' );
+define( 'WP_HTTP_BLOCK_EXTERNAL', true );
+define( 'AUTOMATIC_UPDATER_DISABLED', true );
+define( 'WP_DEBUG', true );
+define( 'WP_DEBUG_LOG', true );
+define( 'WP_DEBUG_DISPLAY', false );
+define( 'IMGPROC_TEST_FOLDER', '{site.base}' );
+define( 'FS_METHOD', 'direct' );
+if ( ! defined( 'ABSPATH' ) ) {{
+	define( 'ABSPATH', __DIR__ . '/' );
+}}
+require_once ABSPATH . 'wp-settings.php';
+"""
+
+
+@contextlib.contextmanager
+def _process(arguments: list[str], log: Path, quit_signal: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+    """A program that runs during the block."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield
+    finally:
+        process.send_signal(quit_signal)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(path: Path, log: Path) -> None:
+    """Wait until a program listens on the socket `path`."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError(
+                f"nothing listens on {path.name} after {START_TIMEOUT_S} s:\n{log.read_text()[-2000:]}"
+            )
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def _database(base: Path) -> Iterator[None]:
+    """MariaDB on a socket, without a port and without waiting for the disk."""
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    data, log = base / "db", base / "db.log"
+    with log.open("wb") as output:
+        subprocess.run(
+            [
+                find_program("mariadb-install-db") or "",
+                "--no-defaults",
+                f"--datadir={data}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                *user,
+            ],
+            stdout=output,
+            stderr=output,
+            timeout=SCRIPT_TIMEOUT_S,
+            check=True,
+        )
+    options = [
+        "--no-defaults",
+        f"--datadir={data}",
+        f"--socket={base}/db.sock",
+        f"--pid-file={base}/db.pid",
+        f"--tmpdir={base}/tmp",
+        "--skip-networking",
+        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-fast-shutdown=2",
+        *user,
+    ]
+    with _process([find_program("mariadbd") or "", *options], log):
+        _wait_for(base / "db.sock", log)
+        yield
+
+
+@contextlib.contextmanager
+def installed(port: int = 0, *, link: bool = False, activate: bool = True) -> Iterator[Site]:
+    """A new site with the plugin, which is active unless `activate` is False. It is removed after the block.
+
+    `link` uses the plugin's files in the repository, so that changes take effect at once.
+    """
+    # sockets may have paths of at most 107 bytes
+    with tempfile.TemporaryDirectory(prefix="wp-", dir="/tmp") as name:
+        base = Path(name)
+        site = Site(base, port or free_port())
+        (base / "tmp").mkdir()
+        shutil.copytree(SOURCE, site.folder, ignore=shutil.ignore_patterns("languages", "akismet"))
+        site.uploads.mkdir(exist_ok=True)
+        (site.folder / "wp-config.php").write_text(_wp_config(site))
+        shutil.copytree(HERE / "mu-plugins", site.folder / "wp-content/mu-plugins")
+        shutil.copy(HERE / "run.php", base)
+        if link:
+            site.plugin.symlink_to(PLUGIN)
+        elif PLUGIN.is_dir():
+            shutil.copytree(PLUGIN, site.plugin)
+        (base / "nginx.conf").write_text(_nginx_config(site))
+        (base / "fpm.conf").write_text(_fpm_config(site))
+        allow_root = ["--allow-to-run-as-root"] if os.geteuid() == 0 else []
+        fpm = [find_program("php-fpm") or "", "--fpm-config", str(base / "fpm.conf"), *allow_root]
+        nginx = [find_program("nginx") or "", "-p", name, "-c", str(base / "nginx.conf"), "-e", str(base / "nginx.log")]
+        with _database(base):
+            site.sql("CREATE DATABASE wordpress CHARACTER SET utf8mb4;", database="")
+            site.php("", install=True, user=USER, password=PASSWORD)
+            if activate:
+                site.php("return activate_plugin( 'imgproc-local/imgproc-local.php' );")
+            with _process(fpm, base / "fpm.log"):
+                _wait_for(base / "fpm.sock", base / "fpm.log")
+                with _process(nginx, base / "nginx.log"):
+                    _wait_until_answered(site)
+                    yield site
+
+
+def _wait_until_answered(site: Site) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", site.port), timeout=5):
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError((site.base / "nginx.log").read_text())
+        time.sleep(0.05)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=8080)
+    parser.add_argument(
+        "--link", action="store_true", help="use the plugin's files in the repository; don't delete it on the page"
+    )
+    arguments = parser.parse_args()
+    if lacking := missing():
+        raise SystemExit(f"not installed: {', '.join(lacking)}; see the first lines of this file")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with installed(arguments.port, link=arguments.link) as site, contextlib.suppress(KeyboardInterrupt):
+        print(
+            f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it",
+            flush=True,
+        )
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
