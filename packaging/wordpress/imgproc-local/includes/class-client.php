@@ -1,0 +1,367 @@
+<?php
+/**
+ * HTTP client for the interface of imgproc-local, version 1.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * Sends requests to one service with one key. Every method returns its result or a WP_Error with one of these codes:
+ *
+ * - service_down: no answer, an answer of another program, or a 503 that is not about the queue
+ * - wrong_key: the key is missing, wrong or revoked
+ * - no_credits: data holds required, balance and shortfall
+ * - rate_limited, queue_full: data holds retry_after in seconds
+ * - refused: the service refuses this request; the message is the service's own
+ * - wrong_settings: the service refuses the languages or the format
+ * - not_found: the job or the file is not there
+ * - old_version: the service does not know this request
+ * - server_error: the service has failed to answer this request
+ * - time_out: the answer took too long
+ */
+final class Imgproc_Local_Client {
+
+	/**
+	 * Seconds until an answer must be complete, for requests without and with an image.
+	 */
+	const TIMEOUT_S        = 10;
+	const UPLOAD_TIMEOUT_S = 60;
+
+	/**
+	 * Address of the service without a slash at its end.
+	 *
+	 * @var string
+	 */
+	private $address;
+
+	/**
+	 * API key.
+	 *
+	 * @var string
+	 */
+	private $key;
+
+	/**
+	 * Creates a client for the stored address and key, or for others that are to be tested.
+	 *
+	 * @param string|null $address Address of the service; null for the stored one.
+	 * @param string|null $key     API key; null for the stored one.
+	 */
+	public function __construct( $address = null, $key = null ) {
+		$this->address = untrailingslashit( null === $address ? Imgproc_Local_Settings::get( 'address' ) : $address );
+		$this->key     = null === $key ? Imgproc_Local_Settings::key() : $key;
+	}
+
+	/**
+	 * Identifies the service and the key, so that a job is never asked for at another service.
+	 *
+	 * @return string
+	 */
+	public function fingerprint() {
+		return substr( hash_hmac( 'sha256', $this->address . '|' . $this->key, wp_salt( 'nonce' ) ), 0, 16 );
+	}
+
+	/**
+	 * Languages that the service can write; needs no key.
+	 *
+	 * @return array|WP_Error Code => name in the language itself.
+	 */
+	public function languages() {
+		$data = $this->data( 'GET', '/languages' );
+		if ( is_wp_error( $data ) ) {
+			return $data;
+		}
+		return wp_list_pluck( $data, 'native_name', 'code' );
+	}
+
+	/**
+	 * Credits that the account has.
+	 *
+	 * @return int|WP_Error
+	 */
+	public function balance() {
+		$data = $this->data( 'GET', '/credits/balance' );
+		return is_wp_error( $data ) ? $data : (int) $data['balance'];
+	}
+
+	/**
+	 * Checks that the service knows every request that the plugin sends.
+	 *
+	 * @return true|WP_Error
+	 */
+	public function check_version() {
+		$body = $this->json( 'GET', '/openapi.json' );
+		if ( is_wp_error( $body ) ) {
+			return $body;
+		}
+		foreach ( array( '/images/process', '/images/{id}/converted', '/credits/balance' ) as $path ) {
+			if ( ! isset( $body['paths'][ $path ] ) && ! isset( $body['paths'][ '/api/v1' . $path ] ) ) {
+				return $this->old_version();
+			}
+		}
+		return true;
+	}
+
+	/**
+	 * Uploads an image. A repeated request with the same key and content gets the same job.
+	 *
+	 * @param string $path            File to upload.
+	 * @param string $operation       One of analyze, optimize, convert and process.
+	 * @param array  $fields          Other fields of the form: name => text.
+	 * @param string $idempotency_key Idempotency-Key of the request.
+	 * @return array|WP_Error With job_id and status.
+	 */
+	public function send( $path, $operation, array $fields, $idempotency_key ) {
+		wp_raise_memory_limit( 'image' );
+		$content = file_get_contents( $path ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
+		if ( false === $content ) {
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The file %s can’t be read.', 'imgproc-local' ), wp_basename( $path ) ) );
+		}
+		$boundary = wp_generate_password( 32, false );
+		$body     = '';
+		foreach ( $fields as $name => $value ) {
+			$body .= "--$boundary\r\nContent-Disposition: form-data; name=\"$name\"\r\n\r\n$value\r\n";
+		}
+		$name  = str_replace( array( '"', "\r", "\n" ), '_', wp_basename( $path ) );
+		$body .= "--$boundary\r\nContent-Disposition: form-data; name=\"image\"; filename=\"$name\"\r\n"
+			. "Content-Type: application/octet-stream\r\n\r\n$content\r\n--$boundary--\r\n";
+		unset( $content );
+		return $this->data(
+			'POST',
+			'/images/' . $operation,
+			array(
+				'timeout' => self::UPLOAD_TIMEOUT_S,
+				'headers' => array(
+					'Content-Type'    => 'multipart/form-data; boundary=' . $boundary,
+					'Idempotency-Key' => $idempotency_key,
+				),
+				'body'    => $body,
+			)
+		);
+	}
+
+	/**
+	 * A job and its results so far.
+	 *
+	 * @param string $job_id Identifier of the job.
+	 * @param int    $wait_s Seconds that the service may wait until the job is final.
+	 * @return array|WP_Error As the service sends it: status, image, errors.
+	 */
+	public function job( $job_id, $wait_s = 0 ) {
+		$args = array();
+		if ( $wait_s > 0 ) {
+			$args = array(
+				'timeout' => $wait_s + self::TIMEOUT_S,
+				'headers' => array( 'Prefer' => 'wait=' . (int) $wait_s ),
+			);
+		}
+		return $this->data( 'GET', '/jobs/' . rawurlencode( $job_id ), $args );
+	}
+
+	/**
+	 * Downloads a file to a path and verifies it by its SHA-256, which the service sends as its entity tag.
+	 *
+	 * @param string $image_id Identifier of the image.
+	 * @param string $variant  optimized or converted.
+	 * @param string $to       Path of the new file; it is removed again if the download fails.
+	 * @return true|WP_Error
+	 */
+	public function download( $image_id, $variant, $to ) {
+		$answer = $this->request(
+			'GET',
+			'/images/' . rawurlencode( $image_id ) . '/' . $variant,
+			array(
+				'timeout'  => self::UPLOAD_TIMEOUT_S,
+				'stream'   => true,
+				'filename' => $to,
+			)
+		);
+		if ( ! is_wp_error( $answer ) ) {
+			$hash = trim( (string) wp_remote_retrieve_header( $answer, 'etag' ), 'W/"' );
+			if ( is_readable( $to ) && '' !== $hash && hash_file( 'sha256', $to ) === $hash ) {
+				return true;
+			}
+			$answer = new WP_Error( 'server_error', __( 'The file was not received completely.', 'imgproc-local' ) );
+		}
+		wp_delete_file( $to );
+		return $answer;
+	}
+
+	/**
+	 * The field data of an answer.
+	 *
+	 * @param string $method GET or POST.
+	 * @param string $path   Path below /api/v1.
+	 * @param array  $args   Arguments of wp_remote_request().
+	 * @return array|WP_Error
+	 */
+	private function data( $method, $path, array $args = array() ) {
+		$body = $this->json( $method, $path, $args );
+		if ( is_wp_error( $body ) ) {
+			return $body;
+		}
+		return isset( $body['data'] ) && is_array( $body['data'] ) ? $body['data'] : $this->other_program();
+	}
+
+	/**
+	 * The JSON object of an answer.
+	 *
+	 * @param string $method GET or POST.
+	 * @param string $path   Path below /api/v1.
+	 * @param array  $args   Arguments of wp_remote_request().
+	 * @return array|WP_Error
+	 */
+	private function json( $method, $path, array $args = array() ) {
+		$answer = $this->request( $method, $path, $args );
+		if ( is_wp_error( $answer ) ) {
+			return $answer;
+		}
+		$body = json_decode( wp_remote_retrieve_body( $answer ), true );
+		return is_array( $body ) ? $body : $this->other_program();
+	}
+
+	/**
+	 * Sends one request. Redirects are not followed, because they would carry the key to another server.
+	 *
+	 * @param string $method GET or POST.
+	 * @param string $path   Path below /api/v1.
+	 * @param array  $args   Arguments of wp_remote_request().
+	 * @return array|WP_Error The answer of wp_remote_request() if its status is 2xx.
+	 */
+	private function request( $method, $path, array $args ) {
+		$headers = array( 'Accept' => '*/*' );
+		if ( '' !== $this->key ) {
+			$headers['X-API-Key'] = $this->key;
+		}
+		if ( isset( $args['headers'] ) ) {
+			$headers += $args['headers'];
+		}
+		$args['headers'] = $headers;
+		$args           += array(
+			'method'      => $method,
+			'timeout'     => self::TIMEOUT_S,
+			'redirection' => 0,
+			'user-agent'  => 'imgproc-local-wordpress/' . IMGPROC_LOCAL_VERSION,
+		);
+		add_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10, 2 );
+		$answer = wp_remote_request( $this->address . '/api/v1' . $path, $args );
+		remove_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10 );
+		if ( is_wp_error( $answer ) ) {
+			return $this->no_answer( $answer );
+		}
+		$status = (int) wp_remote_retrieve_response_code( $answer );
+		return $status >= 200 && $status < 300 ? $answer : $this->error_of( $status, $answer );
+	}
+
+	/**
+	 * Keeps requests to this machine away from an HTTP proxy, which can’t reach it.
+	 *
+	 * @param bool|null $override Decision of other filters.
+	 * @param string    $uri      Address of the request.
+	 * @return bool|null
+	 */
+	public function bypass_proxy( $override, $uri ) {
+		$host = (string) wp_parse_url( $uri, PHP_URL_HOST );
+		return preg_match( '/^(127\.[0-9.]+|\[::1\]|localhost|host\.docker\.internal)$/', $host ) ? false : $override;
+	}
+
+	/**
+	 * The error for a request without an answer.
+	 *
+	 * @param WP_Error $error Error of wp_remote_request().
+	 * @return WP_Error
+	 */
+	private function no_answer( WP_Error $error ) {
+		if ( defined( 'WP_HTTP_BLOCK_EXTERNAL' ) && WP_HTTP_BLOCK_EXTERNAL && 'http_request_not_executed' === $error->get_error_code() ) {
+			$host = wp_parse_url( $this->address, PHP_URL_HOST );
+			/* translators: %s: host name. */
+			return new WP_Error( 'service_down', sprintf( __( 'WP_HTTP_BLOCK_EXTERNAL forbids requests to %s. Add this host to WP_ACCESSIBLE_HOSTS in wp-config.php.', 'imgproc-local' ), $host ) );
+		}
+		$message = $error->get_error_message();
+		if ( preg_match( '/timed? ?out/i', $message ) ) {
+			/* translators: %s: address of the service. */
+			return new WP_Error( 'time_out', sprintf( __( 'The service at %s did not answer in time.', 'imgproc-local' ), $this->address ) );
+		}
+		/* translators: 1: address of the service, 2: technical message. */
+		return new WP_Error( 'service_down', sprintf( __( 'The service at %1$s can’t be reached (%2$s). Start it, or correct the address.', 'imgproc-local' ), $this->address, $message ) );
+	}
+
+	/**
+	 * The error for an answer whose status is not 2xx.
+	 *
+	 * @param int   $status HTTP status.
+	 * @param array $answer Answer of wp_remote_request().
+	 * @return WP_Error
+	 */
+	private function error_of( $status, array $answer ) {
+		$body = isset( $answer['filename'] ) && is_readable( $answer['filename'] )
+			? file_get_contents( $answer['filename'], false, null, 0, 10000 ) // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
+			: wp_remote_retrieve_body( $answer );
+		$body = json_decode( (string) $body, true );
+		$said = '';
+		if ( isset( $body['message'] ) || isset( $body['error'] ) ) {
+			$said = (string) ( isset( $body['message'] ) ? $body['message'] : $body['error'] );
+		}
+		$retry_after = (int) wp_remote_retrieve_header( $answer, 'retry-after' );
+		if ( $status >= 300 && $status < 400 ) {
+			/* translators: 1: address of the service, 2: another address. */
+			return new WP_Error( 'service_down', sprintf( __( '%1$s redirects to %2$s. Enter that address without its path.', 'imgproc-local' ), $this->address, wp_remote_retrieve_header( $answer, 'location' ) ) );
+		}
+		if ( '' === $said ) {
+			return 413 === $status
+				? new WP_Error( 'refused', __( 'The file is too large for a server between this site and the service (413).', 'imgproc-local' ) )
+				: $this->other_program( $status );
+		}
+		switch ( $status ) {
+			case 401:
+				return new WP_Error( 'wrong_key', __( 'The service does not accept the key. Create one with “imgproc-local keys create” and store it here.', 'imgproc-local' ) );
+			case 402:
+				$data = array(
+					'required'  => (int) $body['required'],
+					'balance'   => (int) $body['balance'],
+					'shortfall' => (int) $body['shortfall'],
+				);
+				/* translators: 1: credits needed, 2: credits left. */
+				return new WP_Error( 'no_credits', sprintf( __( 'The account has too few credits: %1$d are needed, %2$d are left. Add some with “imgproc-local credits grant”.', 'imgproc-local' ), $data['required'], $data['balance'] ), $data );
+			case 404:
+				return 'Not Found' === $said ? $this->old_version() : new WP_Error( 'not_found', $said );
+			case 405:
+				return $this->old_version();
+			case 408:
+				return new WP_Error( 'time_out', $said );
+			case 422:
+				$of_image = empty( $body['errors'] ) || isset( $body['errors']['image'] );
+				return new WP_Error( $of_image ? 'refused' : 'wrong_settings', $said );
+			case 429:
+				/* translators: %d: seconds. */
+				return new WP_Error( 'rate_limited', sprintf( __( 'The key has made as many requests as it may in a minute. The next one is sent in %d seconds.', 'imgproc-local' ), $retry_after ), array( 'retry_after' => $retry_after ) );
+			case 503:
+				$code = false === stripos( $said, 'queue' ) ? 'service_down' : 'queue_full';
+				return new WP_Error( $code, $said, array( 'retry_after' => $retry_after ) );
+		}
+		return new WP_Error( $status < 500 ? 'refused' : 'server_error', $said );
+	}
+
+	/**
+	 * The error for an answer that imgproc-local does not give.
+	 *
+	 * @param int $status HTTP status.
+	 * @return WP_Error
+	 */
+	private function other_program( $status = 200 ) {
+		/* translators: 1: address of the service, 2: HTTP status. */
+		return new WP_Error( 'service_down', sprintf( __( 'Another program than imgproc-local answers at %1$s (status %2$d). Correct the address.', 'imgproc-local' ), $this->address, $status ) );
+	}
+
+	/**
+	 * The error for a service that lacks a request of the plugin.
+	 *
+	 * @return WP_Error
+	 */
+	private function old_version() {
+		return new WP_Error( 'old_version', __( 'This version of imgproc-local is too old for the plugin. Install the current version.', 'imgproc-local' ) );
+	}
+}

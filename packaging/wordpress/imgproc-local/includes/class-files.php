@@ -1,0 +1,418 @@
+<?php
+/**
+ * Files of an attachment: the published one, its kept original, and the copies in a modern format.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * Replaces and adds files below the uploads folder. No published address ever changes: a replaced file has the name of
+ * the old one, and a copy has its source's name with .webp or .avif behind it.
+ */
+final class Imgproc_Local_Files {
+
+	/**
+	 * Folder of the kept originals, below the uploads folder.
+	 */
+	const ORIGINALS = 'imgproc-local-originals';
+
+	/**
+	 * Ending of a file that is being received.
+	 */
+	const PARTIAL = '.imgproc-local-partial';
+
+	/**
+	 * Path of the original that was kept when the published file was replaced.
+	 *
+	 * @param string $published Path of the published file.
+	 * @param array  $state     State of the attachment.
+	 * @return string Empty if there is none, or if another file was published since.
+	 */
+	public static function kept_original( $published, array $state ) {
+		$name = wp_basename( $published );
+		if ( ! isset( $state['originals'][ $name ] ) || ! is_readable( $published ) ) {
+			return '';
+		}
+		$kept = $state['originals'][ $name ];
+		$path = self::base_dir() . $kept['path'];
+		return is_readable( $path ) && hash_file( 'sha256', $published ) === $kept['replaced_by'] ? $path : '';
+	}
+
+	/**
+	 * Replaces the published file by the optimized one where that is smaller. The smaller sizes stay as they are,
+	 * because WordPress has made them from the original; those that are missing are made before.
+	 *
+	 * @param int                  $attachment_id Attachment.
+	 * @param Imgproc_Local_Client $client        Client of the job.
+	 * @param array                $image         Image of the job.
+	 * @param array                $state         State of the attachment; changed.
+	 * @return true|WP_Error
+	 */
+	public static function replace( $attachment_id, Imgproc_Local_Client $client, array $image, array &$state ) {
+		$published = get_attached_file( $attachment_id );
+		if ( ! is_writable( $published ) || ! wp_is_writable( dirname( $published ) ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_is_writable -- asks about one file.
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The file %s can’t be replaced, because the web server may not write it.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
+		clearstatcache();
+		if ( empty( $image['optimized_size'] ) || $image['optimized_size'] >= filesize( $published ) ) {
+			return true;
+		}
+		require_once ABSPATH . 'wp-admin/includes/image.php';
+		if ( wp_get_missing_image_subsizes( $attachment_id ) ) {
+			wp_update_image_subsizes( $attachment_id );
+		}
+		$partial = $published . self::PARTIAL;
+		$result  = $client->download( $image['id'], 'optimized', $partial );
+		if ( is_wp_error( $result ) ) {
+			return $result;
+		}
+		$old = wp_getimagesize( $published );
+		$new = wp_getimagesize( $partial );
+		if ( ! $old || ! $new || $old['mime'] !== $new['mime'] || abs( $old[0] - $new[0] ) > 1 || abs( $old[1] - $new[1] ) > 1 ) {
+			wp_delete_file( $partial );
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The optimized file of %s has another type or size in pixels and was not used.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
+		if ( ! self::keep_original( $attachment_id, $published, $partial, $state ) ) {
+			wp_delete_file( $partial );
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The original of %s could not be kept, so that the file was not replaced.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
+		Imgproc_Local_Queue::save( $attachment_id, $state );
+		chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- the mode of the file that is replaced.
+		if ( ! rename( $partial, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic; WP_Filesystem deletes the old file first.
+			wp_delete_file( $partial );
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The file %s could not be replaced.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
+		self::update_size( $attachment_id, $published );
+		return true;
+	}
+
+	/**
+	 * Makes copies of the published file and its smaller sizes in the modern format, where they are smaller. The copy of
+	 * the published file is the service’s; those of the smaller sizes are written by WordPress, in WebP if it can’t write
+	 * AVIF.
+	 *
+	 * @param int                  $attachment_id Attachment.
+	 * @param Imgproc_Local_Client $client        Client of the job.
+	 * @param array|null           $image         Image of the job; null to make only the copies of smaller sizes.
+	 * @param array                $state         State of the attachment; changed.
+	 * @return true|WP_Error
+	 */
+	public static function add_copies( $attachment_id, Imgproc_Local_Client $client, $image, array &$state ) {
+		$published = get_attached_file( $attachment_id );
+		$folder    = trailingslashit( dirname( $published ) );
+		$meta      = wp_get_attachment_metadata( $attachment_id, true );
+		self::forget_stale( $folder, $state );
+
+		$is_other_format = $image && 'image/' . $image['converted_format'] !== get_post_mime_type( $attachment_id );
+		if ( $is_other_format && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
+			$copy    = self::copy_name( $folder, wp_basename( $published ), $image['converted_format'], $state );
+			$partial = $folder . $copy . self::PARTIAL;
+			$result  = $client->download( $image['id'], 'converted', $partial );
+			if ( is_wp_error( $result ) ) {
+				return $result;
+			}
+			chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- the mode of the published file.
+			rename( $partial, $folder . $copy ); // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
+			self::record( $folder, wp_basename( $published ), $copy, $state );
+		}
+		$format = Imgproc_Local_Settings::get( 'format' );
+		if ( '' === $format || empty( $meta['sizes'] ) || 'image/gif' === get_post_mime_type( $attachment_id ) ) {
+			return true;
+		}
+		$format = Imgproc_Local_Settings::can_write( $format ) ? $format : 'webp';
+		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
+			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) ) {
+				self::write_copy( $folder, $name, $format, $state );
+			}
+		}
+		return true;
+	}
+
+	/**
+	 * Path of the copy of a file, if it is there and its source was not replaced meanwhile.
+	 *
+	 * @param string $folder   Folder of the attachment’s files, with a slash at its end.
+	 * @param string $name     Name of the source.
+	 * @param array  $files    State of the attachment’s files.
+	 * @param array  $accepted MIME types that the browser accepts.
+	 * @return string Name of the copy; empty if the source has to be sent.
+	 */
+	public static function copy_for( $folder, $name, array $files, array $accepted ) {
+		if ( ! isset( $files[ $name ] ) ) {
+			return '';
+		}
+		$copy = $files[ $name ]['copy'];
+		if ( ! in_array( 'image/' . pathinfo( $copy, PATHINFO_EXTENSION ), $accepted, true ) || ! file_exists( $folder . $copy ) ) {
+			return '';
+		}
+		return file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes'] ? $copy : '';
+	}
+
+	/**
+	 * Whether every recorded copy is there.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $state         State of the attachment.
+	 * @return bool
+	 */
+	public static function has_all_copies( $attachment_id, array $state ) {
+		$folder = trailingslashit( dirname( (string) get_attached_file( $attachment_id ) ) );
+		foreach ( $state['files'] as $file ) {
+			if ( ! file_exists( $folder . $file['copy'] ) ) {
+				return false;
+			}
+		}
+		return true;
+	}
+
+	/**
+	 * Bytes that visitors save: the published file before, less the smallest file that is sent now.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $state         State of the attachment.
+	 * @return int
+	 */
+	public static function saved_bytes( $attachment_id, array $state ) {
+		clearstatcache();
+		$published = get_attached_file( $attachment_id );
+		if ( empty( $state['original_bytes'] ) || ! file_exists( $published ) ) {
+			return 0;
+		}
+		$now  = filesize( $published );
+		$name = wp_basename( $published );
+		if ( isset( $state['files'][ $name ] ) && file_exists( dirname( $published ) . '/' . $state['files'][ $name ]['copy'] ) ) {
+			$now = min( $now, filesize( dirname( $published ) . '/' . $state['files'][ $name ]['copy'] ) );
+		}
+		return max( 0, (int) $state['original_bytes'] - $now );
+	}
+
+	/**
+	 * Removes the copies and the kept original of an attachment, unless another attachment has the same file.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $state         State of the attachment.
+	 * @param bool  $even_shared   Whether files of other attachments are removed too.
+	 */
+	public static function remove( $attachment_id, array $state, $even_shared = false ) {
+		if ( ! $even_shared && self::twins( $attachment_id ) ) {
+			return;
+		}
+		$published = get_attached_file( $attachment_id );
+		$base_dir  = self::base_dir();
+		$files     = isset( $state['files'] ) ? $state['files'] : array();
+		foreach ( wp_list_pluck( $files, 'copy' ) as $copy ) {
+			wp_delete_file_from_directory( dirname( $published ) . '/' . $copy, $base_dir );
+		}
+		if ( file_exists( $published . self::PARTIAL ) ) {
+			wp_delete_file_from_directory( $published . self::PARTIAL, $base_dir );
+		}
+		$originals = isset( $state['originals'] ) ? $state['originals'] : array();
+		foreach ( wp_list_pluck( $originals, 'path' ) as $path ) {
+			wp_delete_file_from_directory( $base_dir . $path, $base_dir . self::ORIGINALS );
+		}
+	}
+
+	/**
+	 * Removes the folder of the kept originals if no file is left in it.
+	 */
+	public static function remove_empty_folders() {
+		$folder = self::base_dir() . self::ORIGINALS;
+		if ( ! is_dir( $folder ) ) {
+			return;
+		}
+		$inside = new RecursiveIteratorIterator( new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ), RecursiveIteratorIterator::CHILD_FIRST );
+		foreach ( $inside as $path ) {
+			if ( $path->isDir() ) {
+				@rmdir( $path->getPathname() ); // phpcs:ignore -- fails if it is not empty, which is meant.
+			}
+		}
+		@rmdir( $folder ); // phpcs:ignore -- see above.
+	}
+
+	/**
+	 * Puts the kept original back in place of the published file.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $state         State of the attachment.
+	 * @return bool Whether there was one.
+	 */
+	public static function restore( $attachment_id, array $state ) {
+		$published = get_attached_file( $attachment_id );
+		$kept      = self::kept_original( $published, $state );
+		if ( '' === $kept || ! rename( $kept, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
+			return false;
+		}
+		self::update_size( $attachment_id, $published );
+		return true;
+	}
+
+	/**
+	 * Other attachments with the same file, as translation plugins make them.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return int[]
+	 */
+	public static function twins( $attachment_id ) {
+		global $wpdb;
+		$file = get_post_meta( $attachment_id, '_wp_attached_file', true );
+		if ( ! is_string( $file ) || '' === $file ) {
+			return array();
+		}
+		$ids = $wpdb->get_col( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- WP_Query would load whole posts.
+			$wpdb->prepare( "SELECT post_id FROM $wpdb->postmeta WHERE meta_key = '_wp_attached_file' AND meta_value = %s AND post_id <> %d", $file, $attachment_id )
+		);
+		return array_map( 'intval', $ids );
+	}
+
+	/**
+	 * Keeps the published file before it is replaced, if the settings say so. A file that WordPress has scaled is not
+	 * kept: WordPress has its original.
+	 *
+	 * @param int    $attachment_id Attachment.
+	 * @param string $published     Path of the published file.
+	 * @param string $replacement   Path of the file that will replace it.
+	 * @param array  $state         State of the attachment; changed.
+	 * @return bool Whether the file may be replaced.
+	 */
+	private static function keep_original( $attachment_id, $published, $replacement, array &$state ) {
+		if ( ! Imgproc_Local_Settings::get( 'keep_originals' ) || wp_get_original_image_path( $attachment_id ) !== $published ) {
+			return true;
+		}
+		$name     = wp_basename( $published );
+		$relative = self::ORIGINALS . '/' . _wp_relative_upload_path( $published );
+		if ( '' === self::kept_original( $published, $state ) ) {
+			$path = self::base_dir() . $relative;
+			if ( ! wp_mkdir_p( dirname( $path ) ) || ! copy( $published, $path ) ) {
+				return false;
+			}
+		}
+		$state['originals'][ $name ] = array(
+			'path'        => $relative,
+			'replaced_by' => hash_file( 'sha256', $replacement ),
+		);
+		return true;
+	}
+
+	/**
+	 * Updates the size in bytes in the attachment’s metadata.
+	 *
+	 * @param int    $attachment_id Attachment.
+	 * @param string $published     Path of the published file.
+	 */
+	private static function update_size( $attachment_id, $published ) {
+		clearstatcache();
+		$meta = wp_get_attachment_metadata( $attachment_id, true );
+		if ( is_array( $meta ) ) {
+			$meta['filesize'] = filesize( $published );
+			wp_update_attachment_metadata( $attachment_id, $meta );
+		}
+	}
+
+	/**
+	 * Has WordPress write a copy of one size, which is removed again if it is not smaller.
+	 *
+	 * @param string $folder Folder of the files.
+	 * @param string $name   Name of the source.
+	 * @param string $format webp or avif.
+	 * @param array  $state  State of the attachment; changed.
+	 */
+	private static function write_copy( $folder, $name, $format, array &$state ) {
+		$mime   = 'image/' . $format;
+		$editor = wp_get_image_editor( $folder . $name, array( 'output_mime_type' => $mime ) );
+		if ( is_wp_error( $editor ) || ( $editor instanceof WP_Image_Editor_GD && self::is_palette_png( $folder . $name ) ) ) {
+			return;
+		}
+		$copy  = self::copy_name( $folder, $name, $format, $state );
+		$saved = $editor->save( $folder . $copy, $mime );
+		if ( is_wp_error( $saved ) || $saved['path'] !== $folder . $copy || filesize( $saved['path'] ) >= filesize( $folder . $name ) ) {
+			if ( ! is_wp_error( $saved ) ) {
+				wp_delete_file( $saved['path'] );
+			}
+			return;
+		}
+		self::record( $folder, $name, $copy, $state );
+	}
+
+	/**
+	 * Whether a file is a PNG with a palette, which GD can’t write as WebP.
+	 *
+	 * @param string $path Path of the file.
+	 * @return bool
+	 */
+	private static function is_palette_png( $path ) {
+		$head = (string) file_get_contents( $path, false, null, 0, 26 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
+		return 26 === strlen( $head ) && "\x89PNG" === substr( $head, 0, 4 ) && 3 === ord( $head[25] );
+	}
+
+	/**
+	 * Name of a copy: the one that it has already, else one that no other file has.
+	 *
+	 * @param string $folder Folder of the files.
+	 * @param string $name   Name of the source.
+	 * @param string $format webp or avif.
+	 * @param array  $state  State of the attachment.
+	 * @return string
+	 */
+	private static function copy_name( $folder, $name, $format, array $state ) {
+		if ( isset( $state['files'][ $name ] ) && pathinfo( $state['files'][ $name ]['copy'], PATHINFO_EXTENSION ) === $format ) {
+			return $state['files'][ $name ]['copy'];
+		}
+		$copy = "$name.$format";
+		for ( $number = 1; file_exists( $folder . $copy ); $number++ ) {
+			$copy = "$name-$number.$format";
+		}
+		return $copy;
+	}
+
+	/**
+	 * Records a copy, and removes one in the other format.
+	 *
+	 * @param string $folder Folder of the files.
+	 * @param string $name   Name of the source.
+	 * @param string $copy   Name of the copy.
+	 * @param array  $state  State of the attachment; changed.
+	 */
+	private static function record( $folder, $name, $copy, array &$state ) {
+		clearstatcache();
+		if ( isset( $state['files'][ $name ] ) && $state['files'][ $name ]['copy'] !== $copy ) {
+			wp_delete_file( $folder . $state['files'][ $name ]['copy'] );
+		}
+		$state['files'][ $name ] = array(
+			'copy'  => $copy,
+			'bytes' => (int) filesize( $folder . $name ),
+		);
+	}
+
+	/**
+	 * Removes copies whose source is gone or was replaced by another file, or that are not of the format that is wanted.
+	 *
+	 * @param string $folder Folder of the files.
+	 * @param array  $state  State of the attachment; changed.
+	 */
+	private static function forget_stale( $folder, array &$state ) {
+		clearstatcache();
+		foreach ( isset( $state['files'] ) ? $state['files'] : array() as $name => $file ) {
+			$is_current = file_exists( $folder . $name ) && filesize( $folder . $name ) === $file['bytes'] && file_exists( $folder . $file['copy'] );
+			if ( ! $is_current || '' === Imgproc_Local_Settings::get( 'format' ) ) {
+				wp_delete_file( $folder . $file['copy'] );
+				unset( $state['files'][ $name ] );
+			}
+		}
+	}
+
+	/**
+	 * Folder of the uploads with a slash at its end.
+	 *
+	 * @return string
+	 */
+	private static function base_dir() {
+		$uploads = wp_get_upload_dir();
+		return trailingslashit( $uploads['basedir'] );
+	}
+}

@@ -1,0 +1,105 @@
+<?php
+/**
+ * A lock that one background request at a time holds.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * A row of the options table, read and written past the object cache, because another request has to see it at once.
+ * It expires, so that a request that was killed stops the queue for a while only.
+ */
+final class Imgproc_Local_Lock {
+
+	const OPTION = 'imgproc_local_lock';
+
+	/**
+	 * Seconds after which another request may take the lock. More than one upload and two downloads take.
+	 */
+	const EXPIRES_S = 240;
+
+	/**
+	 * Value of the row while this request holds the lock.
+	 *
+	 * @var string
+	 */
+	private $value = '';
+
+	/**
+	 * Takes the lock if it is free or expired.
+	 *
+	 * @return bool
+	 */
+	public function acquire() {
+		global $wpdb;
+		$value = self::new_value();
+		$found = $wpdb->get_var( $wpdb->prepare( "SELECT option_value FROM $wpdb->options WHERE option_name = %s", self::OPTION ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
+		if ( null === $found ) {
+			$taken = $wpdb->query( $wpdb->prepare( "INSERT IGNORE INTO $wpdb->options (option_name, option_value, autoload) VALUES (%s, %s, 'no')", self::OPTION, $value ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		} else {
+			$taken = (int) $found < time() && $this->swap( $found, $value );
+		}
+		$this->value = $taken ? $value : '';
+		return (bool) $taken;
+	}
+
+	/**
+	 * Extends the lock.
+	 *
+	 * @return bool False if another request took it, for example because this machine was asleep.
+	 */
+	public function renew() {
+		$value = self::new_value();
+		if ( '' === $this->value || ! $this->swap( $this->value, $value ) ) {
+			$this->value = '';
+			return false;
+		}
+		$this->value = $value;
+		return true;
+	}
+
+	/**
+	 * Gives the lock back.
+	 */
+	public function release() {
+		global $wpdb;
+		if ( '' !== $this->value ) {
+			$wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->options WHERE option_name = %s AND option_value = %s", self::OPTION, $this->value ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+			$this->value = '';
+		}
+	}
+
+	/**
+	 * Whether some request holds the lock.
+	 *
+	 * @return bool
+	 */
+	public static function is_held() {
+		global $wpdb;
+		$found = $wpdb->get_var( $wpdb->prepare( "SELECT option_value FROM $wpdb->options WHERE option_name = %s", self::OPTION ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
+		return null !== $found && (int) $found >= time();
+	}
+
+	/**
+	 * Replaces the row’s value if no other request has changed it.
+	 *
+	 * @param string $old Value that is expected.
+	 * @param string $new New value.
+	 * @return bool
+	 */
+	private function swap( $old, $new ) {
+		global $wpdb;
+		return 1 === $wpdb->query( $wpdb->prepare( "UPDATE $wpdb->options SET option_value = %s WHERE option_name = %s AND option_value = %s", $new, self::OPTION, $old ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+	}
+
+	/**
+	 * Time of expiry and something that no other request has.
+	 *
+	 * @return string
+	 */
+	private static function new_value() {
+		return ( time() + self::EXPIRES_S ) . ' ' . wp_generate_password( 20, false );
+	}
+}

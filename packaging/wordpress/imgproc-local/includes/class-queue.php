@@ -1,0 +1,323 @@
+<?php
+/**
+ * The queue of attachments.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * Each attachment has its state in post meta; those with a due time are the queue. What is wrong with the service, the
+ * key or the account pauses the whole queue.
+ */
+final class Imgproc_Local_Queue {
+
+	/**
+	 * Post meta: everything about the attachment, its state, the time of its next step (only while it is queued),
+	 * whether a person has to write its alt text (1 or 0), and the bytes that its visitors save.
+	 */
+	const META            = '_imgproc_local';
+	const META_STATE      = '_imgproc_local_state';
+	const META_DUE        = '_imgproc_local_due';
+	const META_NEEDS_TEXT = '_imgproc_local_needs_text';
+	const META_SAVED      = '_imgproc_local_saved';
+
+	/**
+	 * Option: reason, message, until and count of a pause.
+	 */
+	const PAUSE = 'imgproc_local_pause';
+
+	/**
+	 * Errors that concern every picture, with the seconds of the first pause. It is doubled each time, up to the longest.
+	 */
+	const PAUSES        = array(
+		'service_down'   => 15,
+		'wrong_key'      => 60,
+		'no_credits'     => 60,
+		'wrong_settings' => 60,
+		'old_version'    => 300,
+		'rate_limited'   => 5,
+		'queue_full'     => 5,
+	);
+	const LONGEST_PAUSE = 600;
+
+	/**
+	 * Reasons that forbid to send; jobs that the service has are still finished.
+	 */
+	const SENDING_PAUSES = array( 'no_credits', 'wrong_settings', 'queue_full' );
+
+	/**
+	 * Adds an attachment to the queue.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $args          texts_only: send for texts only; force: send again although it is done.
+	 * @param int   $delay_s       Seconds until it may be sent.
+	 * @return true|WP_Error Error skipped if the file is of a type that is not processed.
+	 */
+	public static function add( int $attachment_id, array $args = array(), int $delay_s = 0 ) {
+		if ( Imgproc_Local_Worker::$working_on === $attachment_id ) {
+			return true;
+		}
+		$check = Imgproc_Local_Source::check( $attachment_id );
+		if ( is_wp_error( $check ) ) {
+			if ( 'skipped' === $check->get_error_code() && ! metadata_exists( 'post', $attachment_id, self::META_STATE ) ) {
+				self::finish( $attachment_id, array( 'error' => $check->get_error_message() ), 'skipped' );
+			}
+			return $check;
+		}
+		$state = self::state( $attachment_id );
+		if ( 'sent' === $state['state'] ) {
+			return true;
+		}
+		if ( ! empty( $args['force'] ) || ( 'failed' === $state['state'] && '' !== $state['job_id'] ) ) {
+			$args['again'] = time();
+		}
+		$state['state']    = 'waiting';
+		$state['args']     = $args;
+		$state['attempts'] = 0;
+		$state['error']    = '';
+		$state['job_id']   = '';
+		unset( $state['context'] );
+		self::save( $attachment_id, $state, time() + $delay_s );
+		Imgproc_Local_Background::start( $delay_s );
+		return true;
+	}
+
+	/**
+	 * Adds many attachments to the queue.
+	 *
+	 * @param int[] $ids  Attachments; a few hundred per request.
+	 * @param array $args See add().
+	 * @return int How many were added.
+	 */
+	public static function add_many( array $ids, array $args = array() ): int {
+		$added = 0;
+		update_meta_cache( 'post', $ids );
+		foreach ( $ids as $id ) {
+			$added += true === self::add( (int) $id, $args ) ? 1 : 0;
+		}
+		return $added;
+	}
+
+	/**
+	 * Takes back what was not sent yet. Jobs that the service has are finished, because they are paid for.
+	 *
+	 * @return int How many were taken back.
+	 */
+	public static function stop(): int {
+		$ids = self::due( 'waiting', PHP_INT_MAX, PHP_INT_MAX );
+		foreach ( $ids as $id ) {
+			wp_cache_delete( $id, 'post_meta' );
+			$state = self::state( $id );
+			if ( 'waiting' !== $state['state'] ) {
+				continue;
+			}
+			if ( ! empty( $state['done_at'] ) ) {
+				self::finish( $id, $state, 'done' );
+			} else {
+				self::forget( $id );
+			}
+		}
+		return count( $ids );
+	}
+
+	/**
+	 * Counts of attachments by state, and why the queue is paused.
+	 *
+	 * @return array With waiting, running, done, failed, skipped, paused_reason, paused_message and paused_until.
+	 */
+	public static function status(): array {
+		global $wpdb;
+		$counts = $wpdb->get_results( $wpdb->prepare( "SELECT meta_value AS state, COUNT(*) AS number FROM $wpdb->postmeta WHERE meta_key = %s GROUP BY meta_value", self::META_STATE ), OBJECT_K ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- counts change all the time.
+		$pause  = self::pause();
+		$number = function ( $state ) use ( $counts ) {
+			return isset( $counts[ $state ] ) ? (int) $counts[ $state ]->number : 0;
+		};
+		return array(
+			'waiting'        => $number( 'waiting' ),
+			'running'        => $number( 'sent' ),
+			'done'           => $number( 'done' ),
+			'failed'         => $number( 'failed' ),
+			'skipped'        => $number( 'skipped' ),
+			'paused_reason'  => $pause ? $pause['reason'] : null,
+			'paused_message' => $pause ? $pause['message'] : null,
+			'paused_until'   => $pause ? $pause['until'] : null,
+		);
+	}
+
+	/**
+	 * State of an attachment.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return array With all fields; state is empty if the attachment was never queued.
+	 */
+	public static function state( int $attachment_id ): array {
+		$stored = get_post_meta( $attachment_id, self::META, true );
+		return array_merge(
+			array(
+				'state'       => '',
+				'job_id'      => '',
+				'image_id'    => '',
+				'error'       => '',
+				'attempts'    => 0,
+				'args'        => array(),
+				'texts'       => array(),
+				'saved_bytes' => 0,
+				'files'       => array(),
+			),
+			is_array( $stored ) ? $stored : array()
+		);
+	}
+
+	/**
+	 * Stores the state of an attachment.
+	 *
+	 * @param int      $attachment_id Attachment.
+	 * @param array    $state         State.
+	 * @param int|null $due           Time of the next step; null leaves it as it is, 0 removes it from the queue.
+	 */
+	public static function save( int $attachment_id, array $state, $due = null ) {
+		update_post_meta( $attachment_id, self::META, wp_slash( $state ) );
+		update_post_meta( $attachment_id, self::META_STATE, $state['state'] );
+		if ( 0 === $due ) {
+			delete_post_meta( $attachment_id, self::META_DUE );
+		} elseif ( null !== $due ) {
+			update_post_meta( $attachment_id, self::META_DUE, $due );
+		}
+	}
+
+	/**
+	 * The pause in force, or null.
+	 *
+	 * @return array|null With reason, message and until.
+	 */
+	public static function pause() {
+		$pause = get_option( self::PAUSE );
+		return is_array( $pause ) && $pause['until'] > time() ? $pause : null;
+	}
+
+	/**
+	 * Ends a pause, because the settings were changed or a request has succeeded.
+	 *
+	 * @param bool $was_sent False if only a job was asked for, which does not end a pause of sending.
+	 */
+	public static function resume( $was_sent = true ) {
+		$pause = get_option( self::PAUSE );
+		if ( $pause && ( $was_sent || ! in_array( $pause['reason'], self::SENDING_PAUSES, true ) ) ) {
+			delete_option( self::PAUSE );
+		}
+	}
+
+	/**
+	 * When the next step is due.
+	 *
+	 * @return int|null Null if the queue is empty.
+	 */
+	public static function next_due() {
+		global $wpdb;
+		$due = $wpdb->get_var( $wpdb->prepare( "SELECT MIN(CAST(meta_value AS UNSIGNED)) FROM $wpdb->postmeta WHERE meta_key = %s", self::META_DUE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
+		if ( null === $due ) {
+			return null;
+		}
+		$pause = self::pause();
+		if ( ! $pause ) {
+			return (int) $due;
+		}
+		$after_pause = max( (int) $due, $pause['until'] );
+		$sent        = self::is_sending_paused() ? self::due( 'sent', PHP_INT_MAX, 1 ) : array();
+		return $sent ? min( $after_pause, (int) get_post_meta( $sent[0], self::META_DUE, true ) ) : $after_pause;
+	}
+
+	/**
+	 * Whether pictures may not be sent, while jobs may be asked for.
+	 *
+	 * @return bool
+	 */
+	public static function is_sending_paused() {
+		$pause = self::pause();
+		return $pause && in_array( $pause['reason'], self::SENDING_PAUSES, true );
+	}
+
+	/**
+	 * Pauses the whole queue.
+	 *
+	 * @param string   $code  Reason.
+	 * @param WP_Error $error Error with the message, and retry_after where the service named it.
+	 */
+	public static function begin_pause( $code, WP_Error $error ) {
+		$before = get_option( self::PAUSE );
+		$count  = is_array( $before ) && $before['reason'] === $code ? $before['count'] + 1 : 0;
+		$data   = $error->get_error_data();
+		$wait_s = min( self::LONGEST_PAUSE, self::PAUSES[ $code ] * ( 2 ** min( $count, 10 ) ) );
+		if ( 'rate_limited' === $code && ! empty( $data['retry_after'] ) ) {
+			$wait_s = (int) $data['retry_after'];
+		}
+		if ( 'queue_full' === $code ) {
+			$wait_s = min( 60, $wait_s );
+		}
+		update_option(
+			self::PAUSE,
+			array(
+				'reason'  => $code,
+				'message' => $error->get_error_message(),
+				'until'   => time() + $wait_s,
+				'count'   => $count,
+			),
+			false
+		);
+	}
+
+	/**
+	 * Takes an attachment out of the queue with its final state.
+	 *
+	 * @param int    $id         Attachment.
+	 * @param array  $state      State.
+	 * @param string $final_state done, failed or skipped.
+	 */
+	public static function finish( $id, array $state, $final_state ) {
+		unset( $state['context'] );
+		$state['state'] = $final_state;
+		if ( 'done' === $final_state ) {
+			$state['done_at'] = time();
+			$state['args']    = array();
+		}
+		self::save( $id, $state, 0 );
+	}
+
+	/**
+	 * Removes everything that is stored about an attachment.
+	 *
+	 * @param int $id Attachment.
+	 */
+	public static function forget( $id ) {
+		foreach ( array( self::META, self::META_STATE, self::META_DUE, self::META_NEEDS_TEXT, self::META_SAVED ) as $key ) {
+			delete_post_meta( $id, $key );
+		}
+	}
+
+	/**
+	 * Attachments in the queue, the one that has been due longest first.
+	 *
+	 * @param string $state  waiting or sent.
+	 * @param int    $before Time until which the step is due.
+	 * @param int    $limit  Largest number of attachments.
+	 * @return int[]
+	 */
+	public static function due( $state, $before, $limit ) {
+		global $wpdb;
+		$ids = $wpdb->get_col( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache; WP_Query would load whole posts.
+			$wpdb->prepare(
+				"SELECT due.post_id FROM $wpdb->postmeta AS due JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s
+				WHERE due.meta_key = %s AND state.meta_value = %s AND CAST(due.meta_value AS UNSIGNED) <= %d
+				ORDER BY CAST(due.meta_value AS UNSIGNED), due.post_id LIMIT %d",
+				self::META_STATE,
+				self::META_DUE,
+				$state,
+				$before,
+				$limit
+			)
+		);
+		return array_map( 'intval', $ids );
+	}
+}

@@ -1,0 +1,267 @@
+<?php
+/**
+ * The work on the queue.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+
+/**
+ * Sends attachments and asks for their jobs, one step at a time, for a bounded number of seconds. Every step can be
+ * repeated. An error of the service, the key or the account pauses the queue and is not an attempt of a picture; what is
+ * wrong with a picture concerns that picture only.
+ */
+final class Imgproc_Local_Worker {
+
+	/**
+	 * Seconds that one background request works.
+	 */
+	const SLICE_S = 20;
+
+	/**
+	 * Jobs that the service has at a time. With ten it would treat them as a batch, which comes last.
+	 */
+	const MAX_SENT = 4;
+
+	/**
+	 * Attempts per picture, and seconds after each of them.
+	 */
+	const MAX_ATTEMPTS = 3;
+	const RETRY_S      = array( 60, 300 );
+
+	/**
+	 * Seconds after which a job that is not final is given up.
+	 */
+	const MAX_JOB_S = DAY_IN_SECONDS;
+
+	/**
+	 * Longest wait for an answer to Prefer: wait.
+	 */
+	const MAX_WAIT_S = 10;
+
+	/**
+	 * A background request waits for the next step if it is due within these seconds, because WP-Cron may not come on a
+	 * site without visitors.
+	 */
+	const MAX_IDLE_S = 75;
+
+	/**
+	 * Attachment that this request works on.
+	 *
+	 * @var int
+	 */
+	public static $working_on = 0;
+
+	/**
+	 * Works on the queue, unless another request does.
+	 *
+	 * @param int $seconds Seconds after which no new step is begun.
+	 * @return bool Whether this request had the lock.
+	 */
+	public static function run( int $seconds = self::SLICE_S ): bool {
+		$lock = new Imgproc_Local_Lock();
+		if ( ! $lock->acquire() ) {
+			return false;
+		}
+		register_shutdown_function( array( $lock, 'release' ) );
+		$end = microtime( true ) + $seconds;
+		while ( $lock->renew() ) {
+			$left = $end - microtime( true );
+			$due  = Imgproc_Local_Queue::next_due();
+			if ( null === $due || $left <= 0 || $due - time() > self::MAX_IDLE_S ) {
+				break;
+			}
+			if ( $due > time() ) {
+				sleep( 1 );
+				wp_cache_delete( Imgproc_Local_Queue::PAUSE, 'options' ); // Another request may have ended the pause.
+				continue;
+			}
+			self::step( (int) $left );
+		}
+		$lock->release();
+		return true;
+	}
+
+	/**
+	 * Does the next thing that is due: sends a picture while the service has few, else asks for a job.
+	 *
+	 * @param int $left_s Seconds that are left.
+	 */
+	private static function step( $left_s ) {
+		$may_send = ! Imgproc_Local_Queue::is_sending_paused() && count( Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, self::MAX_SENT ) ) < self::MAX_SENT;
+		$ids      = $may_send ? Imgproc_Local_Queue::due( 'waiting', time(), 1 ) : array();
+		$wait_s   = 0;
+		if ( ! $ids ) {
+			$ids    = Imgproc_Local_Queue::due( 'sent', time(), 1 );
+			$wait_s = max( 0, min( self::MAX_WAIT_S, $left_s ) );
+		}
+		if ( ! $ids ) { // A picture waits, but the jobs of others are not due: ask for them now.
+			$ids = Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, 1 );
+		}
+		$id = (int) reset( $ids );
+		wp_cache_delete( $id, 'post_meta' );
+		clean_post_cache( $id );
+		if ( ! $id || 'attachment' !== get_post_type( $id ) ) {
+			delete_post_meta( $id, Imgproc_Local_Queue::META_DUE );
+			return;
+		}
+		$state = Imgproc_Local_Queue::state( $id );
+		if ( $state['attempts'] >= self::MAX_ATTEMPTS ) {
+			$state['error'] = '' !== $state['error'] ? $state['error'] : __( 'PHP was ended repeatedly while it worked on this file.', 'imgproc-local' );
+			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+			return;
+		}
+		++$state['attempts']; // Stored before the work, so that a picture that ends PHP is not tried for ever.
+		Imgproc_Local_Queue::save( $id, $state, time() + self::RETRY_S[ min( $state['attempts'], count( self::RETRY_S ) ) - 1 ] );
+		self::$working_on = $id;
+		if ( 'sent' === $state['state'] ) {
+			self::poll( $id, $state, $wait_s );
+		} else {
+			self::send( $id, $state );
+		}
+		self::$working_on = 0;
+	}
+
+	/**
+	 * Sends an attachment to the service.
+	 *
+	 * @param int   $id    Attachment.
+	 * @param array $state State.
+	 */
+	private static function send( $id, array $state ) {
+		$client  = new Imgproc_Local_Client();
+		$request = Imgproc_Local_Source::request( $id, $state['args'], $state );
+		if ( is_wp_error( $request ) ) {
+			$state['error'] = $request->get_error_message();
+			Imgproc_Local_Queue::finish( $id, $state, 'skipped' === $request->get_error_code() ? 'skipped' : 'failed' );
+			return;
+		}
+		if ( empty( $state['args']['again'] ) ) {
+			if ( Imgproc_Local_Attachment::is_done( $id, $request, $state ) ) {
+				Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+				return;
+			}
+			$twin = Imgproc_Local_Attachment::twin( $id, $request );
+			if ( 'sent' === $twin['state'] ) { // The same file is being processed for another attachment.
+				--$state['attempts'];
+				Imgproc_Local_Queue::save( $id, $state, time() + 5 );
+				return;
+			}
+			if ( 'done' === $twin['state'] ) {
+				Imgproc_Local_Attachment::copy_files_of( $twin, $state );
+				if ( $twin['done_options'] === $request['options'] ) {
+					$state['texts'] = $twin['texts'];
+					Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+					return;
+				}
+				$state['args']['texts_only'] = true; // The other attachment has other languages.
+				$request                     = Imgproc_Local_Source::request( $id, $state['args'], $state );
+			}
+		}
+		if ( isset( $request['fields']['context'] ) ) {
+			$state['context'] = $request['fields']['context']; // A repeated request must have the same body.
+		}
+		$answer = $client->send( $request['path'], $request['operation'], $request['fields'], $request['key'] );
+		if ( is_wp_error( $answer ) ) {
+			self::failed( $id, $state, $answer );
+			return;
+		}
+		Imgproc_Local_Queue::resume();
+		unset( $state['context'] );
+		$is_own_result = ! empty( $state['replaced'] ) && isset( $state['published_sha256'] ) && $state['published_sha256'] === $request['sha256'];
+		if ( ! $is_own_result && '' === Imgproc_Local_Files::kept_original( get_attached_file( $id ), $state ) ) {
+			$state['original_bytes'] = $request['published_bytes'];
+		}
+		$state['state']        = 'sent';
+		$state['attempts']     = 0;
+		$state['error']        = '';
+		$state['job_id']       = $answer['job_id'];
+		$state['sent_at']      = time();
+		$state['sent_to']      = $client->fingerprint();
+		$state['sent_options'] = $request['options'];
+		$state['sent_sha256']  = $request['sha256'];
+		$state['may_replace']  = ! $is_own_result;
+		Imgproc_Local_Queue::save( $id, $state, time() );
+	}
+
+	/**
+	 * Asks for a job, and applies it if it is final.
+	 *
+	 * @param int   $id     Attachment.
+	 * @param array $state  State.
+	 * @param int   $wait_s Seconds that the service may wait.
+	 */
+	private static function poll( $id, array $state, $wait_s ) {
+		$client = new Imgproc_Local_Client();
+		if ( $state['sent_to'] !== $client->fingerprint() ) { // The address or the key was changed.
+			self::send_again( $id, $state );
+			return;
+		}
+		$job = $client->job( $state['job_id'], $wait_s );
+		if ( is_wp_error( $job ) ) {
+			if ( 'not_found' === $job->get_error_code() ) {
+				self::send_again( $id, $state );
+			} else {
+				self::failed( $id, $state, $job );
+			}
+			return;
+		}
+		Imgproc_Local_Queue::resume( false );
+		if ( ! in_array( $job['status'], array( 'completed', 'done', 'failed' ), true ) ) {
+			--$state['attempts'];
+			if ( time() - $state['sent_at'] > self::MAX_JOB_S ) {
+				$state['error'] = __( 'The service did not finish this image within a day.', 'imgproc-local' );
+				Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+			} else {
+				Imgproc_Local_Queue::save( $id, $state, time() + ( $wait_s > 0 ? 1 : 3 ) );
+			}
+			return;
+		}
+		$result = Imgproc_Local_Attachment::apply_job( $id, $client, $job, $state );
+		if ( is_wp_error( $result ) ) {
+			self::failed( $id, $state, $result );
+		}
+	}
+
+	/**
+	 * Puts an attachment back into the queue whose job is not at the service.
+	 *
+	 * @param int   $id    Attachment.
+	 * @param array $state State.
+	 */
+	private static function send_again( $id, array $state ) {
+		$state['state']         = 'waiting';
+		$state['job_id']        = '';
+		$state['args']['again'] = time();
+		Imgproc_Local_Queue::save( $id, $state, time() );
+	}
+
+	/**
+	 * Decides what an error means: a pause of the queue, another attempt, or the end for this picture.
+	 *
+	 * @param int      $id    Attachment.
+	 * @param array    $state State.
+	 * @param WP_Error $error Error.
+	 */
+	private static function failed( $id, array $state, WP_Error $error ) {
+		$code = $error->get_error_code();
+		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) ) {
+			$health = ( new Imgproc_Local_Client() )->languages(); // One picture may be what the service can’t answer.
+			$code   = is_wp_error( $health ) ? 'service_down' : ( 'service_down' === $code && is_array( $error->get_error_data() ) ? $code : 'time_out' );
+			$error  = is_wp_error( $health ) ? $health : $error;
+		}
+		if ( isset( Imgproc_Local_Queue::PAUSES[ $code ] ) ) {
+			--$state['attempts'];
+			Imgproc_Local_Queue::save( $id, $state, time() );
+			Imgproc_Local_Queue::begin_pause( $code, $error );
+			return;
+		}
+		$state['error'] = $error->get_error_message();
+		if ( 'refused' === $code || $state['attempts'] >= self::MAX_ATTEMPTS ) {
+			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+			return;
+		}
+		Imgproc_Local_Queue::save( $id, $state );
+	}
+}

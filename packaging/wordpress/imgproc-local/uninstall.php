@@ -1,0 +1,60 @@
+<?php
+/**
+ * Removes what the plugin has stored.
+ *
+ * @package Imgproc_Local
+ */
+
+defined( 'ABSPATH' ) || exit;
+defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
+
+define( 'IMGPROC_LOCAL_VERSION', '' );
+foreach ( array( 'settings', 'files', 'lock', 'queue', 'background' ) as $imgproc_local_part ) {
+	require_once __DIR__ . "/includes/class-$imgproc_local_part.php";
+}
+
+/**
+ * Removes everything from one site: options, post meta, cron events and, if the settings say so, the files.
+ */
+function imgproc_local_uninstall_site() {
+	global $wpdb;
+	wp_clear_scheduled_hook( Imgproc_Local_Background::CRON );
+
+	if ( Imgproc_Local_Settings::get( 'remove_files' ) ) {
+		$last = 0;
+		do {
+			$ids = $wpdb->get_col( $wpdb->prepare( "SELECT post_id FROM $wpdb->postmeta WHERE meta_key = %s AND post_id > %d ORDER BY post_id LIMIT 200", Imgproc_Local_Queue::META, $last ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- WP_Query would load whole posts.
+			foreach ( $ids as $id ) {
+				$last  = (int) $id;
+				$state = Imgproc_Local_Queue::state( $last );
+				Imgproc_Local_Files::restore( $last, $state );
+				Imgproc_Local_Files::remove( $last, $state, true );
+				clean_post_cache( $last );
+			}
+		} while ( $ids );
+		Imgproc_Local_Files::remove_empty_folders();
+	}
+	foreach ( array( Imgproc_Local_Queue::META, Imgproc_Local_Queue::META_STATE, Imgproc_Local_Queue::META_DUE, Imgproc_Local_Queue::META_NEEDS_TEXT, Imgproc_Local_Queue::META_SAVED ) as $imgproc_local_key ) {
+		delete_post_meta_by_key( $imgproc_local_key );
+	}
+	foreach ( array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Background::STARTED, Imgproc_Local_Lock::OPTION ) as $imgproc_local_option ) {
+		delete_option( $imgproc_local_option );
+	}
+	delete_transient( 'imgproc_local_languages' );
+}
+
+if ( is_multisite() ) {
+	$imgproc_local_sites = get_sites(
+		array(
+			'fields' => 'ids',
+			'number' => 0,
+		)
+	);
+	foreach ( $imgproc_local_sites as $imgproc_local_site ) {
+		switch_to_blog( $imgproc_local_site );
+		imgproc_local_uninstall_site();
+		restore_current_blog();
+	}
+} else {
+	imgproc_local_uninstall_site();
+}
