@@ -43,6 +43,7 @@ function imgproc_local_uninstall_site() {
 	delete_transient( 'imgproc_local_languages' );
 }
 
+delete_metadata( 'user', 0, 'imgproc_local_dismissed_failed', '', true );
 if ( is_multisite() ) {
 	$imgproc_local_sites = get_sites(
 		array(
