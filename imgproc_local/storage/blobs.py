@@ -97,12 +97,16 @@ class WrittenFile:
 
 
 class Blobs:
-    """The files below `folder`. `is_referenced` says whether a row of the database references an address."""
+    """The files below `folder`. `is_referenced` says whether a row of the database references an address.
+
+    `on_removed` is called on the event loop with the address of each file that was deleted together with its thumbnail.
+    """
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
         self._files = folder / "files"
         self.thumbnail_folder = folder / "thumbnails"
         self.incoming_folder = folder / "incoming"
+        self.on_removed: Callable[[str], None] = lambda _: None
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
         self._removed_later: set[str] = set()
@@ -226,6 +230,8 @@ class Blobs:
                     self.thumbnail_path(sha256).unlink(missing_ok=True)
                 except OSError as error:  # on Windows, a file that is being downloaded
                     log.warning("A file can't be deleted now and will be at the next start: %s", error.strerror)
+                else:
+                    self.on_removed(sha256)
 
     def sweep(self, referenced: set[str]) -> int:
         """Delete what a killed process left, and return the number of files. Call it before anything is accepted."""

@@ -36,7 +36,8 @@ NAME = re.compile(r"[0-9a-f]{64}\.webp")
 class ThumbnailFiles:
     """The thumbnails of the uploads in `blobs`. Methods block and may be called from several threads.
 
-    When there are more than `max_bytes`, those that were not used for the longest time are deleted.
+    When there are more than `max_bytes`, those that were not used for the longest time are deleted. There is one
+    instance per `blobs`, because it sets `blobs.on_removed` to learn which thumbnails were deleted.
     """
 
     def __init__(self, blobs: Blobs, max_bytes: int = MAX_BYTES) -> None:
@@ -46,6 +47,7 @@ class ThumbnailFiles:
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._total = 0
         self._lock = threading.Lock()
+        blobs.on_removed = self._forget
         with storage_errors():
             blobs.thumbnail_folder.mkdir(mode=0o700, exist_ok=True)
 
@@ -94,17 +96,22 @@ class ThumbnailFiles:
             try:
                 part.write_bytes(data)
                 part.replace(path)
-                if not self._blobs.path(sha256).exists():  # its job was deleted meanwhile
-                    path.unlink(missing_ok=True)
-                    return
+                with self._lock:  # an upload that is deleted after this check is forgotten after `_add`
+                    if self._blobs.path(sha256).exists():
+                        self._add(sha256, len(data))
+                    else:  # its job was deleted meanwhile
+                        path.unlink(missing_ok=True)
             finally:
                 part.unlink(missing_ok=True)
         except OSError as error:
             log.warning("A thumbnail can't be stored: %s", error.strerror)
             return
-        with self._lock:
-            self._add(sha256, len(data))
         self._evict()
+
+    def _forget(self, sha256: str) -> None:
+        """The thumbnail was deleted with its upload."""
+        with self._lock:
+            self._total -= self._sizes.pop(sha256, 0)
 
     def _add(self, sha256: str, size_bytes: int) -> None:
         self._total -= self._sizes.pop(sha256, 0)

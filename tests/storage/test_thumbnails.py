@@ -80,6 +80,16 @@ async def test_a_thumbnail_is_deleted_with_its_upload(blobs: Blobs) -> None:
     assert stored(blobs) == set(), "it was made while the job was deleted"
 
 
+async def test_deleted_thumbnails_do_not_count_as_stored_bytes(blobs: Blobs) -> None:
+    files = ThumbnailFiles(blobs, max_bytes=4 * MIN_FILE_BYTES)
+    for number in range(3):
+        store(blobs, files, number)
+    await blobs.remove([name(1), name(2)])
+    for number in (3, 4):
+        store(blobs, files, number)
+    assert stored(blobs) == {name(0), name(3), name(4)}
+
+
 def test_a_folder_that_can_not_be_written_costs_only_the_cache(blobs: Blobs) -> None:
     files = ThumbnailFiles(blobs)
     blobs.thumbnail_folder.rmdir()
