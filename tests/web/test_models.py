@@ -351,6 +351,16 @@ def test_a_models_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
                 assert (request.status_code, "Connect its drive" in request.json()["message"]) == (409, True)
 
 
+def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
+    with running(tmp_path / "data", catalogue={"known": entry()}) as service:
+        headers = {**service.page_cookie(), "Origin": service.root}
+        service.services.models.close()
+        refused = httpx.post(f"{service.root}/local/models/known/install", headers=headers)
+        assert (refused.status_code, "is stopping" in refused.json()["message"]) == (503, True)
+        assert service.services.models.progress is None
+    assert hub.requests == []
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ModelUnusable, ServiceError, StageCancelled
+from imgproc_local.domain.errors import ModelUnusable, ServiceError, ServiceStopping, StageCancelled
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.models.catalogue import Entry
 from imgproc_local.vision.models.model import VisionModel
@@ -59,6 +59,7 @@ class ModelTasks:
         self._lock = threading.Lock()
         self._task: _Task | None = None
         self._failures: dict[str, str] = {}
+        self._closed = False
 
     @property
     def progress(self) -> TaskProgress | None:
@@ -72,7 +73,10 @@ class ModelTasks:
         return dict(self._failures)
 
     def install(self, name: str, entry: Entry) -> None:
-        """Download, test and install a model of the catalogue. Raises: ModelUnusable, if another task runs."""
+        """Download, test and install a model of the catalogue.
+
+        Raises: ModelUnusable, if another task runs; ServiceStopping, after `close`.
+        """
         from imgproc_local.vision.models.download import pull_model
 
         self._models.require_not_installed(name)
@@ -127,14 +131,18 @@ class ModelTasks:
         return True
 
     def close(self) -> None:
-        """End the task that runs: the service is stopping."""
-        task = self._task
+        """End the task that runs, and accept no more: the service is stopping."""
+        with self._lock:
+            self._closed = True
+            task = self._task
         if task is not None:
             task.stopped.set()
             task.thread.join(CLOSE_WAIT_S)
 
     def _start(self, task: _Task, work: Callable[[_Task], None]) -> None:
         with self._lock:
+            if self._closed:
+                raise ServiceStopping
             running = self._task
             if running is not None:
                 raise ModelUnusable(
@@ -144,7 +152,7 @@ class ModelTasks:
             self._failures.pop(task.name, None)
             task.thread = threading.Thread(target=self._run, args=(task, work), name="model-task", daemon=True)
             self._task = task
-        task.thread.start()
+            task.thread.start()
 
     def _run(self, task: _Task, work: Callable[[_Task], None]) -> None:
         try:
