@@ -31,6 +31,7 @@ EXPOSED_HEADERS = (
     "Preference-Applied",
     "Retry-After",
     "WWW-Authenticate",
+    "X-Error-Code",
     "X-Project-Id",
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",

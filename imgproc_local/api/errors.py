@@ -12,6 +12,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import Message, Scope
 
 from imgproc_local.api.wire import (
+    ERROR_CODE_HEADER,
     ErrorBody,
     ExportIncompleteBody,
     InsufficientCreditsBody,
@@ -86,12 +87,13 @@ TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any]
 
 
 def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
+    """The response to an error of the service, by the first of its classes that `TABLE` has."""
     for kind in type(error).__mro__:
         if kind in TABLE:
             status, body, headers = TABLE[kind]
             if isinstance(error, StorageFailed):
                 log.error("%s", error.message)
-            return Response(body(error), status_code=status, headers=headers(error))
+            return Response(body(error), status_code=status, headers={ERROR_CODE_HEADER: error.code, **headers(error)})
     return unexpected(request, error)
 
 
@@ -113,7 +115,7 @@ def _allow(app: Litestar, path: str) -> str:
 async def complete_allow(message: Message, scope: Scope) -> None:
     """A `before_send` hook that lists every method in the `Allow` header of an answer to OPTIONS.
 
-    Litestar's own answer has the methods of the handler that was registered first.
+    Litestar itself lists only the methods of the handler that was registered first for the path.
     """
     if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and message["status"] == 204:
         headers = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]

@@ -32,6 +32,9 @@ SET_B = {
     Status.FAILED: "failed",
 }
 
+ERROR_CODE_HEADER = "X-Error-Code"
+"""The header that tells apart errors of the same status. Its values are the codes of `domain/errors.py`."""
+
 Include = Literal["removed", "details"]
 """The parts of a job that a body has only where the request asks for them."""
 

@@ -819,6 +819,7 @@ def test_a_full_queue_is_503_with_retry_after_and_takes_nothing(tmp_path: Path, 
         answer = service.client.post("/images/analyze", files={"image": ("a.jpg", pictures.jpeg(seed=9))})
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) > 0
+        assert answer.headers["x-error-code"] == "queue_full"
         assert set(answer.json()) == {"message"}
         assert service.client.get("/credits/balance").json() == balance
         describer.open.set()

@@ -62,7 +62,8 @@ class Outcome(Struct, frozen=True):
     """The result of one picture. `record` is what the manifest has of it, None if nothing was written.
 
     `image_id` is that of the API. `unchanged` says that an earlier run made the results. An error is a pair of the
-    failed stage, None for an error outside a stage, and a message.
+    failed stage, None for an error outside a stage, and a message. `interrupted` says that the run ended before the
+    picture was done: by Ctrl+C, or because the data folder, the server or the output folder could not be used.
     """
 
     picture: Path
@@ -228,7 +229,7 @@ class Batch:
             return await self._stage(picture, sha256, merged, _ids(jobs))
         except StorageFailed as error:
             self.stop(error.message)
-            return self._refused(picture, jobs, error.message)
+            return Finished(picture, job_ids=_ids(jobs), interrupted=True)
         except ServiceError as error:
             if number in self._dropped:
                 return Finished(picture, job_ids=_ids(jobs), interrupted=True)
@@ -276,9 +277,8 @@ class Batch:
         try:
             return await self._stager.stage(picture, finished, job)
         except OSError as error:
-            message = _write_problem(error)
-            self.stop(message)
-            return structs.replace(finished, errors=(*finished.errors, (None, message)))
+            self.stop(_write_problem(error))
+            return Finished(picture, job_ids=job_ids, interrupted=True)
 
     # ---- in the order of the pictures ----
 
@@ -297,7 +297,7 @@ class Batch:
             except OSError as error:
                 message = _write_problem(error)
                 self.stop(message)
-                outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
+                outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)), interrupted=True)
         if outcome.record is None:
             for staged in finished.staged:
                 staged.part.unlink(missing_ok=True)
@@ -306,7 +306,10 @@ class Batch:
                 await self._jobs.delete(job_id)
             except ServiceError as error:
                 self.stop(error.message)
-                message = f"Its job {job_id} could not be deleted from the data folder: {error.message}"
+                message = (
+                    f"Its job {job_id} could not be deleted from the data folder: {error.message} To delete it, run the"
+                    " same command again."
+                )
                 outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
         self._job_deleted.set()
         self._progress.picture_finished(outcome.record, finished.picture.size_bytes)

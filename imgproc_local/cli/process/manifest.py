@@ -1,15 +1,17 @@
 """The manifest of an output folder: one record per picture, from which the next run knows what is done.
 
-The file has one JSON document per line. A record is appended and fsynced before its files get their names, so that a
-file with a name of ours always has a record; a record whose files are missing is not done. Of several records of one
-source the last one counts. `compact` rewrites the file with one record per source, sorted, so that an interrupted and
-continued run ends with the same bytes as an undisturbed one. No record has a time or an identifier of a job.
+The file has one JSON document per line. A record is appended and fsynced before its files get their names, so that
+every file that a run has named has a record; a picture whose record names a missing file is processed again. Of several
+records of one source the last one counts. `compact` rewrites the file with one record per source, sorted, so that a run
+that was interrupted and continued ends with the same bytes as an undisturbed one. No record has a time or an identifier
+of a job.
 
 A line that can't be read, such as a last line that a loss of power cut off, is ignored: its picture is processed again.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Iterator
@@ -33,9 +35,9 @@ MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 LOCK_FILE = ".imgproc-local.lock"
 LOCK_WAIT_S = 1.0
 MAX_LINE_BYTES = 256 * 1024
-"""Ten translations in the longest script, with their names, take a tenth of it."""
+"""The longest record. Ten translations with their names take a tenth of it in the script that needs the most bytes."""
 MAX_BYTES = 1024 * 1024 * 1024
-"""The largest manifest that is read: enough for half a million pictures."""
+"""The largest manifest that is read or written: enough for half a million pictures."""
 HEADER = b'{"format":"imgproc-local manifest","version":1}'
 
 
@@ -49,12 +51,12 @@ class ResultFile(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """What became of one picture.
+    """The result of one picture.
 
     `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
-    was processed. `options` is equal for two runs that make the same of the same content. `removed` are the kinds of
-    private data that the original holds and a result does not. An error is a pair of the failed stage and a message; a
-    picture with an error is processed again by the next run.
+    was processed. `options` are those of the `Request`. `removed` are the kinds of private data that the original holds
+    and a result does not. An error is a pair of the failed stage and a message; a picture with an error is processed
+    again by the next run.
     """
 
     source: str
@@ -86,7 +88,7 @@ _decode = msgspec.json.Decoder(Record).decode
 def source_key(picture: Path, out: Path) -> str:
     """The path of a picture relative to the output folder, so that both can be moved together.
 
-    On another drive of Windows it is the absolute path.
+    It is absolute if the picture is on another drive of Windows than the output folder.
     """
     real = Path(os.path.realpath(picture))
     try:
@@ -97,23 +99,30 @@ def source_key(picture: Path, out: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Record]:
-    """The records of an output folder by source; empty without a manifest. Raises: OSError."""
+    """The records of an output folder by source; empty without a manifest.
+
+    Raises: Refused, if the manifest has more than `MAX_BYTES`; OSError.
+    """
     return {record.source: record for record in _records(folder / MANIFEST_FILE)}
 
 
 def _records(file: Path) -> Iterator[Record]:
-    """The readable records, in the order of the file. Raises: OSError."""
+    """The readable records, in the order of the file. Raises: as `read_manifest`."""
     try:
         stream = file.open("rb")
     except (FileNotFoundError, NotADirectoryError):
         return
     unreadable = 0
     with stream:
+        size_bytes = os.fstat(stream.fileno()).st_size
+        if size_bytes > MAX_BYTES:
+            raise Refused(
+                f"Expected a manifest of at most {MAX_BYTES:,} bytes, but {printable(path_text(file))} has"
+                f" {size_bytes:,}. Choose another folder with --out, or delete the manifest to process every picture"
+                " again."
+            )
         first = True
         while line := stream.readline(MAX_LINE_BYTES):
-            if stream.tell() > MAX_BYTES:
-                log.warning("%s is larger than %d bytes; the rest of it is ignored.", file.name, MAX_BYTES)
-                break
             if first and line.rstrip() == HEADER:
                 first = False
                 continue
@@ -140,9 +149,9 @@ def _is_inside(path: str) -> bool:
 
 
 class Manifest:
-    """The manifest of `folder`, for one run at a time. `records` are the present ones by source; use `append`.
+    """The manifest of `folder`, for one run at a time. `records` are the present ones by source; `append` adds to them.
 
-    Raises: Refused, if another run is writing to the folder; OSError.
+    Raises: Refused, if another run is writing to the folder, or as `read_manifest`; OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -155,7 +164,7 @@ class Manifest:
                     " choose another folder with --out."
                 )
             self.records = read_manifest(folder)
-            self._write_all()
+            self._size_bytes = self._write_all()
             self._stream: IO[bytes] = self._file.open("ab", buffering=0)
         except BaseException:
             self._lock.close()
@@ -173,6 +182,10 @@ class Manifest:
         line = _encode(record) + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise OSError(f"The record of {record.source} has {len(line)} bytes; at most {MAX_LINE_BYTES} are read.")
+        if self._size_bytes + len(line) > MAX_BYTES:
+            # `compact` may make room for the next run
+            raise OSError(errno.EFBIG, f"its manifest would have more than {MAX_BYTES:,} bytes")
+        self._size_bytes += len(line)
         view = memoryview(line)
         while view:
             view = view[self._stream.write(view) :]
@@ -183,7 +196,7 @@ class Manifest:
         """Rewrite the file with one record per source. Blocks. Raises: OSError, with the file unchanged."""
         self._stream.close()
         try:
-            self._write_all()
+            self._size_bytes = self._write_all()
         finally:
             self._stream = self._file.open("ab", buffering=0)
 
@@ -192,7 +205,8 @@ class Manifest:
         self._stream.close()
         self._lock.close()
 
-    def _write_all(self) -> None:
+    def _write_all(self) -> int:
+        """Write one line per record, sorted, and return the number of bytes."""
         lines = [HEADER, *(_encode(self.records[source]) for source in sorted(self.records))]
         content = b"\n".join(lines) + b"\n"
         try:
@@ -201,3 +215,4 @@ class Manifest:
             unchanged = False
         if not unchanged:
             write_atomically(self._file, content)
+        return len(content)

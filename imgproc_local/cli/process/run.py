@@ -259,6 +259,7 @@ class Run:
 
     @property
     def is_unfinished(self) -> bool:
+        """Whether the run ended before it had processed every picture."""
         return not self._is_complete or any(outcome.interrupted for outcome in self.outcomes)
 
     @property

@@ -1,8 +1,8 @@
 """The jobs of a run that works through the server that owns the data folder.
 
-Pictures and results travel by HTTP; states of jobs are read from the database, as other commands do beside a server.
-The command signs in like a browser, with a session and a key of its own that end with the run. A session that a killed
-run left is ended by the next one, and expires without it.
+Pictures and results are sent over HTTP; the states of jobs are read from the database, as by other commands that run
+beside a server. The command signs in like a browser, with a session and a key of its own that end with the run. If a
+run is killed, the next one ends its session, which otherwise expires.
 """
 
 from __future__ import annotations
@@ -17,13 +17,21 @@ from typing import Any
 
 import httpx
 
+from imgproc_local.api.wire import ERROR_CODE_HEADER
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.results import Results, StagedFile
 from imgproc_local.codecs.picture.probe import max_local_bytes
 from imgproc_local.compose import Store, core_count
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import NotFound, QueueFull, ServiceError, StorageFailed, UploadTooLarge
+from imgproc_local.domain.errors import (
+    NotFound,
+    QueueFull,
+    ServiceError,
+    ServiceStopping,
+    StorageFailed,
+    UploadTooLarge,
+)
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.jobs import Jobs
@@ -33,13 +41,13 @@ from imgproc_local.system.folder_lock import current_owner
 SESSION_NAME = "imgproc-local process"
 JOBS_PER_THREAD, MAX_JOBS_AT_ONCE = 4, 16
 POLL_S = 1
-"""How long the server holds a request for the end of a job. The database is read after each."""
+"""How long the server may hold a request that waits for the end of a job, before the state of the job is read again."""
 RECONNECT_S = 15.0
-"""How long to wait for a server that has stopped to be started again."""
+"""How long to wait until a stopped server has been started again."""
 RETRY_S = 0.5
 TIMEOUT_S = 60.0
 DOWNLOADS_AT_ONCE = 2
-"""Results are held in memory while they are written."""
+"""Few, because a result is held in memory until it is written."""
 
 
 class ServerJobs:
@@ -59,23 +67,23 @@ class ServerJobs:
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncIterator[None]:
-        """Inside the block, the run is signed in. `name` tells runs on different output folders apart."""
+        """Inside the block, the run is signed in. `name` is different for runs on different output folders."""
         sessions, keys = self._store.sessions, self._store.keys
         name = f"{SESSION_NAME} {name}"
         for session in await sessions.all():
             if session.browser == name:
                 await sessions.revoke(session.id)
-        for key in await keys.all():  # a run that was killed before its key belonged to its session
+        for key in await keys.all():  # of a run that was killed between `keys.create` and `sessions.set_key`
             if key.name == name and key.revoked_at is None:
                 await keys.revoke(key.id)
         signed_in = await sessions.sign_in(await sessions.new_link(), name)
         assert signed_in is not None
-        own, _ = signed_in
+        own_session, _ = signed_in
         try:
             with open_audit_log(self._config.data_dir):
                 key, secret = await keys.create(name, rate_limit=0)
                 audit("key.create", key=key.id, account=key.account_id, by="command")
-            await sessions.set_key(own.id, key.id)
+            await sessions.set_key(own_session.id, key.id)
             async with httpx.AsyncClient(
                 headers={"Authorization": f"Bearer {secret}"},
                 timeout=TIMEOUT_S,
@@ -86,8 +94,8 @@ class ServerJobs:
                 yield
         finally:
             with suppress(NotFound), open_audit_log(self._config.data_dir):
-                await sessions.revoke(own.id)
-                audit("session.end", session=own.id)
+                await sessions.revoke(own_session.id)
+                audit("session.end", session=own_session.id)
 
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job:
         """The queued job of a picture, or the job that an earlier run queued with the same key.
@@ -100,7 +108,7 @@ class ServerJobs:
                 raise UploadTooLarge(
                     f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
                 )
-            # httpx reads the file in pieces, from its beginning for each attempt
+            # httpx reads the file in pieces, and from its beginning when the request is repeated
             response = await self._request(
                 "POST",
                 f"/images/{plan.operation.value}",
@@ -166,21 +174,26 @@ class ServerJobs:
         self._ended = True
 
     async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        """Send a request, again if the server was restarted meanwhile. Raises: StorageFailed, if it has stopped."""
+        """The response to a request. It is sent again if the server stops and is started again within `RECONNECT_S`.
+
+        Raises: StorageFailed, if no server is started again.
+        """
         give_up_s = time.monotonic() + RECONNECT_S
         while not self._is_lost:
             try:
-                return await self._client.request(method, f"{self._address}/api/v1{path}", **arguments)
+                response = await self._client.request(method, f"{self._address}/api/v1{path}", **arguments)
+                if response.headers.get(ERROR_CODE_HEADER) != ServiceStopping.code:
+                    return response
+                reason = "it is stopping"
             except httpx.TransportError as error:
-                if time.monotonic() > give_up_s or self._ended:
-                    self._is_lost = True
-                    raise StorageFailed(
-                        f"The server that owns the data folder does not answer ({type(error).__name__})."
-                    ) from error
-                await asyncio.sleep(RETRY_S)
-                owner = await asyncio.to_thread(current_owner, self._config.data_dir)
-                if owner is not None and owner.address is not None:
-                    self._address = owner.address
+                reason = type(error).__name__
+            if time.monotonic() > give_up_s or self._ended:
+                self._is_lost = True
+                raise StorageFailed(f"The server that owns the data folder does not answer ({reason}).")
+            await asyncio.sleep(RETRY_S)
+            owner = await asyncio.to_thread(current_owner, self._config.data_dir)
+            if owner is not None and owner.address is not None:
+                self._address = owner.address
         raise StorageFailed("The server that owns the data folder does not answer.")
 
 
@@ -202,16 +215,19 @@ def _fields(plan: Plan) -> dict[str, str]:
 
 
 def _checked(response: httpx.Response) -> Any:
-    """The body of a response that is no error. Raises: QueueFull, StorageFailed, ServiceError, as the server says."""
+    """The body of a successful response.
+
+    Raises: QueueFull; StorageFailed for another 503; ServiceError for another error. The message is the server's.
+    """
     if response.is_success:
         return response.json() if response.content else None
+    if response.headers.get(ERROR_CODE_HEADER) == QueueFull.code:
+        raise QueueFull(0, "jobs")  # `Batch` waits and tries again; nobody sees the message
     try:
         body = response.json()
         message = str(body.get("message") or body.get("error"))
     except (ValueError, AttributeError):
         message = f"The server answered with status {response.status_code}."
     if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-        if message.startswith("The queue is full"):
-            raise QueueFull(0, "jobs")
         raise StorageFailed(message)
     raise ServiceError(message)

@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
-from imgproc_local.cli.process import results
-from imgproc_local.cli.process.manifest import MANIFEST_FILE, Record, ResultFile, read_manifest
+from imgproc_local.cli.exit_codes import Refused
+from imgproc_local.cli.process import manifest, results
+from imgproc_local.cli.process.manifest import MANIFEST_FILE, Manifest, Record, ResultFile, read_manifest
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 
 TOP = PurePosixPath()
@@ -122,6 +123,23 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, path: str) 
     )
     (tmp_path / MANIFEST_FILE).write_bytes(b"\n".join([outside, inside, b'{"source":"\xff"}', b""]))
     assert list(read_manifest(tmp_path)) == ["inside"]
+
+
+def test_a_manifest_of_too_many_bytes_is_neither_written_nor_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
+    opened = Manifest(tmp_path)
+    with pytest.raises(OSError, match="more than 1,000 bytes"):
+        for number in range(100):
+            opened.append(Record(str(number), 1, 1, "", ""))
+    opened.close()
+    assert 1 < len(opened.records) == len(read_manifest(tmp_path))
+    file = tmp_path / MANIFEST_FILE
+    file.write_bytes(file.read_bytes().ljust(1001, b"\n"))
+    for read in (Manifest, read_manifest):
+        with pytest.raises(Refused, match=f"at most 1,000 bytes, but {file} has 1,001"):
+            read(tmp_path)
 
 
 def test_names_of_one_run_are_unique_per_language() -> None:

@@ -12,7 +12,7 @@ import pytest
 from imgproc_local.cli.process import server_jobs
 from imgproc_local.cli.process.server_jobs import ServerJobs
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import ServiceError
+from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
 
@@ -46,6 +46,16 @@ def follow(statuses: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[int, l
 
 def test_a_refused_wait_is_repeated_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow([200, 503, 500, 200], monkeypatch) == (5, [server_jobs.POLL_S] * 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("queue_full", QueueFull), ("storage_failed", StorageFailed), ("too_many_streams", StorageFailed)],
+)
+def test_a_full_queue_is_recognized_by_its_code(code: str, error: type[ServiceError]) -> None:
+    response = httpx.Response(503, json={"message": "Bitte warten."}, headers={"X-Error-Code": code})
+    with pytest.raises(error):
+        server_jobs._checked(response)
 
 
 def test_a_run_whose_session_was_ended_fails(monkeypatch: pytest.MonkeyPatch) -> None:

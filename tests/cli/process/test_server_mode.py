@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from imgproc_local.cli.process import server_jobs
 from imgproc_local.cli.process.server_jobs import SESSION_NAME
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
@@ -67,6 +70,39 @@ def test_a_killed_run_continues_with_and_without_a_server_and_writes_the_same(
     assert expected.returncode == 1
     assert through_server == content(tmp_path / "expected")
     assert "13 unchanged" in program(*arguments).stdout
+
+
+def test_a_run_waits_for_a_server_that_is_restarted_and_can_be_continued_after_one_that_is_not(
+    program: Program, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("process", folder, "--languages", "de,en", "--project", "Stones", "--out", out)
+    monkeypatch.setattr(server_jobs, "RECONNECT_S", 0.2)
+    with serving(program.data, codec_threads=1) as first:
+
+        def kill_after_the_first_result() -> None:
+            deadline = time.monotonic() + 60
+            while not names(out) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            first.kill()
+
+        killer = threading.Thread(target=kill_after_the_first_result)
+        killer.start()
+        stopped = program.in_process(*arguments)
+        killer.join()
+    assert stopped.exit_code == 1
+    assert "The server that owns the data folder does not answer" in stopped.stderr
+    assert "To continue, run the same command again" in stopped.stderr
+    before = len(names(out))
+    with serving(program.data, codec_threads=1) as second, program.start(*arguments) as process:
+        wait_for(lambda: len(names(out)) > before, process)
+        second.kill()
+        with serving(program.data):
+            _, messages = process.communicate(timeout=60)
+            assert_nothing_is_left(program)
+    assert (process.returncode, "does not answer" in messages) == (1, False), messages
+    assert program.in_process(*arguments[:-1], tmp_path / "expected").exit_code == 1
+    assert content(out) == content(tmp_path / "expected")
 
 
 def test_settings_of_the_server_can_not_be_changed(program: Program, server: ServerProcess, folder: Path) -> None:
