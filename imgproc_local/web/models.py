@@ -6,9 +6,10 @@ An installation runs in the background of the service, one at a time; `GET /loca
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import unquote
 
@@ -40,6 +41,8 @@ PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is used again, so that the page can poll the progress."""
 MAX_PATHS = 4
 """Paths of one import: a model has two files."""
+EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
+"""A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
 AIR_GAPPED = (
     "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
     " copy DIR to this machine, and import it here."
@@ -139,13 +142,19 @@ async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
 
 
 def _checked_paths(texts: Sequence[str]) -> list[Path]:
-    """Raises: InvalidRequest, where a path is not absolute or names nothing that can be read on this machine."""
+    """Raises: InvalidRequest, for a path that is not absolute, is on the network, or names nothing that can be read."""
     paths = []
     problems = []
     for text in texts:
         try:
             # file managers copy paths with quotes
             path = Path(text.strip().strip("\"'")).expanduser()
+            if is_on_network(path):
+                problems.append(
+                    f"Expected a file or folder on a drive of this machine, received {text[:200]!r}. Copy it to the"
+                    " machine on which the service runs."
+                )
+                continue
             # opening a pipe or a device could block for ever
             is_there = path.is_absolute() and (path.is_file() or path.is_dir())
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ without a home folder
@@ -159,6 +168,14 @@ def _checked_paths(texts: Sequence[str]) -> list[Path]:
     if problems:
         raise InvalidRequest({"paths": problems})
     return paths
+
+
+def is_on_network(path: PurePath) -> bool:
+    """Whether Windows would open `path` on another machine (UNC) or as a device. It is not opened here.
+
+    Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
+    """
+    return path.drive.startswith("\\\\") and not EXTENDED_DRIVE.fullmatch(path.drive)
 
 
 def _check_name(name: str) -> None:
