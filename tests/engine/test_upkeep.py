@@ -13,7 +13,7 @@ from imgproc_local.engine import upkeep
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.retention import MaxAge, Retention
-from tests.storage.test_jobs import Store
+from tests.storage.store import Store
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,84 +13,10 @@ from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.storage.accounts import Credits, Keys
-from imgproc_local.storage.database import open_database
-from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW, MAX_ATTEMPTS, Jobs, Submission
+from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW, MAX_ATTEMPTS
+from tests.storage.store import BALANCE, PRICES, QUEUE_LIMIT, Store, texts
 
-PRICES = {StageName.ANALYZE: 3, StageName.OPTIMIZE: 2, StageName.CONVERT: 1}
-LANES = {StageName.ANALYZE: "vision", StageName.OPTIMIZE: "codecs", StageName.CONVERT: "codecs"}
-BALANCE = 100
-QUEUE_LIMIT = 5
 OTHER_ULID = "01arz3ndektsv4rrffq69g5fav"
-
-
-class Store:
-    """Jobs, credits and two accounts on a database of the test's own; `now` is set by the test."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 11, 1, tzinfo=UTC)
-
-    async def open(self, path: Path) -> None:
-        self.database = await open_database(path, lambda: self.now)
-        self.jobs = Jobs(self.database, QUEUE_LIMIT)
-        self.credits = Credits(self.database)
-        keys = Keys(self.database, BALANCE)
-        self.account_id = await keys.account_id("own", create=True)
-        self.other_account_id = await keys.account_id("other", create=True)
-
-    async def submit(self, operation: Operation = Operation.OPTIMIZE, **fields: Any) -> Job:
-        return (await self.submit_or_repeat(operation, **fields))[0]
-
-    async def submit_or_repeat(
-        self,
-        operation: Operation = Operation.OPTIMIZE,
-        *,
-        sha256: str = "a" * 64,
-        plan: Plan | None = None,
-        **fields: Any,
-    ) -> tuple[Job, bool]:
-        submission: dict[str, Any] = {
-            "account_id": self.account_id,
-            "plan": plan or Plan(operation),
-            "original_filename": "a.jpg",
-            "sha256": sha256,
-            "size_bytes": 1000,
-            "info": ImageInfo(Format.JPEG, 8, 8),
-            "prices": {stage: PRICES[stage] for stage in STAGES[operation]},
-            "lanes": LANES,
-        }
-        return await self.jobs.submit(Submission(**submission | fields))
-
-    async def balance(self) -> int:
-        return await self.credits.balance(self.account_id)
-
-    async def ledger(self, job: Job) -> list[tuple[str, str, int]]:
-        async with self.database.reading() as read:
-            rows = await read._connection.execute_fetchall(
-                "SELECT kind, stage, amount FROM ledger WHERE job_id = ? ORDER BY id", (job.id,)
-            )
-        return [(row["kind"], row["stage"], row["amount"]) for row in rows]
-
-    async def finish(self, lane: str = "codecs", file: StoredFile | None = None) -> Job:
-        """Claim the next stage of the lane and record it as done."""
-        claimed = await self.jobs.claim(lane)
-        assert claimed is not None
-        done = await self.jobs.record_done(claimed.job, claimed.stage, file or claimed.job.original, ())
-        assert done is not None
-        return done
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store()
-    await store.open(tmp_path / "jobs.db")
-    yield store
-    await store.database.close()
-
-
-def texts(name: str, *languages: str) -> tuple[Translation, ...]:
-    return tuple(Translation(code, name, f"Text in {code}.", TextSource.FACTS) for code in languages)
 
 
 # ---- submitting ----

@@ -15,7 +15,7 @@ from imgproc_local.domain.job import Status
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
 from imgproc_local.storage.job_filters import JobFilters
-from tests.storage.test_jobs import QUEUE_LIMIT, Store
+from tests.storage.store import QUEUE_LIMIT, Store
 
 LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]
 PARAMETERS = (
@@ -30,14 +30,6 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = await open_database(tmp_path / "d.db")
     yield database
     await database.close()
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store()
-    await store.open(tmp_path / "jobs.db")
-    yield store
-    await store.database.close()
 
 
 @pytest.mark.parametrize("name", LISTS)

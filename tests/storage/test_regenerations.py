@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from imgproc_local.storage.job_rows import MAX_ATTEMPTS
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.verification import verify
-from tests.storage.test_jobs import BALANCE, PRICES, Store, texts
+from tests.storage.store import BALANCE, PRICES, Store, texts
 
 LIMIT = 4
 PRICE = 5
@@ -27,12 +27,9 @@ NEW = Translation("de", "neu", "Ein neuer Text.", TextSource.VISION)
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store()
-    await store.open(tmp_path / "imgproc.db")
+def store(store: Store, tmp_path: Path) -> Iterator[Store]:
     store.requests = Regenerations(store.database, LIMIT)
     yield store
-    await store.database.close()
     problems = verify(tmp_path, tmp_path / "imgproc.db", lambda: True).problems
     assert [problem for problem in problems if problem.area != "files"] == []
 

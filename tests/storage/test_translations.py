@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,7 @@ from imgproc_local.domain.plan import Operation
 from imgproc_local.domain.result import TextState
 from imgproc_local.storage.translations import Translations
 from imgproc_local.storage.verification import verify
-from tests.storage.test_jobs import Store, texts
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store()
-    await store.open(tmp_path / "jobs.db")
-    yield store
-    await store.database.close()
+from tests.storage.store import Store, texts
 
 
 async def test_snapshots_of_a_job_are_ordered_by_the_transactions_that_they_contain(store: Store) -> None:
@@ -58,7 +49,7 @@ async def test_the_oldest_version_is_deleted_after_fifty(store: Store, tmp_path:
     assert job.text_states["en"] == TextState(can_undo=False, can_redo=True)
     with pytest.raises(NoSuchVersion):
         await translations.undo(job.id, "en")
-    problems = verify(tmp_path, tmp_path / "jobs.db", lambda: True).problems
+    problems = verify(tmp_path, tmp_path / "imgproc.db", lambda: True).problems
     assert [problem for problem in problems if problem.area != "files"] == []
 
 

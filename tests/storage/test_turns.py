@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,15 @@ from imgproc_local.domain.plan import Operation
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.jobs import BATCH_BEGINS_AT, Jobs
-from tests.storage.test_jobs import Store
+from tests.storage.store import Store
 
 LIMIT = 40
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store()
-    await store.open(tmp_path / "jobs.db")
+def store(store: Store) -> Store:
     store.jobs = Jobs(store.database, LIMIT)
-    yield store
-    await store.database.close()
+    return store
 
 
 async def submit(store: Store, account: str, count: int = 1, client: str = "") -> list[Job]:
@@ -108,7 +104,7 @@ async def test_the_queue_is_bounded_for_any_number_of_accounts(store: Store) -> 
 
 
 async def test_a_claim_searches_indexes_only(store: Store, tmp_path: Path) -> None:
-    connection = sqlite3.connect(tmp_path / "jobs.db")
+    connection = sqlite3.connect(tmp_path / "imgproc.db")
     try:
         parameters = {"lane": "codecs", "at": ""}
         steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {QUERIES['claim_stage']}", parameters)]
