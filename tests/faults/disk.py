@@ -26,6 +26,7 @@ def check_folder(folder: Path) -> None:
     with database(folder) as rows:
         _check_database(rows)
         _check_credits(rows)
+        _check_regenerations(rows)
         _check_results(rows)
         _check_files(folder, rows)
 
@@ -51,10 +52,23 @@ def _check_credits(rows: sqlite3.Connection) -> None:
         rows,
         """SELECT job_id, -sum(amount) AS paid,
             (SELECT coalesce(sum(price), 0) FROM stages WHERE stages.job_id = ledger.job_id AND state = 'done') AS due
-        FROM ledger WHERE job_id IN (SELECT id FROM jobs) GROUP BY job_id HAVING paid <> due""",
+        FROM ledger WHERE job_id IN (SELECT id FROM jobs) AND stage NOT LIKE 'regenerate-%'
+        GROUP BY job_id HAVING paid <> due""",
     )
     _none(rows, "SELECT job_id, stage, kind FROM ledger WHERE job_id IS NOT NULL GROUP BY 1, 2, 3 HAVING count(*) > 1")
     _none(rows, "SELECT id FROM jobs WHERE id NOT IN (SELECT job_id FROM ledger WHERE kind = 'hold')")
+
+
+def _check_regenerations(rows: sqlite3.Connection) -> None:
+    """No request to write a text anew is left, and each has paid its price once, or nothing if it failed."""
+    _none(rows, "SELECT id, state FROM regenerations WHERE state <> 'failed'")
+    _none(
+        rows,
+        """SELECT stage, group_concat(kind), sum(amount) AS paid,
+            EXISTS (SELECT 1 FROM regenerations WHERE 'regenerate-' || id = stage) AS failed
+        FROM ledger WHERE stage LIKE 'regenerate-%' GROUP BY stage
+        HAVING sum(kind = 'hold') <> 1 OR (failed AND paid <> 0) OR (count(*) = 1 AND paid >= 0)""",
+    )
 
 
 def _check_results(rows: sqlite3.Connection) -> None:
@@ -106,6 +120,12 @@ def stored_files(folder: Path) -> dict[str, Path]:
 
 def incoming_files(folder: Path) -> list[Path]:
     return list((folder / "incoming").iterdir())
+
+
+def jobs_with_regenerations(folder: Path) -> set[str]:
+    """The jobs of which a text was requested to be written anew."""
+    with database(folder) as rows:
+        return {row[0] for row in rows.execute("SELECT job_id FROM ledger WHERE stage LIKE 'regenerate-%'")}
 
 
 def count_jobs(folder: Path) -> int:

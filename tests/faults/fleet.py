@@ -23,8 +23,16 @@ DRAIN_TIMEOUT_S = 180
 FINAL = ("completed", "failed")
 
 
+REGENERATE_SHARE = 0.1
+"""The share of requests that have a text of a finished job written anew."""
+
+
 class Fleet:
-    """The clients and the responses they received: jobs by id with their requests, and the first final state each."""
+    """The clients and the responses they received.
+
+    `accepted` has the jobs by id with their requests, `finals` the first final state of each, `regenerated` the jobs of
+    which a text was accepted to be written anew.
+    """
 
     def __init__(
         self,
@@ -37,6 +45,7 @@ class Fleet:
     ) -> None:
         self.accepted: dict[str, dict[str, Any]] = {}
         self.finals: dict[str, dict[str, Any]] = {}
+        self.regenerated: set[str] = set()
         self.surprises: list[str] = []
         self.root: str | None = None
         self._key = key
@@ -63,7 +72,7 @@ class Fleet:
         self.stop_dispatching()
 
     def stop_dispatching(self) -> None:
-        """End the clients; `finals` and `accepted` change no more on their own."""
+        """End the clients; after that, only `poll` changes the recorded responses."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -78,13 +87,16 @@ class Fleet:
                     continue
                 try:
                     waiting = [job_id for job_id in mine if job_id not in self.finals]
-                    if len(waiting) < self._open_jobs and choose.random() < 0.7:
+                    with_texts = [job_id for job_id in mine if self._has_texts(job_id)]
+                    if with_texts and choose.random() < REGENERATE_SHARE:
+                        self._regenerate(client, root, choose, choose.choice(with_texts))
+                    elif len(waiting) < self._open_jobs and choose.random() < 0.7:
                         mine += self._dispatch(client, root, choose)
                     elif mine:
-                        # jobs that were final once are asked about again, too
+                        # jobs that are known to be final are polled again too: their state must not change
                         self.poll(client, root, choose.choice(waiting or mine if choose.random() < 0.8 else mine))
                 except httpx.TransportError:
-                    time.sleep(0.02)  # it was killed; the next start is on its way
+                    time.sleep(0.02)  # the server was killed; the next one is being started
                 except Exception as error:
                     self.surprises.append(repr(error))
                     raise
@@ -98,7 +110,7 @@ class Fleet:
         if operation in ("convert", "process"):
             form["format"] = choose.choice(["webp", "avif"])
         if choose.random() < 0.5:
-            # content of its own beside shared content: bytes after the end belong to no picture
+            # half of the uploads have their own content: bytes after the end of a JPEG are not part of the picture
             picture += b"\0" * (next(self._numbers) % 1000 + 1) if name.endswith(".jpg") else b""
         answer = client.post(f"{root}/api/v1/images/{operation}", files={"image": (name, picture)}, data=form)
         if answer.status_code != 202:
@@ -107,6 +119,18 @@ class Fleet:
         job_id: str = answer.json()["data"]["job_id"]
         self.accepted[job_id] = {"operation": operation, **form}
         return [job_id]
+
+    def _has_texts(self, job_id: str) -> bool:
+        return job_id in self.finals and bool(self.finals[job_id]["image"]["translations"])
+
+    def _regenerate(self, client: httpx.Client, root: str, choose: random.Random, job_id: str) -> None:
+        image = self.finals[job_id]["image"]
+        language = choose.choice(image["translations"])["language_code"]
+        answer = client.post(f"{root}/api/v1/images/{image['id']}/translations/{language}/regenerate")
+        if answer.status_code == 202:
+            self.regenerated.add(job_id)
+        else:
+            self.surprises.append(f"{job_id}, {language}: {answer.status_code} {answer.text}")
 
     def poll(self, client: httpx.Client, root: str, job_id: str) -> None:
         answer = client.get(f"{root}/api/v1/jobs/{job_id}")
@@ -143,6 +167,8 @@ def finish_and_check(fleet: Fleet, folder: Path, key: str, program: Sequence[str
         if final["status"] == "completed" and "languages" in request:
             assert [entry["language_code"] for entry in final["image"]["translations"]] == request["languages"]
     disk.check_folder(folder)
+    lost = fleet.regenerated - disk.jobs_with_regenerations(folder)
+    assert not lost, f"requests to write a text anew that were answered with 202 are lost: {lost}"
     return interrupted
 
 
@@ -168,11 +194,15 @@ def _wait_all_final(fleet: Fleet, client: httpx.Client, root: str) -> None:
 
 
 def wait_queue_empty(folder: Path) -> None:
-    """Wait until no stage is left, also of jobs whose 202 was lost with the process."""
+    """Wait until no stage and no text is left to process, also of requests whose 202 was lost with the process."""
     deadline = time.monotonic() + DRAIN_TIMEOUT_S
     while time.monotonic() < deadline:
         with disk.database(folder) as rows:
-            if not rows.execute("SELECT 1 FROM stages WHERE state IN ('pending', 'running')").fetchone():
+            waiting = rows.execute(
+                """SELECT 'stage' FROM stages WHERE state IN ('pending', 'running')
+                UNION SELECT 'text' FROM regenerations WHERE state IN ('pending', 'running')"""
+            ).fetchall()
+            if not waiting:
                 return
         time.sleep(0.2)
-    raise AssertionError("stages are left in the queue")
+    raise AssertionError(f"left in the queue: {[row[0] for row in waiting]}")

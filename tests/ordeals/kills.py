@@ -66,6 +66,7 @@ def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple
     counts["stages given up"] += finish_and_check(fleet, folder, key, program)
     assert read_commits(folder / DATABASE_FILE).lost == 0
     counts["jobs answered 202"] += len(fleet.accepted)
+    counts["jobs with a text written anew"] += len(fleet.regenerated)
     counts["jobs stored"] += disk.count_jobs(folder)
     return counts
 

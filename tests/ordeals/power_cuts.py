@@ -44,7 +44,7 @@ NAMED = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCA
 
 
 class RecordingFleet(Fleet):
-    """Clients that record what they were told."""
+    """Clients that record the responses they received."""
 
     def __init__(self, key: str, seed: int, events: EventLog) -> None:
         still = [("still.jpg", pictures.jpeg(64, 48, number)) for number in range(3)]
