@@ -54,7 +54,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()) -> list[str]:
-    """One line per row, with aligned columns. `right_aligned` are the numbers, from 0, of right-aligned columns."""
+    """One line per row, with aligned columns. `right_aligned` are the indexes of the columns that are aligned right."""
     right = set(right_aligned)
     widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []

@@ -248,7 +248,7 @@ class Batch:
 
         A picture whose first job is in work gets the others too, unless the run ends at once.
         """
-        source = f"{source_key(picture.path, self._out)}\n{sha256}\n{self._request.options}\n{__version__}"
+        source = f"{source_key(picture.path, self._out)}\n{sha256}\n{self._request.options_hash}\n{__version__}"
         key = f"{self._key_prefix}{plan.operation.value}-{hashlib.sha256(source.encode()).hexdigest()}"
         while not (self._finishing if is_first else self._stopping):
             self._job_deleted.clear()

@@ -111,11 +111,17 @@ def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: st
     help="Optimize and convert N pictures at once.  [default: the setting codec_threads]",
 )
 @click.option(
-    "--write-metadata", is_flag=True, help="Write the alt texts into the results, as XMP; none that needs your words."
+    "--write-metadata",
+    is_flag=True,
+    help="Write the alt texts into the results, as XMP, but none that needs your words.",
 )
-@click.option("--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures have.")
+@click.option(
+    "--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures already have."
+)
 @click.option("--sidecar", is_flag=True, help="Also write the alt texts to NAME.xmp beside the results.")
-@click.option("--watch", is_flag=True, help="Go on with pictures that are added or changed, until Ctrl+C.")
+@click.option(
+    "--watch", is_flag=True, help="Wait for pictures that are added or changed, and process them too, until Ctrl+C."
+)
 @click.option("--dry-run", is_flag=True, help="Only list what would be processed and what is unchanged.")
 @click.option("--json", "as_json", is_flag=True, help="Print only a JSON array with one object per file.")
 @click.option(
@@ -181,7 +187,7 @@ def command(
     if it is pressed again.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
-    contains neither the pictures nor their jobs. If a server owns the data folder, the command works through it.
+    contains neither the pictures nor their jobs. If a server owns the data folder, that server does the work.
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
@@ -208,16 +214,22 @@ def command(
         raise click.BadParameter(f"there is no folder {str(csv_file.parent)!r}: create it first.", param_hint="'--csv'")
     if (write_metadata or sidecar) and only and "analyze" not in only:
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
-    texts = [name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked]
+    text_options = [
+        name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked
+    ]
     stages = [StageName(name) for name in only]
     model = used_model_status(config)
     if context and (model.model is None or model.problem) and (not only or "analyze" in only):
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
         )
-    request = make_request(plan, stages, config, model.model, *texts)
-    own_settings = tuple(flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None)
-    run = Run(config, RunOptions(paths, out, flat, write_metadata, overwrite, sidecar, watch, own_settings), request)
+    request = make_request(plan, stages, config, model.model, *text_options)
+    changed_settings = tuple(
+        flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None
+    )
+    run = Run(
+        config, RunOptions(paths, out, flat, write_metadata, overwrite, sidecar, watch, changed_settings), request
+    )
     run.find()
     if dry_run:
         _print_plan(run, as_json)
@@ -253,7 +265,8 @@ def _print_plan(run: Run, as_json: bool) -> None:
     )
 
 
-def _report(run: Run, convert_to: str, as_json: bool, watched: bool) -> None:
+def _report(run: Run, convert_to: str, as_json: bool, is_already_printed: bool) -> None:
+    """Print the results. With `is_already_printed`, the table of the pictures is left out."""
     from imgproc_local.cli.output import echo_json
     from imgproc_local.cli.process.report import closing_line, entries, problems, summary
 
@@ -261,7 +274,7 @@ def _report(run: Run, convert_to: str, as_json: bool, watched: bool) -> None:
     if as_json:
         echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set, run.out))
     else:
-        for line in [] if watched else summary(run.outcomes, convert_to, run.out):
+        for line in [] if is_already_printed else summary(run.outcomes, convert_to, run.out):
             click.echo(line)
     for line in problems(run.outcomes, discovery.failed, discovery.skipped):
         click.echo(line, err=True)

@@ -100,7 +100,7 @@ class Publisher:
             size_bytes=finished.picture.size_bytes,
             modified_ns=finished.picture.modified_ns,
             sha256=finished.sha256,
-            options=self._request.options,
+            options=self._request.options_hash,
             optimized=file(finished.optimized),
             converted=file(finished.converted),
             sidecar=file(finished.sidecar),

@@ -1,4 +1,4 @@
-"""What a run asks for each of its pictures: the jobs, and the options by which an earlier result counts as the same."""
+"""What a run requests for each of its pictures, and the hash that shows whether an earlier run requested the same."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from imgproc_local.domain.quality import target_score
 
 
 class Request(Struct, frozen=True):
-    """The jobs of each picture, and `options`, which is equal for two runs that make the same of the same content."""
+    """The jobs of each picture. `options_hash` is a hash of all options that change their results."""
 
     plans: tuple[Plan, ...]
     languages: tuple[str, ...]
-    options: str
+    options_hash: str
 
     @property
     def accepted(self) -> tuple[Format, ...]:
@@ -30,13 +30,16 @@ class Request(Struct, frozen=True):
 
 
 def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: str | None, *extra: object) -> Request:
-    """One job with all stages, or one job per stage of `only`. `extra` are further options that change results."""
+    """A request for one job with all stages, or for one job per stage of `only`.
+
+    `model` is the name of the vision model, `extra` are further options that change the results.
+    """
     stages = [stage for stage in StageName if stage in only] or list(StageName)
     if len(stages) == len(StageName):
         plans: tuple[Plan, ...] = (plan,)
     else:
-        plans = tuple(_single(plan, stage) for stage in stages)
-    # only a hash is stored, because the context is stored nowhere
+        plans = tuple(_plan_of_stage(plan, stage) for stage in stages)
+    # the manifest gets only a hash of it, because the text of --context must not be stored
     content = [
         msgspec.to_builtins(plans),
         target_score(config.quality_target),
@@ -51,8 +54,8 @@ def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: s
     return Request(plans, plan.languages, hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32])
 
 
-def _single(plan: Plan, stage: StageName) -> Plan:
-    """The plan of one stage. What does not concern it has the API's default, as in a request without these fields."""
+def _plan_of_stage(plan: Plan, stage: StageName) -> Plan:
+    """The plan of a job with this stage alone. Fields that the stage does not use have the API's default values."""
     has_texts, has_file = stage is StageName.ANALYZE, stage is not StageName.ANALYZE
     return Plan(
         Operation(stage.value),

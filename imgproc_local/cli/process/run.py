@@ -49,8 +49,8 @@ class RunOptions(Struct, frozen=True):
     overwrite: bool = False
     sidecar: bool = False
     watch: bool = False
-    own_settings: tuple[str, ...] = ()
-    """The flags given that change settings. A server has its own."""
+    changed_settings: tuple[str, ...] = ()
+    """The flags given that change settings. They can't change those of a running server."""
 
 
 class Run:
@@ -97,7 +97,7 @@ class Run:
 
     def _is_unchanged(self, picture: Picture, record: Record) -> bool:
         """Whether the results of `record` are what this run would make of the picture."""
-        if record.options != self.request.options or record.errors or record.size_bytes != picture.size_bytes:
+        if record.options != self.request.options_hash or record.errors or record.size_bytes != picture.size_bytes:
             return False
         if not self._results.are_present(record.files):
             return False
@@ -204,8 +204,8 @@ class Run:
         owner = await asyncio.to_thread(running_server, self.config.data_dir)
         if owner is None or owner.address is None:
             raise Refused(busy.message) from busy
-        if self._options.own_settings:
-            flags = " and ".join(self._options.own_settings)
+        if self._options.changed_settings:
+            flags = " and ".join(self._options.changed_settings)
             raise Refused(
                 f"The data folder belongs to the server at {owner.address}, which has its own settings. Leave out"
                 f" {flags}, stop the server, or use another folder with --data-dir."

@@ -16,12 +16,12 @@ from imgproc_local.codecs.quality.sample import Sample, score
 from imgproc_local.domain.stop import CheckStop
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
-"""Steps to try. With a fractional step such as 2.5, green is rounded to multiples of 2, red and blue to multiples of 3:
-errors in these are less visible.
+"""Steps to try. With a fractional step such as 2.5, green is rounded to multiples of 2, but red and blue to multiples
+of 3, because errors in red and blue are less visible.
 """
 
-COMPRESS_WELL = (2, 3, 4, 6, 8, 12, 16)
-"""Steps whose levels compress so well that the file may be smaller than with a larger step."""
+STEPS_THAT_COMPRESS_WELL = (2, 3, 4, 6, 8, 12, 16)
+"""With one of these steps the file may be smaller than with a larger step, because their levels compress better."""
 
 TILES = 54
 """Number of tiles in the sample: two megapixels. Pictures of up to three megapixels are searched as a whole."""
@@ -35,7 +35,8 @@ with overexposed skies; graphics that contain photographs have 0.2 and more.
 def posterized(
     image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop
 ) -> Iterator[pyvips.Image]:
-    """The picture with the largest step that meets the target, and with the largest such step of `COMPRESS_WELL`.
+    """Yields the picture posterised with the largest step that meets the target, and with the largest smaller one of
+    `STEPS_THAT_COMPRESS_WELL` that does.
 
     Yields nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile`
     is its ICC profile, None for sRGB. Raises: what `check_stop` raises.
@@ -54,7 +55,7 @@ def posterized(
         else:
             high = middle
     passing = STEPS[:low]
-    for steps in (passing, [step for step in passing[:-1] if step in COMPRESS_WELL]):
+    for steps in (passing, [step for step in passing[:-1] if step in STEPS_THAT_COMPRESS_WELL]):
         for step in reversed(steps):
             result = evaluate(_with_step(image, smooth, step), check_stop, "copy_memory")
             if sample.is_whole or score(image, result, profile) >= target:
