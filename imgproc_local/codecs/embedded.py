@@ -1,4 +1,4 @@
-"""What a picture's file carries besides its pixels: words and facts, and data that is removed from results."""
+"""Reads the metadata of a picture's file: what may be published, and which kinds of private data it holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from imgproc_local.domain.privacy import Removed
 
 @translate_errors("The picture's metadata can't be read")
 def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> EmbeddedMetadata:
-    """What may be published of the file's metadata. A block that can't be parsed counts as absent.
+    """The part of the file's metadata that may be published. A block that can't be parsed counts as absent.
 
     Raises: BrokenImage where the file itself, not only a block of it, is damaged.
     """

@@ -35,7 +35,7 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 """The formats of uploads that each operation accepts."""
 
 LOCAL_FORMATS = READ_ONLY_FORMATS
-"""The formats that the command line and the local page accept besides, for every operation."""
+"""The formats that the command line and the local page accept too, for every operation."""
 
 
 def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
@@ -44,8 +44,8 @@ def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]
 
 
 TIFF_SIZE_FACTOR = 32
-"""A TIFF may have this many times the bytes of another picture, because it stores pixels hardly compressed: 800 MB by
-default. 60 megapixels of 16 bits take 360 MB.
+"""A TIFF may have this many times as many bytes as another picture, by default 800 MB, because TIFFs are often not
+compressed: 60 megapixels of RGB with 16 bits per sample take 360 MB.
 """
 
 CONVERT_TARGETS = (Format.WEBP, Format.AVIF)

@@ -1,8 +1,8 @@
 """What a stage is: a plain blocking function from frozen `WorkItem` to one `Output`.
 
 WorkItem and Output can be encoded by msgspec, so that the work on pictures runs in other processes (`workers.py`):
-neither holds an open file, a callable or a model. Whether the work is still wanted is asked through `check_stop`, which
-is passed beside it.
+neither holds an open file, a callable or a model. The second argument of a stage is `check_stop`, which it calls to
+learn whether the work is still wanted.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ VISION_LANE = "vision"
 class Options(Struct, frozen=True):
     """The settings that stages read, the same for every job.
 
-    `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names may be;
-    `effort` is the CPU time to spend on smaller files. Without `pixel_texts`, an alt text that a person has to write
-    is "".
+    `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names in
+    results may be; `effort` is how much CPU time is spent on smaller files. If `pixel_texts` is False, an alt text that
+    a person has to write is empty.
     """
 
     target_score: float
@@ -43,7 +43,7 @@ class Options(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """One stage of one job. `path` is the uploaded file of `size_bytes`, which no stage changes.
+    """The input of a stage for one job. `path` is the uploaded file of `size_bytes`, which no stage changes.
 
     The path is given as bytes, because the name of a folder need not be text. A file that the stage makes is scaled
     down to fit inside `max_width_px` and `max_height_px`.
@@ -93,7 +93,7 @@ class Output(Struct, frozen=True):
 
 
 def _nothing(check_stop: CheckStop) -> None:
-    """There is nothing to prepare."""
+    """The `prepare` of a stage that needs no preparation."""
 
 
 class Stage(Struct, frozen=True):

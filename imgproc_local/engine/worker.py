@@ -37,7 +37,7 @@ NICENESS = 5
 PRELOADED = ("codecs.optimize", "codecs.convert", "codecs.embedded", "engine.analyze")
 """Modules that are imported before the first request, because most requests need them."""
 MAX_LOG_ENTRIES, MAX_LOG_CHARACTERS = 20, 500
-"""Bounds of what one request may log."""
+"""How much of what one request logs is sent to the service."""
 
 
 def run(folder_name: str, parent_pid: int) -> None:
@@ -58,7 +58,7 @@ def run(folder_name: str, parent_pid: int) -> None:
     requests.answer(msgspec.msgpack.encode(Ready(missing)))
     while True:
         request = msgspec.msgpack.decode(requests.next(), type=Request)
-        # by a thread in C, which also ends a process whose Python code holds the interpreter lock
+        # the timer is a thread written in C: it ends the process even if Python code holds the interpreter lock
         faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
         process_memory.reset_peak()
         sandbox.limit_data(request.memory_limit_bytes)

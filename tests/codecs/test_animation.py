@@ -26,22 +26,22 @@ WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
 
 
-def converted(folder: Path, data: bytes, form: str) -> bytes:
+def converted(folder: Path, data: bytes, target: str) -> bytes:
     path = pictures.write(folder, data)
-    return CONVERT[form](path, probe(path, MAX_PIXELS), never_stop)
+    return CONVERT[target](path, probe(path, MAX_PIXELS), never_stop)
 
 
-def shown(data: bytes) -> list[np.ndarray]:
+def frames_of(data: bytes) -> list[np.ndarray]:
     """The frames with premultiplied colours, so that the colours of transparent pixels are equal."""
-    found = []
+    frames = []
     with Image.open(io.BytesIO(data)) as image:
         for number in range(getattr(image, "n_frames", 1)):
             image.seek(number)
-            found.append(seen(np.asarray(image.convert("RGBA"))))
-    return found
+            frames.append(premultiplied(np.asarray(image.convert("RGBA"))))
+    return frames
 
 
-def seen(frame: np.ndarray) -> np.ndarray:
+def premultiplied(frame: np.ndarray) -> np.ndarray:
     alpha = frame[..., 3:].astype(float)
     return np.concatenate([frame[..., :3] * alpha / 255, alpha], axis=-1)
 
@@ -61,7 +61,7 @@ def gif_frame(index: int, place: tuple[int, int, int, int], disposal: int, delay
     left, top, width, height = place
     pixels = np.full((height, width), index)
     pixels[: height // 3, : width // 3] = 3
-    # a clear code before the table grows makes the LZW codes constant: each has three bits
+    # a clear code after every two pixels keeps the LZW table small, so that every code has three bits
     codes = [code for pair in zip(pixels.ravel()[::2], pixels.ravel()[1::2], strict=True) for code in (4, *pair)] + [5]
     bits = sum(int(code) << 3 * number for number, code in enumerate(codes))
     coded = bits.to_bytes(-(-3 * len(codes) // 8), "little")
@@ -76,9 +76,9 @@ def gif(*frames: tuple[int, tuple[int, int, int, int], int, int]) -> bytes:
     return head + b"\x21\xff\x0bNETSCAPE2.0\x03\x01\2\0\0" + b"".join(gif_frame(*frame) for frame in frames) + b"\x3b"
 
 
-@pytest.mark.parametrize("form", CONVERT)
+@pytest.mark.parametrize("target", CONVERT)
 @pytest.mark.parametrize("disposal", [0, 1, 2, 3])
-def test_frames_of_a_gif_are_disposed_as_in_browsers(tmp_path: Path, form: str, disposal: int) -> None:
+def test_frames_of_a_gif_are_disposed_as_in_browsers(tmp_path: Path, target: str, disposal: int) -> None:
     source = gif(
         (0, WHOLE, disposal, 10),
         (1, (6, 4, 30, 20), 3, 10),
@@ -87,20 +87,20 @@ def test_frames_of_a_gif_are_disposed_as_in_browsers(tmp_path: Path, form: str, 
         (0, (40, 2, 16, 40), 1, 10),
     )
     strip = pyvips.Image.gifload_buffer(source, n=-1).numpy().reshape(5, HEIGHT, WIDTH, 4)
-    found = shown(converted(tmp_path, source, form))
-    for old, new in zip(strip, found, strict=True):
-        assert np.abs(seen(old) - new).mean() < 5
+    frames = frames_of(converted(tmp_path, source, target))
+    for old, new in zip(strip, frames, strict=True):
+        assert np.abs(premultiplied(old) - new).mean() < 5
 
 
-@pytest.mark.parametrize("form", CONVERT)
-def test_transparent_areas_around_opaque_frames_are_preserved(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("target", CONVERT)
+def test_transparent_areas_around_opaque_frames_are_preserved(tmp_path: Path, target: str) -> None:
     pages = [Image.new("RGBA", (WIDTH, HEIGHT)) for _ in range(3)]
     for number, page in enumerate(pages):
         page.paste((200, 40, 40, 255), (8 * number, 8 * number, 8 * number + 24, 8 * number + 24))
     out = io.BytesIO()
     pages[0].save(out, "GIF", save_all=True, append_images=pages[1:], duration=100, disposal=2)
-    for page, frame in zip(pages, shown(converted(tmp_path, out.getvalue(), form)), strict=True):
-        assert np.abs(seen(np.asarray(page)) - frame).mean() < 4
+    for page, frame in zip(pages, frames_of(converted(tmp_path, out.getvalue(), target)), strict=True):
+        assert np.abs(premultiplied(np.asarray(page)) - frame).mean() < 4
 
 
 def test_an_avif_has_no_alpha_where_all_composed_frames_are_opaque(tmp_path: Path) -> None:
@@ -140,16 +140,17 @@ def plain(colour: tuple[int, int, int, int], width: int = WIDTH, height: int = H
     return np.broadcast_to(np.array(colour, np.uint8), (height, width, 4)).copy()
 
 
-@pytest.mark.parametrize("form", CONVERT)
-def test_half_transparent_frames_of_an_apng_are_blended_with_the_canvas(tmp_path: Path, form: str) -> None:
-    over, in_place, stays, to_nothing, to_previous = 1, 0, 0, 1, 2
+@pytest.mark.parametrize("target", CONVERT)
+def test_half_transparent_frames_of_an_apng_are_blended_with_the_canvas(tmp_path: Path, target: str) -> None:
+    blend_over, blend_source = 1, 0
+    dispose_none, dispose_background, dispose_previous = 0, 1, 2
     red, veil = (200, 40, 40, 255), (20, 20, 220, 128)
     source = apng(
         [
-            (plain(red), 0, 0, stays, in_place),
-            (plain(veil, 32, 24), 0, 0, to_previous, over),
-            (plain(veil, 32, 24), 32, 24, to_nothing, over),
-            (plain(veil, 16, 16), 40, 4, stays, in_place),
+            (plain(red), 0, 0, dispose_none, blend_source),
+            (plain(veil, 32, 24), 0, 0, dispose_previous, blend_over),
+            (plain(veil, 32, 24), 32, 24, dispose_background, blend_over),
+            (plain(veil, 16, 16), 40, 4, dispose_none, blend_source),
         ]
     )
     mixed = (110, 30, 130, 255)
@@ -158,26 +159,28 @@ def test_half_transparent_frames_of_an_apng_are_blended_with_the_canvas(tmp_path
     third[24:, 32:] = mixed
     fourth[24:, 32:] = 0
     fourth[4:20, 40:56] = veil
-    found = shown(converted(tmp_path, source, form))
-    for expected, frame in zip((first, second, third, fourth), found, strict=True):
-        assert np.abs(seen(expected) - frame).mean() < 4
+    frames = frames_of(converted(tmp_path, source, target))
+    for expected, frame in zip((first, second, third, fourth), frames, strict=True):
+        assert np.abs(premultiplied(expected) - frame).mean() < 4
 
 
-@pytest.mark.parametrize("form", CONVERT)
-def test_areas_that_frames_of_an_apng_leave_empty_are_transparent(tmp_path: Path, form: str) -> None:
-    to_nothing = 1
+@pytest.mark.parametrize("target", CONVERT)
+def test_areas_that_frames_of_an_apng_leave_empty_are_transparent(tmp_path: Path, target: str) -> None:
+    dispose_background = 1
     red, blue = (plain((*colour, 255))[..., :3] for colour in ((200, 40, 40), (40, 60, 210)))
-    found = shown(converted(tmp_path, apng([(red, 0, 0, to_nothing, 0), (blue[:24, :32], 0, 0, 0, 0)]), form))
-    assert found[0][..., 3].min() > 250
-    assert found[1][:20, :28, 3].min() > 250
-    assert found[1][28:, 36:, 3].max() < 5
+    frames = frames_of(
+        converted(tmp_path, apng([(red, 0, 0, dispose_background, 0), (blue[:24, :32], 0, 0, 0, 0)]), target)
+    )
+    assert frames[0][..., 3].min() > 250
+    assert frames[1][:20, :28, 3].min() > 250
+    assert frames[1][28:, 36:, 3].max() < 5
 
 
-@pytest.mark.parametrize("form", CONVERT)
-def test_sixteen_bit_grey_in_an_apng_has_the_right_brightness(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("target", CONVERT)
+def test_sixteen_bit_grey_in_an_apng_has_the_right_brightness(tmp_path: Path, target: str) -> None:
     greys = [np.full((HEIGHT, WIDTH, 1), level, ">u2") for level in (0x6000, 0x3000)]
-    found = shown(converted(tmp_path, apng([(grey, 0, 0, 0, 0) for grey in greys]), form))
-    for frame, expected in zip(found, (0x60, 0x30), strict=True):
+    frames = frames_of(converted(tmp_path, apng([(grey, 0, 0, 0, 0) for grey in greys]), target))
+    for frame, expected in zip(frames, (0x60, 0x30), strict=True):
         assert np.abs(frame[..., :3] - expected).mean() < 6
 
 
@@ -195,8 +198,8 @@ def test_identical_frames_have_their_own_delays_in_a_webp(tmp_path: Path, dispos
     out = converted(tmp_path, source, "WEBP")
     assert container.read_timing(out) == gif_container.read_timing(source) == ([100, 300, 100, 100, 70, 5000], 3)
     strip = pyvips.Image.gifload_buffer(source, n=-1).numpy().reshape(6, HEIGHT, WIDTH, 4)
-    for old, new in zip(strip, shown(out), strict=True):
-        assert np.abs(seen(old) - new).mean() < 5
+    for old, new in zip(strip, frames_of(out), strict=True):
+        assert np.abs(premultiplied(old) - new).mean() < 5
 
 
 def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -> None:
@@ -211,15 +214,15 @@ def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -
     assert len(container.read_timing(out)[0]) == 9
 
 
-@pytest.mark.parametrize("form", CONVERT)
-@pytest.mark.parametrize("source_form", ["PNG", "WEBP"])
+@pytest.mark.parametrize("target", CONVERT)
+@pytest.mark.parametrize("source_format", ["PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", [3, 5, 6])
-def test_an_animation_is_upright(tmp_path: Path, source_form: str, form: str, orientation: int) -> None:
+def test_an_animation_is_upright(tmp_path: Path, source_format: str, target: str, orientation: int) -> None:
     upright = [pictures.photo(64, 48), np.ascontiguousarray(pictures.photo(64, 48)[:, ::-1])]
     stored = [Image.fromarray(pictures.oriented(frame, orientation)) for frame in upright]
     options = {"save_all": True, "append_images": stored[1:], "duration": [100, 200]}
-    source = pictures.saved(stored[0], source_form, exif=pictures.tiff(orientation, full=False), **options)
-    with Image.open(io.BytesIO(converted(tmp_path, source, form))) as image:
+    source = pictures.saved(stored[0], source_format, exif=pictures.tiff(orientation, full=False), **options)
+    with Image.open(io.BytesIO(converted(tmp_path, source, target))) as image:
         for number, frame in enumerate(upright):
             image.seek(number)
             turned = ImageOps.exif_transpose(image)

@@ -23,11 +23,11 @@ from imgproc_local.domain.image import compression_percentage
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
-NOBODY = "01arz3ndektsv4rrffq69g5fav"
+UNKNOWN_ID = "01arz3ndektsv4rrffq69g5fav"
 
 
-class Hands:
-    """A clock that a test moves by hand."""
+class ManualClock:
+    """A clock that moves only when a test sets `now_s`."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -40,13 +40,13 @@ class Hands:
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def timed(tmp_path: Path, hands: Hands) -> Iterator[Running]:
-    with running(tmp_path / "data", GatedDescriber, clock=hands.utc, monotonic=hands.monotonic) as started:
+def timed(tmp_path: Path, clock: ManualClock) -> Iterator[Running]:
+    with running(tmp_path / "data", GatedDescriber, clock=clock.utc, monotonic=clock.monotonic) as started:
         yield started
 
 
@@ -124,7 +124,7 @@ def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer:
     assert gated.job(second)["status"] == "pending"
 
 
-def test_one_failing_stage_lets_the_others_finish_and_tells_its_reason(
+def test_one_failing_stage_lets_the_others_finish_and_its_reason_is_reported(
     gated: Running, describer: GatedDescriber
 ) -> None:
     describer.error = RuntimeError("secret /home/somebody/file")
@@ -233,7 +233,7 @@ def test_content_disposition(service: Running, uploaded: str, header: str) -> No
 
 
 def test_an_unknown_image_is_404_with_message(service: Running) -> None:
-    answer = service.client.get(f"/images/{NOBODY}/optimized")
+    answer = service.client.get(f"/images/{UNKNOWN_ID}/optimized")
     assert answer.status_code == 404
     assert set(answer.json()) == {"message"}
 
@@ -263,7 +263,7 @@ def test_a_clash_with_a_name_that_ends_in_a_number_is_avoided_too(gated: Running
     assert names == ["tower-2", "tower", "tower-3"]
 
 
-def test_translations_come_in_the_order_requested_without_duplicates(service: Running) -> None:
+def test_translations_are_in_the_order_requested_without_duplicates(service: Running) -> None:
     image = service.process("analyze", pictures.jpeg(), languages=["fr", "en", "fr", "de"])["image"]
     assert [translation["language_code"] for translation in image["translations"]] == ["fr", "en", "de"]
 
@@ -315,7 +315,7 @@ def test_the_type_is_decided_by_the_bytes(service: Running) -> None:
     assert list(problems(answer)) == ["image"]
 
 
-MADE = {
+PICTURES = {
     "jpeg": pictures.jpeg,
     "png": pictures.png,
     "gif": pictures.gif,
@@ -331,9 +331,9 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("operation", list(ACCEPTED))
-@pytest.mark.parametrize("kind", list(MADE))
+@pytest.mark.parametrize("kind", list(PICTURES))
 def test_which_types_each_operation_accepts(service: Running, operation: str, kind: str) -> None:
-    answer = service.client.post(f"/images/{operation}", files={"image": ("a", MADE[kind]())})
+    answer = service.client.post(f"/images/{operation}", files={"image": ("a", PICTURES[kind]())})
     if kind in ACCEPTED[operation]:
         assert answer.status_code == 202
         assert service.final(answer.json()["data"]["job_id"])["status"] == "completed"
@@ -341,7 +341,7 @@ def test_which_types_each_operation_accepts(service: Running, operation: str, ki
         assert list(problems(answer)) == ["image"]
 
 
-def test_optimize_keeps_the_animation(service: Running) -> None:
+def test_optimize_preserves_the_animation(service: Running) -> None:
     image = service.process("optimize", pictures.gif(frames=4), "a.gif")["image"]
     with Image.open(io.BytesIO(service.client.get(f"/images/{image['id']}/optimized").content)) as animation:
         assert getattr(animation, "n_frames", 1) == 4
@@ -350,7 +350,7 @@ def test_optimize_keeps_the_animation(service: Running) -> None:
 @pytest.mark.parametrize("target", ["webp", "avif"])
 @pytest.mark.parametrize("kind", ["gif", "webp"])
 def test_process_on_gif_and_webp_runs_all_three_stages(service: Running, kind: str, target: str) -> None:
-    image = service.process("process", MADE[kind](), f"a.{kind}", format=target)["image"]
+    image = service.process("process", PICTURES[kind](), f"a.{kind}", format=target)["image"]
     assert image["optimized_size"]
     assert image["converted_format"] == target
     assert image["translations"]
@@ -448,7 +448,7 @@ def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Runn
     assert project_ids(gated, project_id=known.upper(), project_name="Other") == {known}
     files = {"image": ("a.jpg", pictures.jpeg())}
     before = gated.client.get("/credits/balance").json()
-    for wrong in (NOBODY, "not-a-ulid"):
+    for wrong in (UNKNOWN_ID, "not-a-ulid"):
         answer = gated.client.post("/images/optimize", files=files, data={"project_id": wrong})
         assert list(problems(answer)) == ["project_id"]
     assert gated.client.get("/credits/balance").json() == before
@@ -518,20 +518,20 @@ def test_validation_failure_tells_the_first_problem_and_counts_the_rest(service:
     assert answer.json()["message"] == problems(answer)["image"][0]
 
 
-def test_the_window_rolls_and_its_headers_count(timed: Running, hands: Hands) -> None:
+def test_the_window_rolls_and_its_headers_count(timed: Running, clock: ManualClock) -> None:
     with timed.client_for(timed.make_key(rate_limit=None)) as client:
         for expected in range(59, -1, -1):
             answer = client.get("/credits/balance")
             assert answer.status_code == 200
             assert answer.headers["x-ratelimit-limit"] == "60"
             assert answer.headers["x-ratelimit-remaining"] == str(expected)
-        hands.now_s += 20
+        clock.now_s += 20
         answer = client.get("/credits/balance")
         assert answer.status_code == 429
         assert answer.json() == {"message": "Too Many Attempts.", "retry_after": 40}
         assert answer.headers["retry-after"] == "40"
         assert answer.headers["x-ratelimit-remaining"] == "0"
-        hands.now_s += 40
+        clock.now_s += 40
         assert client.get("/credits/balance").status_code == 200
 
 
@@ -542,7 +542,7 @@ def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:
     def call(path: str) -> None:
         codes.append(httpx.get(service.url + path, headers={"X-API-Key": key}).status_code)
 
-    paths = ["/credits/balance", "/jobs", "/credits/afford?images=1", f"/jobs/{NOBODY}"] * 5
+    paths = ["/credits/balance", "/jobs", "/credits/afford?images=1", f"/jobs/{UNKNOWN_ID}"] * 5
     threads = [threading.Thread(target=call, args=(path,)) for path in paths]
     for thread in threads:
         thread.start()
@@ -552,7 +552,7 @@ def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/credits/balance", f"/jobs/{NOBODY}", "/credits/afford", f"/images/{NOBODY}/optimized"]
+    "path", ["/credits/balance", f"/jobs/{UNKNOWN_ID}", "/credits/afford", f"/images/{UNKNOWN_ID}/optimized"]
 )
 def test_every_authenticated_answer_carries_the_rate_headers(service: Running, path: str) -> None:
     with service.client_for(service.make_key(rate_limit=5)) as client:
@@ -671,7 +671,7 @@ def events(answer: httpx.Response) -> list[dict[str, Any]]:
     return found
 
 
-def test_events_tell_every_change_and_end_with_the_final_status(gated: Running, describer: GatedDescriber) -> None:
+def test_events_report_every_change_and_end_with_the_final_status(gated: Running, describer: GatedDescriber) -> None:
     describer.open.clear()
     job_id = gated.dispatch("process", pictures.jpeg())["job_id"]
     threading.Timer(0.5, describer.open.set).start()
@@ -724,13 +724,13 @@ def test_delete_cancels_what_has_not_started_and_removes_the_files(gated: Runnin
     assert gated.client.delete(f"/jobs/{done['job_id']}").status_code == 404
 
 
-def test_deleting_one_of_two_jobs_with_the_same_picture_keeps_the_other(gated: Running) -> None:
+def test_deleting_one_of_two_jobs_with_the_same_picture_preserves_the_other(gated: Running) -> None:
     first, second = (gated.process("optimize", pictures.png()) for _ in range(2))
     gated.client.delete(f"/jobs/{first['job_id']}")
     assert gated.client.get(f"/images/{second['image']['id']}/optimized").status_code == 200
 
 
-def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, hands: Hands) -> None:
+def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, clock: ManualClock) -> None:
     picture = pictures.jpeg()
 
     def dispatch(key: str, **form: str) -> httpx.Response:
@@ -749,9 +749,9 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     other = dispatch("k1", languages="de")
     assert other.status_code == 409
     assert set(other.json()) == {"message"}
-    hands.now_s += 24 * 3600 - 1
+    clock.now_s += 24 * 3600 - 1
     assert dispatch("k1").json()["data"]["job_id"] == first
-    hands.now_s += 2
+    clock.now_s += 2
     assert dispatch("k1").json()["data"]["job_id"] != first
     assert list(problems(dispatch("k" * 256))) == ["Idempotency-Key"]
 
@@ -795,7 +795,7 @@ def test_a_repeated_request_is_answered_with_its_job_also_when_the_queue_is_full
     assert answers[0].json()["data"]["job_id"] == answers[1].json()["data"]["job_id"]
 
 
-def test_healthz_needs_no_key_and_tells_when_stages_are_not_claimed(gated: Running) -> None:
+def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Running) -> None:
     assert httpx.get(f"{gated.root}/healthz").status_code == 200
 
     async def kill_a_lane() -> None:

@@ -1,9 +1,10 @@
-"""`GET /images/{id}/thumbnail` and its copy for the page: made once, beside the stages, whatever the picture is."""
+"""Thumbnails, for clients and the page: each is made once, also before the stages, or refused with the reason."""
 
 from __future__ import annotations
 
 import io
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,14 @@ from tests.support import pictures, worker_functions
 from tests.support.service import GatedDescriber, Running, running
 
 
-class Made:
-    """Counts the thumbnails that are made, and the most at the same time. `failure` is raised instead."""
+class CountedThumbnails:
+    """Counts the calls that make a thumbnail, and the most at the same time. They raise `failure`, if there is one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = self.at_once = self.most_at_once = 0
         self.failure: Exception | None = None
-        self.may_go_on = threading.Event()
-        self.may_go_on.set()
+        self.released = threading.Event()
+        self.released.set()
         make = Thumbnails._run
 
         def counted(thumbnails: Thumbnails, job: Job) -> bytes:
@@ -35,7 +36,7 @@ class Made:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
             try:
-                assert self.may_go_on.wait(20)
+                assert self.released.wait(20)
                 if self.failure:
                     raise self.failure
                 return make(thumbnails, job)
@@ -46,8 +47,8 @@ class Made:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    return Made(monkeypatch)
+def made(monkeypatch: pytest.MonkeyPatch) -> CountedThumbnails:
+    return CountedThumbnails(monkeypatch)
 
 
 def upload(service: Running, seed: int = 1) -> str:
@@ -61,7 +62,7 @@ def get(service: Running, image_id: str, **headers: str) -> httpx.Response:
     return service.client.get(f"/images/{image_id}/thumbnail", headers=headers)
 
 
-def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, made: Made) -> None:
+def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, made: CountedThumbnails) -> None:
     image_id = upload(service)
     answer = get(service, image_id)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
@@ -79,19 +80,19 @@ def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, m
     assert made.count == 1
 
 
-def test_requests_at_the_same_time_share_one(service: Running, made: Made) -> None:
+def test_simultaneous_requests_share_one_thumbnail(service: Running, made: CountedThumbnails) -> None:
     same, others = upload(service), [upload(service, seed) for seed in (11, 12, 13, 14)]
-    made.may_go_on.clear()
+    made.released.clear()
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(get, service, image_id) for image_id in [same, *others] + [same] * 6]
-        made.may_go_on.set()
+        made.released.set()
     assert [answer.result().status_code for answer in answers] == [200] * 11
     assert len({answer.result().content for answer in answers}) == 5
     assert made.count <= 5
     assert made.most_at_once <= thumbnails.AT_ONCE
 
 
-def test_a_damaged_thumbnail_is_made_again(service: Running, made: Made) -> None:
+def test_a_damaged_thumbnail_is_made_again(service: Running, made: CountedThumbnails) -> None:
     image_id = upload(service, 21)
     content = get(service, image_id).content
     for path in service.services.blobs.thumbnail_folder.iterdir():
@@ -117,7 +118,7 @@ def test_a_thumbnail_is_deleted_with_the_job(gated: Running) -> None:
     assert get(gated, job["image"]["id"]).status_code == 404
 
 
-def test_other_accounts_and_other_origins_have_none(service: Running) -> None:
+def test_thumbnails_are_refused_to_other_accounts_and_origins(service: Running) -> None:
     image_id = upload(service, 31)
     with service.client_for(service.make_key("another")) as other:
         assert other.get(f"/images/{image_id}/thumbnail").status_code == 404
@@ -156,8 +157,8 @@ def slow(service: Running, monkeypatch: pytest.MonkeyPatch) -> bytes:
     ],
     ids=["damaged", "crashed", "raised", "slow"],
 )
-def test_a_hostile_picture_is_refused_with_the_reason_and_not_tried_at_once_again(
-    gated: Running, monkeypatch: pytest.MonkeyPatch, made: Made, prepare: Any, message: str
+def test_a_hostile_picture_is_refused_with_the_reason_and_not_decoded_again(
+    gated: Running, monkeypatch: pytest.MonkeyPatch, made: CountedThumbnails, prepare: Any, message: str
 ) -> None:
     job = gated.final(gated.dispatch("optimize", prepare(gated, monkeypatch))["job_id"])
     for _ in range(3):
@@ -169,7 +170,7 @@ def test_a_hostile_picture_is_refused_with_the_reason_and_not_tried_at_once_agai
     assert httpx.get(f"{gated.root}/healthz").status_code == 200
 
 
-def test_an_upload_that_was_damaged_or_removed_has_none(service: Running) -> None:
+def test_a_damaged_upload_has_no_thumbnail(service: Running) -> None:
     image_id = upload(service, 51)
     job = service.run(service.services.jobs.by_image(image_id, service.run(service.services.store.keys.account_id())))
     service.final(job.id)
@@ -179,20 +180,20 @@ def test_an_upload_that_was_damaged_or_removed_has_none(service: Running) -> Non
 
 
 def test_a_stopped_service_ends_the_requests_for_thumbnails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Made
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: CountedThumbnails
 ) -> None:
     monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.hang_on_a_thumbnail)
     with running(tmp_path) as service, ThreadPoolExecutor(1) as pool:
         image_id = upload(service)
         answer = pool.submit(get, service, image_id)
         while not made.count:
-            pass
+            time.sleep(0.01)
         service.services.thumbnails.close()
         assert answer.result(5).status_code == 503
 
 
-def test_an_error_of_the_machine_is_not_remembered_for_ever(
-    service: Running, monkeypatch: pytest.MonkeyPatch, made: Made
+def test_an_error_of_the_machine_is_remembered_for_a_limited_time(
+    service: Running, monkeypatch: pytest.MonkeyPatch, made: CountedThumbnails
 ) -> None:
     image_id = upload(service, 61)
     made.failure = StageFailed("The process that works on pictures can't be started.")

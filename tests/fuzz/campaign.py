@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 MAX_INPUT_S = 2.0
-"""An input that takes longer is a hang."""
+"""An input that takes more CPU time counts as a hang."""
 ALARM_S = 20
 """An input that takes this much CPU time is interrupted."""
 GRACE_S = 600
-"""A run that lasts this much longer than asked is ended: starting takes minutes where the processor is busy."""
+"""A run that lasts this much longer than `--seconds` is ended. Its start takes minutes on a busy machine."""
 NAMES = (
     "probe",
     "jpeg",
@@ -60,7 +60,7 @@ class Campaign:
         self.engine = "random mutations"
 
     def begin(self) -> None:
-        """Lets the time run, after everything is imported and the seeds are made."""
+        """Starts the time limit. Called when everything is imported and the seeds are made."""
         self.end_s = time.monotonic() + self.seconds
 
     @property
@@ -189,7 +189,7 @@ def main(arguments: Any = None) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--findings", type=Path, default=Path(tempfile.gettempdir()) / "imgproc-local-findings")
-    parser.add_argument("--random", action="store_true", help="do without atheris")
+    parser.add_argument("--random", action="store_true", help="do not use atheris")
     options = parser.parse_args(arguments)
     if options.target == "all":
         return run_all(options)

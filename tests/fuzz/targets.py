@@ -1,4 +1,4 @@
-"""What is fuzzed: functions that take any bytes and may refuse them with an error of the service, but nothing else.
+"""What is fuzzed: functions that take any bytes, and may raise no other errors than those of the service.
 
 A target may also assert what holds for every input that is accepted.
 """
@@ -35,8 +35,6 @@ from imgproc_local.vision.text.screenshot_name import is_screenshot_name
 from imgproc_local.vision.text.shorten import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
-
-
 PACKET = b"<a>A packet</a>"
 
 
@@ -45,54 +43,54 @@ def fuzz_probe(data: bytes) -> None:
     FORMATS[detect(data)].container.read_header(data)
 
 
-def fuzz_container(form: Format, data: bytes) -> None:
-    """Reads, cleans and rewrites a file; what is written has the same size and reads again."""
-    container = FORMATS[form].container
+def fuzz_container(file_format: Format, data: bytes) -> None:
+    """Reads, cleans and rewrites a file. The written file can be read, and its picture has the same size in pixels."""
+    container = FORMATS[file_format].container
     if not container.matches(data[:512]):
         return
     info = container.read_header(data)
-    timing = FORMATS[form].read_timing
+    timing = FORMATS[file_format].read_timing
     if timing is not None:
         timing(data)
-    _of_one_format(form, data)
+    _read_specifics(file_format, data)
     blocks = container.read_blocks(data)
     published = _published(blocks)
-    dropped_kinds(form, data)
-    if form in READ_ONLY_FORMATS:
+    dropped_kinds(file_format, data)
+    if file_format in READ_ONLY_FORMATS:
         return
     bare = container.with_blocks(data, Blocks())
-    assert dropped_kinds(form, bare) <= {Removed.UNREADABLE}, "cleaning left private data"
+    assert dropped_kinds(file_format, bare) <= {Removed.UNREADABLE}, "cleaning left private data"
     again = container.read_header(bare)
     assert (again.width_px, again.height_px) == (info.width_px, info.height_px), "cleaning changed the size"
 
     def write(blocks: Blocks, shortest: bool) -> bytes:
         return container.with_blocks(data, blocks, shortest=shortest)
 
-    clean = strip.clean_file(data, blocks, published, form, write)
+    clean = strip.clean_file(data, blocks, published, file_format, write)
     container.read_blocks(clean)
     try:
-        worded = FORMATS[form].with_xmp(data, PACKET, None)
+        with_packet = FORMATS[file_format].with_xmp(data, PACKET, None)
     except StageFailed:
         return
-    assert container.read_header(worded) == info, "a packet changed the picture"
-    assert container.read_blocks(worded).xmp == PACKET, "a written packet is not read"
+    assert container.read_header(with_packet) == info, "a packet changed the picture"
+    assert container.read_blocks(with_packet).xmp == PACKET, "a written packet is not read"
 
 
-def _of_one_format(form: Format, data: bytes) -> None:
-    if form is Format.JPEG:
+def _read_specifics(file_format: Format, data: bytes) -> None:
+    if file_format is Format.JPEG:
         jpeg.components(data)
         jpeg.is_progressive(data)
         jpeg.gain_map(data)
         jpeg.iso_gain_map_segments(data)
         jpeg.luma_sampling(data)
-    elif form is Format.PNG:
+    elif file_format is Format.PNG:
         png.has_chunk(data, b"acTL")
         palette = apng.palette_chunks(data)
         for frame in apng.frames(data)[:100]:
             apng.as_png(data, frame, palette)
-    elif form is Format.WEBP:
+    elif file_format is Format.WEBP:
         webp.is_lossless(data)
-    elif form is Format.AVIF:
+    elif file_format is Format.AVIF:
         avif_writer.stored_alpha(data)
         avif.has_own_colours(data)
 
@@ -106,10 +104,10 @@ def _published(blocks: Blocks) -> strip.Published:
 
 
 def fuzz_xmp(data: bytes) -> None:
-    """A packet that is written reads again and has no more properties than the one that was read."""
+    """A written packet can be read, and has no properties that the original packet has not."""
     packet = xmp.parse(data)
-    found = xmp_fields.published(packet.properties, str, KeepLocation.ALL).elements
-    written = xmp.write(xmp_fields.ordered({element.tag: element for element in found}), 60_000)
+    elements = xmp_fields.published(packet.properties, str, KeepLocation.ALL).elements
+    written = xmp.write(xmp_fields.ordered({element.tag: element for element in elements}), 60_000)
     if written is not None:
         again = xmp.parse(written)
         assert again.is_complete, "a written packet can't be read"
@@ -135,8 +133,8 @@ def fuzz_exif(data: bytes) -> None:
 
 def fuzz_iptc(data: bytes) -> None:
     for datasets in (iptc.from_photoshop(data), data):
-        cut = _published(Blocks(iptc=datasets)).iptc
-        assert cut is None or iptc.from_photoshop(iptc.to_photoshop(cut)) == cut
+        published = _published(Blocks(iptc=datasets)).iptc
+        assert published is None or iptc.from_photoshop(iptc.to_photoshop(published)) == published
 
 
 def fuzz_icc(data: bytes) -> None:
@@ -171,7 +169,7 @@ def fuzz_multipart(data: bytes) -> None:
     )
     received = bytearray()
     incoming: Any = SimpleNamespace(write=received.extend)
-    with contextlib.suppress(UnicodeDecodeError):  # which api/errors.py answers, as it does for paths and queries
+    with contextlib.suppress(UnicodeDecodeError):  # api/errors.py answers it, also in paths and queries
         _RUNNER.run(requests.read_form(request, incoming, MAX_FORM_IMAGE_BYTES))
     assert len(received) <= MAX_FORM_IMAGE_BYTES
 
@@ -188,7 +186,7 @@ _GGUF = Path(_FOLDER.name) / "model.gguf"
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "probe": fuzz_probe,
-    **{form.value: partial(fuzz_container, form) for form in Format},
+    **{file_format.value: partial(fuzz_container, file_format) for file_format in Format},
     "xmp": fuzz_xmp,
     "exif": fuzz_exif,
     "iptc": fuzz_iptc,
@@ -197,7 +195,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "multipart": fuzz_multipart,
     "gguf": fuzz_gguf,
 }
-"""By the name on the command line."""
+"""The functions by the names that `campaign` accepts."""
 
 
 def run(name: str, data: bytes) -> bool:

@@ -183,9 +183,9 @@ def test_other_threads_run_while_a_picture_is_scored() -> None:
         thread.start()
         ticked = False
         for _attempt in range(50):
-            seen = ticks
+            ticks_before = ticks
             source.score(other)
-            ticked = ticked or ticks > seen
+            ticked = ticked or ticks > ticks_before
             if ticked:
                 break
     finally:
@@ -200,10 +200,10 @@ def test_several_threads_score_against_one_reference() -> None:
     source = reference(picture)
     others = [as_jpeg(picture, q).tobytes() for q in (30, 50, 70, 90)]
     alone = [source.score(other) for other in others]
-    found: list[list[float]] = [[] for _ in others]
+    scores: list[list[float]] = [[] for _ in others]
 
     def work(number: int) -> None:
-        found[number] = [source.score(others[number]) for _ in range(5)]
+        scores[number] = [source.score(others[number]) for _ in range(5)]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(others))]
     for thread in threads:
@@ -211,7 +211,7 @@ def test_several_threads_score_against_one_reference() -> None:
     for thread in threads:
         thread.join()
     # libvips adds up rows in the order in which its threads finish them
-    assert np.array(found) == pytest.approx(np.array([[expected] * 5 for expected in alone]), abs=1e-3)
+    assert np.array(scores) == pytest.approx(np.array([[expected] * 5 for expected in alone]), abs=1e-3)
 
 
 def over(picture: np.ndarray, grey: int) -> np.ndarray:

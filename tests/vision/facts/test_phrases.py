@@ -1,4 +1,4 @@
-"""The phrase tables of all languages, checked in sentences with every fragment."""
+"""The phrase tables of all languages: their entries, and the sentences that are made of them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_sentence_with_content_mentions_no_colours_and_no_shape(code: str) -> 
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_sentence_has_one_colon_besides_those_of_the_texts_in_it(code: str) -> None:
+def test_a_sentence_has_at_most_one_colon_also_if_its_texts_have_one(code: str) -> None:
     for facts, mentions in itertools.product(FACTS, MENTIONS):
         assert len(re.findall("[:：]", sentence(code, facts, mentions))) <= 1
     for mentions in (
