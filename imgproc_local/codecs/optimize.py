@@ -13,6 +13,7 @@ from imgproc_local.codecs import animation, avif, gif, webp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.embedded import private_kinds
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
@@ -45,7 +46,8 @@ def optimize_file(
 ) -> bytes | None:
     """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 
-    `target` is the SSIMULACRA 2.1 score that a lossy encoding must reach.
+    A file with private data is never left as it is: if no smaller file was found, the cleaned one is returned although
+    it is not smaller. `target` is the SSIMULACRA 2.1 score that a lossy encoding must reach.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with (
@@ -53,7 +55,9 @@ def optimize_file(
         open_source(path, info, check_stop, target, keep_location, effort) as source,
     ):
         best = min(CANDIDATES[info.format](source), key=len)
-        return best if len(best) < len(source.data) else None
+        if len(best) < len(source.data):
+            return best
+        return best if private_kinds(path, info, keep_location) and best != source.data[:] else None
 
 
 def encode_file(

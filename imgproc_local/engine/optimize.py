@@ -1,4 +1,7 @@
-"""Optimize: a smaller file of the same format and appearance, or the original where there is none.
+"""Optimize: a smaller file of the same format and appearance, or the original if there is none.
+
+A picture with private data is never its own result: the cleaned file is the result even if it is not smaller. The
+kinds of data that were removed are part of the output.
 
 A picture that is scaled down is always encoded again: the result has the size that was asked for, even in the rare case
 that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
@@ -58,10 +61,12 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     data = optimize_file(
         work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
     )
-    output = _smaller(work, data)
-    if output.keeps_original and (kinds := private_kinds(work.original, work.info, options.keep_location)):
-        log.warning("Not removed, because the file would be larger: %s", ", ".join(kinds))
-    return output
+    removed = private_kinds(work.original, work.info, options.keep_location)
+    if data is None:
+        if removed:
+            log.warning("The picture holds private data that could not be removed: %s", ", ".join(removed))
+        return Output(keeps_original=True)
+    return Output(data=data, format=work.info.format, removed=removed)
 
 
 def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -76,12 +81,19 @@ def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
 
 
 def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
-    """The service's result with the metadata of the original. Runs in a worker. Raises: ExternalServiceFailed."""
+    """The service's result with the metadata of the original, if it is smaller. Runs in a worker.
+
+    Raises: ExternalServiceFailed.
+    """
     from imgproc_local.codecs import external
+    from imgproc_local.codecs.embedded import private_kinds
 
     work = received.work
     data = external.checked_result(work.original, work.info, received.data, check_stop, work.options.keep_location)
-    return _smaller(work, data)
+    if data is None:
+        return Output(keeps_original=True)
+    removed = private_kinds(work.original, work.info, work.options.keep_location)
+    return Output(data=data, format=work.info.format, removed=removed)
 
 
 def stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
@@ -132,13 +144,3 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
     if result is None:
         return Output(keeps_original=True)
     return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
-
-
-def _smaller(work: WorkItem, data: bytes | None) -> Output:
-    """`data` as the result where it is smaller than the original."""
-    from imgproc_local.codecs.embedded import private_kinds
-
-    if data is None or len(data) >= work.size_bytes:
-        return Output(keeps_original=True)
-    removed = private_kinds(work.original, work.info, work.options.keep_location)
-    return Output(data=data, format=work.info.format, removed=removed)

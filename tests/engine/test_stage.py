@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from PIL import ExifTags, Image
 
+from imgproc_local.codecs import optimize as codecs
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine import analyze, convert, optimize
 from imgproc_local.engine.stage import Options, Output, WorkItem
@@ -58,7 +62,24 @@ def test_an_output_with_texts_survives_the_way_to_another_process() -> None:
     assert sent(output) == output
 
 
-def test_optimize_keeps_an_original_that_it_can_not_make_smaller(work: WorkItem) -> None:
+def test_optimize_never_returns_a_file_with_private_data_even_if_the_cleaned_one_is_larger(
+    work: WorkItem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exif = Image.Exif()
+    exif.get_ifd(ExifTags.IFD.GPSInfo)[ExifTags.GPS.GPSLatitude] = (52.0, 30.0, 59.0)
+    work.original.write_bytes(pictures.encoded(pictures.photo(), exif=exif.tobytes()))
+    work = msgspec.structs.replace(work, size_bytes=work.original.stat().st_size)
+    monkeypatch.setitem(codecs.CANDIDATES, Format.JPEG, lambda source: iter([source.clean_copy() + bytes(9999)]))
+    output = optimize.run(work, never_stop)
+    assert output.data is not None
+    assert len(output.data) > work.size_bytes
+    assert output.removed == (Removed.GPS,)
+    assert not Image.open(io.BytesIO(output.data)).getexif()
+    work.original.write_bytes(pictures.jpeg())
+    assert optimize.run(work, never_stop).keeps_original, "without private data, the original is the result"
+
+
+def test_optimize_returns_an_original_that_it_can_not_make_smaller(work: WorkItem) -> None:
     first = optimize.run(work, never_stop)
     assert first.data is not None
     work.original.write_bytes(first.data)
