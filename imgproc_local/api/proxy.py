@@ -16,7 +16,7 @@ from imgproc_local.system.request_context import TRUSTED_PROXY
 
 
 class Hop(Struct, frozen=True):
-    """What one proxy states about the request that it received. Empty texts were not stated."""
+    """What one proxy states about the request that it received. What it does not state is empty."""
 
     client: str = ""
     scheme: str = ""
@@ -36,7 +36,7 @@ def apply_forwarded(scope: Any, proxies: Sequence[Network]) -> None:
     scope["state"][TRUSTED_PROXY] = True
     hops = _hops(scope["headers"])
     if not hops:
-        scope["client"] = None  # the proxy hides who asks; it is not the proxy itself
+        scope["client"] = None  # the proxy does not name the client, and is not the client itself
         return
     scope["client"] = _client(hops, proxies)
     nearest = hops[-1]
@@ -53,7 +53,7 @@ def _peer(scope: Any) -> str:
 
 
 def _client(hops: Sequence[Hop], proxies: Sequence[Network]) -> tuple[str, int] | None:
-    """The client that the outermost trusted proxy received the request from; None where it does not say.
+    """The client that the outermost trusted proxy received the request from; None if it does not name the client.
 
     Addresses further out are stated by the client itself.
     """

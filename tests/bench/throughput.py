@@ -33,7 +33,7 @@ MAX_PIXELS = 200_000_000
 TICK_S = 0.001
 REPORT_OVER_S = 0.02
 LEAST_THROUGHPUT = 0.97
-"""Of that of threads in one process, for which the direct calls stand."""
+"""The least throughput of the engine, as a share of that of the direct calls on threads."""
 Call = tuple[Operation, Path]
 
 
@@ -75,7 +75,7 @@ class Ticker:
         self._ticked_at = time.perf_counter()
         self._loop_thread = threading.get_ident()
         self._statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        self._seen = ""
+        self._stack_while_late = ""
         self._ends = threading.Event()
 
     async def tick(self) -> None:
@@ -88,8 +88,8 @@ class Ticker:
             if self._blame:
                 before_s, waited_s = waited_s, self._waited_s()
                 if late_s > REPORT_OVER_S:
-                    self.stalls.append(Stall(late_s, waited_s - before_s, self._seen))
-                self._seen = ""
+                    self.stalls.append(Stall(late_s, waited_s - before_s, self._stack_while_late))
+                self._stack_while_late = ""
 
     def _waited_s(self) -> float:
         """Seconds for which the loop's thread was ready but had no core. Source: sched-stats.rst of the kernel."""
@@ -99,7 +99,7 @@ class Ticker:
         """Records the stack of the loop's thread while a tick is late. Runs on a separate thread."""
         while not self._ends.wait(0.004):
             if time.perf_counter() - self._ticked_at > REPORT_OVER_S:
-                self._seen = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
+                self._stack_while_late = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
 
     def end(self) -> None:
         self._ends.set()
@@ -154,7 +154,7 @@ def main() -> None:
         files = sorted(arguments.folder.glob("*.jp*g")) if arguments.folder else jpegs(place, 6)
         picked = shuffled(files, arguments.jobs)
         calls = [(Operation.OPTIMIZE if n % 2 else Operation.CONVERT, file) for n, file in enumerate(picked)]
-        direct(calls[:4], arguments.threads)  # warm
+        direct(calls[:4], arguments.threads)  # loads the libraries
         half = len(calls) // 2
         first = direct(calls[:half], arguments.threads)
         engine_s, engine_cpu_s, ticker = asyncio.run(

@@ -1,4 +1,4 @@
-"""`prune` and the retention settings: old jobs or files are removed, the ledger and shared files stay."""
+"""`prune` and the retention settings: old jobs or files are removed, the ledger and shared files are preserved."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, 
 
 
 @pytest.mark.parametrize(("only", "files"), [("originals", 1), ("results", 2)])
-def test_only_originals_or_only_results_are_removed_and_the_job_stays(
+def test_only_originals_or_only_results_are_removed_and_the_job_is_preserved(
     folder: Path, program: Program, only: str, files: int
 ) -> None:
     predicted = program.in_process_json("prune", "--older-than", "90d", "--only", only, "--dry-run")
@@ -105,7 +105,7 @@ def download(service: Running, job: dict[str, Any]) -> Any:
     return service.client.get(f"/images/{job['image']['id']}/optimized")
 
 
-def test_unfinished_jobs_stay(program: Program) -> None:
+def test_unfinished_jobs_are_preserved(program: Program) -> None:
     with running(program.data, clock=Clock()) as service:
         service.run(service.services.engine.stop())
         service.dispatch("process", pictures.jpeg())
@@ -130,7 +130,7 @@ def test_beside_a_server_the_server_deletes_the_files(
     disk.check_folder(folder)
 
 
-def test_the_settings_remove_while_the_server_runs_and_doctor_shows_what(folder: Path, program: Program) -> None:
+def test_a_server_removes_old_jobs_by_its_settings_and_doctor_predicts_how_many(folder: Path, program: Program) -> None:
     def retention(**settings: object) -> str:
         checks = json.loads(program.in_process("doctor", "--json", **settings).stdout)["checks"]
         return str(next(check["detail"] for check in checks if check["name"] == "retention"))

@@ -1,7 +1,8 @@
-"""How many parts of a file are read: segments, scans, chunks, boxes and frames, which a hostile file may multiply.
+"""The largest numbers of segments, scans, chunks, boxes and frames that are read of a file.
 
-A file that exceeds one of these bounds is refused with its number. Each is a multiple of what real files have, and
-small enough that one pass over all parts takes less than a second.
+A hostile file may have any number of them. A file that exceeds a bound is refused, and the message names the bound,
+or the bound says what is not read. Each bound is a multiple of what real files have, and so small that one pass over
+all parts takes less than a second.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ MAX_PACKED_TEXTS = 1_000
 """Compressed texts of a PNG. Source: libpng reads at most 1,000, `PNG_USER_CHUNK_CACHE_MAX`."""
 
 MAX_PROFILES = 16
-"""Texts of a PNG that are decompressed for a metadata block."""
+"""Texts of a PNG that are decompressed to look for EXIF, IPTC or XMP in them. Further ones are not read."""
 
 MAX_GIF_BLOCKS = 50_000
 """Blocks of a GIF: `MAX_FRAMES`, each with a graphic control extension, and comments."""
@@ -75,4 +76,4 @@ MAX_ITEM_NAME_BYTES = 1024
 """Bytes of an item's name and content type that are read."""
 
 MAX_CHUNK_OFFSETS = 100_000
-"""Offsets of an AVIF's frames."""
+"""Entries in the chunk offset tables of an AVIF, which give the positions of its frames."""

@@ -41,7 +41,10 @@ class StagedFile(Struct, frozen=True):
 
 
 class Staging:
-    """Copies the GGUF files of an import into the folder `target` (`files`), and reads its manifest if it has one."""
+    """Copies the GGUF files of an import into the folder `target`, and reads its manifest if it has one.
+
+    `files` are the copies, in the order in which they were made.
+    """
 
     def __init__(self, target: Path, progress: Progress) -> None:
         self.files: list[StagedFile] = []

@@ -129,9 +129,9 @@ def test_other_pictures_get_other_texts(llama: Llama) -> None:
 
 
 def test_a_seed_is_reproducible_and_follows_the_grammar(llama: Llama) -> None:
-    drawn = [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
-    assert drawn == [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
-    assert all(parse_answer(text) for texts in drawn for text in texts)
+    sampled = [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
+    assert sampled == [generate(llama, scene_pixels(number), SUFFIXES, seed=7) for number in range(3)]
+    assert all(parse_answer(text) for texts in sampled for text in texts)
 
 
 @pytest.mark.parametrize("size_px", [(1, 1), (1024, 3), (3, 1024), (1024, 1024)])
