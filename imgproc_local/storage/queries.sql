@@ -563,7 +563,8 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_r
 -- name: count_old_jobs
 SELECT count(*) FROM jobs
 WHERE created_at < :jobs_before AND NOT EXISTS (
-    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    SELECT 1 FROM stages
+    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
     AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'));
 
 -- name: files_to_free
@@ -573,13 +574,17 @@ SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
         SELECT original_sha256 AS sha256, original_size AS size,
             created_at >= max(:jobs_before, :originals_before) OR is_open AS stays
         FROM (SELECT *, EXISTS (
-                SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running')) OR EXISTS (
+                SELECT 1 FROM stages
+                WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
+                OR EXISTS (
                 SELECT 1 FROM regenerations
                 WHERE job_id = jobs.id AND state IN ('pending', 'running')) AS is_open
               FROM jobs WHERE original_removed_at IS NULL)
         UNION ALL
         SELECT output_sha256, output_size, created_at >= max(:jobs_before, :results_before) OR EXISTS (
-                SELECT 1 FROM stages AS other WHERE other.job_id = jobs.id AND other.state IN ('pending', 'running'))
+                SELECT 1 FROM stages AS other
+                WHERE other.job_id = jobs.id
+                    AND (other.state IN ('pending', 'running') OR other.finished_at >= :finished_before))
         FROM stages JOIN jobs ON jobs.id = stages.job_id
         WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL)
     GROUP BY sha256 HAVING max(stays) = 0);
@@ -587,14 +592,16 @@ SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
 -- name: old_jobs
 SELECT id FROM jobs
 WHERE created_at < :jobs_before AND NOT EXISTS (
-    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    SELECT 1 FROM stages
+    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
     AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 
 -- name: old_originals
 SELECT id FROM jobs
 WHERE created_at < :originals_before AND original_removed_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    SELECT 1 FROM stages
+    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
     AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 
@@ -605,7 +612,8 @@ WHERE created_at < :results_before
         SELECT 1 FROM stages
         WHERE job_id = jobs.id AND output_sha256 IS NOT NULL AND output_removed_at IS NULL)
     AND NOT EXISTS (
-        SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+        SELECT 1 FROM stages
+        WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
 LIMIT :limit;
 
 -- name: queue_files_of_job

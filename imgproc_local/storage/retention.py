@@ -17,8 +17,8 @@ from imgproc_local.storage.database import Database, rfc3339
 
 BATCH = 200
 """Jobs in one transaction, so that uploads do not wait long."""
-NEVER = ""
-"""An instant before every other."""
+NEVER, FOREVER = "", "9999"
+"""Instants before and after every other."""
 
 
 class MaxAge(Struct, frozen=True):
@@ -32,12 +32,13 @@ class MaxAge(Struct, frozen=True):
     def is_limited(self) -> bool:
         return not (self.jobs is None and self.originals is None and self.results is None)
 
-    def limits(self, now: datetime) -> dict[str, str]:
+    def limits(self, now: datetime, finished_before: str = FOREVER) -> dict[str, str]:
         """The parameters of the statements: older than these instants is too old."""
         return {
             "jobs_before": _before(now, self.jobs),
             "originals_before": _before(now, self.originals),
             "results_before": _before(now, self.results),
+            "finished_before": finished_before,
         }
 
 
@@ -62,18 +63,19 @@ class Retention:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def removable(self, age: MaxAge) -> Removable:
+    async def removable(self, age: MaxAge, *, finished_before: str = FOREVER) -> Removable:
         """What `remove` would remove now."""
         async with self._database.listing() as read:
-            limits = age.limits(read.now)
+            limits = age.limits(read.now, finished_before)
             jobs = int(await read.value("count_old_jobs", limits))
             row = await read.one("files_to_free", limits)
         assert row is not None
         return Removable(jobs, row["files"], row["size_bytes"])
 
-    async def remove(self, age: MaxAge, max_s: float = math.inf) -> bool:
+    async def remove(self, age: MaxAge, max_s: float = math.inf, *, finished_before: str = FOREVER) -> bool:
         """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files.
 
+        Jobs with a stage that ended at `finished_before` or later, an RFC 3339 instant, are left as they are.
         Returns whether all were; after `max_s` the rest is left.
         """
         deadline_s = time.monotonic() + max_s
@@ -82,14 +84,14 @@ class Retention:
             ("old_originals", ("queue_original_of_job", "detach_original")),
             ("old_results", ("queue_results_of_job", "detach_results")),
         ):
-            while await self._change_batch(find, change, age):
+            while await self._change_batch(find, change, age, finished_before):
                 if time.monotonic() > deadline_s:
                     return False
         return True
 
-    async def _change_batch(self, find: str, change: tuple[str, ...], age: MaxAge) -> int:
+    async def _change_batch(self, find: str, change: tuple[str, ...], age: MaxAge, finished_before: str) -> int:
         async with self._database.transaction() as tx:
-            rows = await tx.all(find, {**age.limits(tx.now), "limit": BATCH})
+            rows = await tx.all(find, {**age.limits(tx.now, finished_before), "limit": BATCH})
             for row in rows:
                 for statement in change:
                     await tx.run(statement, {"job_id": row["id"], "at": tx.at})

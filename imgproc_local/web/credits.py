@@ -30,7 +30,7 @@ class DayUsage(Struct, frozen=True):
 
 class KeyUsage(Struct, frozen=True):
     """The credits used with one key. `key_id` and `name` are None where the key is unknown: for commands, texts that
-    were written anew, and deleted jobs.
+    were regenerated, and deleted jobs.
     """
 
     key_id: str | None

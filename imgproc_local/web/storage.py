@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,8 @@ from msgspec import Meta, Struct
 from imgproc_local.api.body import read_json
 from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
 from imgproc_local.domain.errors import InvalidRequest
-from imgproc_local.storage.retention import MaxAge, Removable, Retention
+from imgproc_local.storage.database import rfc3339
+from imgproc_local.storage.retention import FOREVER, MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.storage.usage import JobFiles, Share, job_files, share_of
 from imgproc_local.system.audit import audit
@@ -32,11 +33,13 @@ ONLY: dict[str, Only] = {"jobs": "jobs", "originals": "originals", "results": "r
 class Prune(Struct, frozen=True, forbid_unknown_fields=True):
     """What to remove: finished jobs with their files, or only the originals or the results of finished jobs.
 
-    The age is that of the upload, in days; 0 is every finished job.
+    The age is that of the upload, in days; 0 is every finished job. With the `counted_at` of the answer that counted
+    them, nothing is removed of jobs that have finished since.
     """
 
     older_than_days: Annotated[int, Meta(ge=0, le=MAX_DAYS)]
     only: Only = "jobs"
+    counted_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 class PruneResult(Struct, frozen=True):
@@ -58,7 +61,7 @@ class Storage(Struct, frozen=True):
 
     `backups` are copies of the database from before a migration; `temporary` are uploads and pictures in progress.
     `free_bytes` and `disk_bytes` are of the disk that holds the data folder. `retention_days` are the settings that
-    remove jobs, originals and results on their own; 0 is never.
+    remove jobs, originals and results on their own; 0 is never. `prune` was counted at `counted_at`.
     """
 
     data_dir: str
@@ -74,6 +77,7 @@ class Storage(Struct, frozen=True):
     free_bytes: int
     disk_bytes: int
     retention_days: dict[Only, int]
+    counted_at: str
     prune: PruneResult
 
 
@@ -90,22 +94,28 @@ async def storage(request: Request[Any, Any, Any]) -> StorageBody:
     """What occupies the disk, and what the prune that the query describes would remove."""
     services: Services = request.app.state.services
     planned = _prune_of_query(request)
+    async with services.store.database.reading() as read:
+        counted_at = read.at
     stored = await job_files(services.store.database)
     removable = await Retention(services.store.database).removable(_max_age(planned))
-    return StorageBody(await asyncio.to_thread(_storage, services, stored, _result(planned, removable)))
+    return StorageBody(await asyncio.to_thread(_storage, services, stored, counted_at, _result(planned, removable)))
 
 
 @post("/local/storage/prune", status_code=200, guards=[require_session, require_same_origin])
 async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     """Remove finished jobs, or only files of them, for good."""
     services: Services = request.app.state.services
-    expected = f"a JSON object with older_than_days (0 to {MAX_DAYS}) and optionally only (jobs, originals or results)"
+    expected = (
+        f"a JSON object with older_than_days (0 to {MAX_DAYS}) and optionally only (jobs, originals or results) and"
+        " counted_at (a time with its offset)"
+    )
     planned = await read_json(request, Prune, expected)
     session: PageSession = request.scope["user"]
     retention, age = Retention(services.store.database), _max_age(planned)
-    found = await retention.removable(age)
-    is_complete = await retention.remove(age, REMOVE_ROWS_S)
-    left = Removable(0, 0, 0) if is_complete else await retention.removable(age)
+    finished_before = FOREVER if planned.counted_at is None else rfc3339(planned.counted_at)
+    found = await retention.removable(age, finished_before=finished_before)
+    is_complete = await retention.remove(age, REMOVE_ROWS_S, finished_before=finished_before)
+    left = Removable(0, 0, 0) if is_complete else await retention.removable(age, finished_before=finished_before)
     removed = Removable(found.jobs - left.jobs, found.files - left.files, found.size_bytes - left.size_bytes)
     audit("data.prune", kind=planned.only, jobs=removed.jobs, files=removed.files, session=session.id)
     await retention.delete_files(services.blobs, DELETE_FILES_S)  # the upkeep deletes the others
@@ -138,7 +148,7 @@ def _result(planned: Prune, removable: Removable, *, is_complete: bool = True) -
     return PruneResult(planned.older_than_days, planned.only, *counts, is_complete)
 
 
-def _storage(services: Services, stored: JobFiles, planned: PruneResult) -> Storage:
+def _storage(services: Services, stored: JobFiles, counted_at: str, planned: PruneResult) -> Storage:
     config, blobs = services.config, services.blobs
     folder = config.data_dir
     database = folder / DATABASE_FILE
@@ -162,6 +172,7 @@ def _storage(services: Services, stored: JobFiles, planned: PruneResult) -> Stor
             "originals": config.retention_originals_days,
             "results": config.retention_results_days,
         },
+        counted_at=counted_at,
         prune=planned,
     )
 

@@ -1,6 +1,9 @@
 """Measures the local page with many pictures in Chromium, while the engine works: frames while scrolling, memory of the
 renderer, first paint, open connections. Linux only; needs Playwright and Chromium.
 
+An empty page of the same size is scrolled before and after, because without a GPU the browser draws on the processor,
+which the engine uses too: no page can scroll faster than that one on the same machine.
+
 `python -m tests.bench.desk [--pictures 5000] [--busy 60]`
 """
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import tempfile
 import time
 from collections import Counter
@@ -34,9 +38,19 @@ MIN_FPS = 55
 MAX_RENDERER_MIB = 250
 MAX_FIRST_PAINT_MS = 300
 MAX_CONNECTIONS = 3
+VIEWPORT = {"width": 1440, "height": 900}
 GESTURES = 5
 GESTURE_PX = 12_000
 SPEED_PX_PER_S = 4000
+EMPTY_PAGE = """
+<style>
+  html, body { margin: 0; height: 100%; }
+  main { height: 100%; width: 800px; overflow-y: scroll; }
+  div { height: 200000px; background: repeating-linear-gradient(#fff 0 190px, #ccc 190px 200px); }
+</style>
+<main><div></div></main>
+"""
+"""Stripes, because the browser draws no frame for a scrolled area that looks the same."""
 TRACED = ["disabled-by-default-devtools.timeline.frame", "devtools.timeline.frame", "devtools.timeline"]
 
 
@@ -100,6 +114,15 @@ def scroll(page: Any, browser: Any, path: Path) -> tuple[float, float]:
     return max(drawn.values(), default=0) / seconds, seconds
 
 
+def scroll_empty(browser: Any, path: Path) -> tuple[float, float]:
+    """As `scroll`, of a page without pictures and scripts."""
+    page = browser.new_page(viewport=VIEWPORT)
+    page.set_content(EMPTY_PAGE)
+    measured = scroll(page, browser, path)
+    page.close()
+    return measured
+
+
 def run(count: int, busy: int) -> int:
     from playwright.sync_api import sync_playwright
 
@@ -116,7 +139,8 @@ def run(count: int, busy: int) -> int:
                     image = ("image", (f"busy-{number}.jpg", work[number % len(work)]))
                     client.post("/images/process", files=[image]).raise_for_status()
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page = browser.new_page(viewport=VIEWPORT)
+            empty_before, _ = scroll_empty(browser, Path(name) / "empty.json")
             link = command_line("sign-in", data_dir=folder).stdout
             page.goto(next(word for word in link.split() if word.startswith("http")))
             began = time.perf_counter()
@@ -132,17 +156,22 @@ def run(count: int, busy: int) -> int:
             memory_mib = renderer_memory_mib(browser.new_browser_cdp_session())
             tiles = page.evaluate("document.querySelectorAll('.tile').length")
             left = page.evaluate("document.querySelector('.totals')?.textContent ?? ''")
+            page.close()
+            empty_after, _ = scroll_empty(browser, Path(name) / "empty.json")
             browser.close()
+    load = os.getloadavg()[0]
     print_table(
         f"The page with {count} finished pictures, {busy} in progress",
         [
             ("frames per second while scrolling", f"{fps:.1f} in {seconds:.1f} s", f"at least {MIN_FPS}"),
+            ("the same on an empty page", f"{empty_before:.1f} before, {empty_after:.1f} after", ""),
             ("private memory of the renderer", f"{memory_mib:.0f} MiB", verdict(memory_mib, MAX_RENDERER_MIB, "MiB")),
             ("first paint", f"{paints[0]:.0f} ms", verdict(paints[0], MAX_FIRST_PAINT_MS, "ms")),
             ("all pictures in the list after", f"{load_s:.1f} s", ""),
             ("open connections", str(open_connections), verdict(open_connections, MAX_CONNECTIONS, "connections")),
             ("pictures in the document", str(tiles), ""),
             ("engine", left, ""),
+            ("processes that run or wait to run", f"{load:.1f} on {os.cpu_count()} processors", ""),
         ],
     )
     bounds = (memory_mib, MAX_RENDERER_MIB), (paints[0], MAX_FIRST_PAINT_MS), (open_connections, MAX_CONNECTIONS)

@@ -12,9 +12,14 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.result import TextSource, Translation
+from tests.support import pictures
 from tests.support.service import Running, running
 
 WAIT_S = 20
+COUNT = 8
+NEEDING = ["4.jpg", "8.jpg"]
+"""The describer leaves every fourth picture without a text."""
+OTHERS = ["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg"]
 
 
 class NumberedDescriber:
@@ -145,3 +150,54 @@ def empty(tmp_path: Path) -> Iterator[Running]:
     """A service without pictures, for one test."""
     with running(tmp_path / "data", NumberedDescriber, max_upload_bytes=1024 * 1024) as service:
         yield service
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with finished pictures in two languages, the last of them in a project of its own."""
+    with running(tmp_path_factory.mktemp("data"), NumberedDescriber) as started:
+        for number in range(1, COUNT + 1):
+            project = "Other" if number == COUNT else "Shop"
+            form = {"languages": ["en", "de"], "project_name": project}
+            started.process("process", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", **form)
+        yield started
+
+
+@pytest.fixture
+def desk(service: Running, open_desk: OpenDesk) -> Desk:
+    opened = open_desk(service)
+    opened.wait_for_count("All", len(jobs(service)))
+    opened.wait("document.querySelector('[data-alt]')")
+    return opened
+
+
+def jobs(service: Running) -> dict[str, dict[str, Any]]:
+    """The jobs with their details, by the name of the picture."""
+    listed = service.client.get("/jobs", params={"limit": 100, "include": "removed,details"}).json()["data"]
+    return {job["image"]["original_filename"]: job for job in listed}
+
+
+def translation(service: Running, name: str, code: str = "en") -> dict[str, Any]:
+    texts = jobs(service)[name]["image"]["translations"]
+    return next(text for text in texts if text["language_code"] == code)
+
+
+def show(desk: Desk, name: str) -> None:
+    """Choose a picture in the list."""
+    desk.page.locator(".tile", has=desk.page.get_by_text(name, exact=True)).click()
+    desk.wait(f"document.querySelector('#detail-title').textContent === {json.dumps(name)}")
+
+
+def alt_text(desk: Desk, code: str = "en") -> str:
+    return str(desk.page.locator(f"[data-alt={code}]").input_value())
+
+
+def wait_for_text(desk: Desk, text: str, code: str = "en") -> None:
+    desk.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
+
+
+def wait_until_stored(service: Running, name: str, text: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while translation(service, name)["seo_alt_text"] != text:
+        assert time.monotonic() < deadline, translation(service, name)
+        time.sleep(0.02)

@@ -1,186 +1,22 @@
-"""Working with finished pictures on the page: texts, comparison, filters, order, selection, deletion and export."""
+"""Working with finished pictures on the page: comparison, filters, order, selection, deletion and export."""
 
 from __future__ import annotations
 
 import io
 import json
-import time
 import zipfile
-from collections.abc import Iterator
-from typing import Any
 
-import pytest
 from PIL import Image
 
-from tests.browser.conftest import WAIT_S, Desk, NumberedDescriber, OpenDesk
+from tests.browser.conftest import COUNT, NEEDING, OTHERS, Desk, OpenDesk, jobs, show, translation
 from tests.support import pictures
-from tests.support.service import Running, running
-
-COUNT = 8
-NEEDING = ["4.jpg", "8.jpg"]
-"""The describer leaves every fourth picture without a text."""
-OTHERS = ["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg"]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with finished pictures in two languages, the last of them in a project of its own."""
-    with running(tmp_path_factory.mktemp("data"), NumberedDescriber) as started:
-        for number in range(1, COUNT + 1):
-            project = "Other" if number == COUNT else "Shop"
-            form = {"languages": ["en", "de"], "project_name": project}
-            started.process("process", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", **form)
-        yield started
-
-
-@pytest.fixture
-def desk(service: Running, open_desk: OpenDesk) -> Desk:
-    opened = open_desk(service)
-    opened.wait_for_count("All", len(jobs(service)))
-    opened.wait("document.querySelector('[data-alt]')")
-    return opened
-
-
-def jobs(service: Running) -> dict[str, dict[str, Any]]:
-    """The jobs with their details, by the name of the picture."""
-    listed = service.client.get("/jobs", params={"limit": 100, "include": "removed,details"}).json()["data"]
-    return {job["image"]["original_filename"]: job for job in listed}
-
-
-def translation(service: Running, name: str, code: str = "en") -> dict[str, Any]:
-    texts = jobs(service)[name]["image"]["translations"]
-    return next(text for text in texts if text["language_code"] == code)
-
-
-def show(desk: Desk, name: str) -> None:
-    """Choose a picture in the list."""
-    desk.page.locator(".tile", has=desk.page.get_by_text(name, exact=True)).click()
-    desk.wait(f"document.querySelector('#detail-title').textContent === {json.dumps(name)}")
-
-
-def alt_text(desk: Desk, code: str = "en") -> str:
-    return str(desk.page.locator(f"[data-alt={code}]").input_value())
-
-
-def wait_for_text(desk: Desk, text: str, code: str = "en") -> None:
-    desk.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
-
-
-def wait_until_stored(service: Running, name: str, text: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while translation(service, name)["seo_alt_text"] != text:
-        assert time.monotonic() < deadline, translation(service, name)
-        time.sleep(0.02)
+from tests.support.service import Running
 
 
 def test_pictures_that_need_a_text_come_first(desk: Desk) -> None:
     assert desk.names() == NEEDING + OTHERS
     assert desk.count("Needs text") == len(NEEDING)
     assert "Needs text" in desk.text(".tile .status")
-
-
-def test_a_text_is_edited_undone_and_redone(desk: Desk, service: Running) -> None:
-    show(desk, "1.jpg")
-    before = alt_text(desk)
-    desk.page.locator("[data-alt=en]").fill("A harbour at dusk.")
-    assert "18 of 125" in desk.text(".gauge")
-    desk.press("Control+Enter")
-    desk.wait("[...document.querySelectorAll('.text .tag')].some((tag) => tag.textContent === 'accepted by you')")
-    assert translation(service, "1.jpg")["seo_alt_text"] == "A harbour at dusk."
-    assert translation(service, "1.jpg")["source"] == "person"
-    desk.press("Escape", "Control+z")
-    wait_for_text(desk, before)
-    assert translation(service, "1.jpg")["seo_alt_text"] == before
-    desk.press("Control+Shift+z")
-    wait_for_text(desk, "A harbour at dusk.")
-    desk.page.get_by_role("button", name="Undo English").click()
-    wait_for_text(desk, before)
-    assert translation(service, "1.jpg")["source"] == "vision"
-
-
-def test_a_text_is_stored_when_the_user_goes_to_another_picture(desk: Desk, service: Running) -> None:
-    show(desk, "2.jpg")
-    desk.page.locator("[data-alt=de]").fill("Ein Hafen.")
-    desk.page.get_by_label("File name").first.fill("Ein  Häfen")
-    show(desk, "3.jpg")
-    desk.wait("true")
-    show(desk, "2.jpg")
-    wait_for_text(desk, "Ein Hafen.", "de")
-    assert translation(service, "2.jpg", "de")["seo_alt_text"] == "Ein Hafen."
-    assert translation(service, "2.jpg")["seo_filename"] == "ein-hafen"
-
-
-def test_a_file_name_is_shown_as_it_is_stored(desk: Desk, service: Running) -> None:
-    show(desk, "2.jpg")
-    desk.page.get_by_label("File name").last.fill("Am Großen  Hafen!")
-    desk.press("Control+Enter")
-    desk.wait("[...document.querySelectorAll('.filename input')].at(-1).value === 'am-grossen-hafen'")
-    assert translation(service, "2.jpg", "de")["seo_filename"] == "am-grossen-hafen"
-
-
-def test_a_text_that_a_person_has_to_write_is_not_accepted_unchanged(desk: Desk, service: Running) -> None:
-    show(desk, "4.jpg")
-    for keys in ("Control+Enter", "Enter"):
-        desk.page.locator("[data-alt=de]").press(keys)
-        desk.wait("document.querySelector('.text .problem')")
-        assert translation(service, "4.jpg", "de")["needs_text"]
-
-
-def test_a_text_that_the_service_refuses_remains_with_the_reason(desk: Desk, service: Running) -> None:
-    show(desk, "3.jpg")
-    desk.page.locator("[data-alt=en]").fill("x" * 251)
-    desk.press("Enter")
-    desk.wait("document.querySelector('.text .problem')")
-    assert "250" in desk.text(".text .problem")
-    assert alt_text(desk) == "x" * 251
-    assert translation(service, "3.jpg")["seo_alt_text"] != "x" * 251
-    desk.press("Escape")
-    assert alt_text(desk) == translation(service, "3.jpg")["seo_alt_text"]
-
-
-def test_a_text_that_is_refused_after_the_user_left_it_is_reported(desk: Desk, service: Running) -> None:
-    show(desk, "3.jpg")
-    refused = "y" * 251
-    desk.page.locator("[data-alt=en]").fill(refused)
-    show(desk, "2.jpg")
-    desk.wait("document.querySelector('.notice')")
-    assert "The text of 3.jpg in English was not saved" in desk.text(".notice")
-    assert refused in desk.text(".notice"), "the user can copy what was typed"
-    assert translation(service, "3.jpg")["seo_alt_text"] != refused
-
-
-def test_quick_undos_follow_the_order_of_the_changes(desk: Desk, service: Running) -> None:
-    stored = {name: translation(service, name)["seo_alt_text"] for name in ("6.jpg", "7.jpg")}
-    for name in stored:
-        show(desk, name)
-        for text in ("First.", "Second."):
-            desk.page.locator("[data-alt=en]").fill(f"{text} {name}")
-            desk.press("Control+Enter")
-            wait_until_stored(service, name, f"{text} {name}")
-    desk.page.wait_for_timeout(500)  # the page, too, has received that the last change is stored
-    desk.press("Escape")
-    desk.press(*["Control+z"] * 4)
-    for name, text in stored.items():
-        wait_until_stored(service, name, text)
-
-
-def test_remarks_appear_while_a_text_is_written(desk: Desk) -> None:
-    show(desk, "3.jpg")
-    stored = alt_text(desk)
-    desk.page.locator("[data-alt=en]").fill("Image of a harbour.")
-    desk.wait("document.querySelector('.remarks li')")
-    desk.page.locator("[data-alt=en]").fill(stored)
-    desk.wait("!document.querySelector('.remarks li')")
-
-
-def test_a_text_is_written_anew(desk: Desk, service: Running) -> None:
-    show(desk, "5.jpg")
-    before = alt_text(desk)
-    desk.page.get_by_role("button", name="Write English anew").click()
-    desk.wait(f"document.querySelector('[data-alt=en]').value !== {json.dumps(before)}")
-    assert translation(service, "5.jpg")["seo_alt_text"] == alt_text(desk) != before
-    desk.page.get_by_role("button", name="Undo English").click()
-    wait_for_text(desk, before)
 
 
 def test_the_result_is_compared_with_the_original(desk: Desk) -> None:
@@ -213,12 +49,14 @@ def test_the_smaller_file_is_recommended(desk: Desk, service: Running) -> None:
 def test_filters_leave_the_matching_pictures(desk: Desk) -> None:
     for label, option, expected in [
         ("Language missing", "German missing", NEEDING),
-        ("Language missing", "French missing", NEEDING + OTHERS),
+        ("Language missing", "Any language", NEEDING + OTHERS),
         ("Project", "Other", ["8.jpg"]),
     ]:
         desk.page.get_by_label(label).select_option(option)
         desk.wait(f"document.querySelectorAll('.tile').length === {len(expected)}")
         assert desk.names() == expected
+    offered = desk.page.get_by_label("Language missing").locator("option").all_inner_texts()
+    assert offered == ["Any language", "English missing", "German missing"]
 
 
 def test_kinds_and_search_combine(desk: Desk) -> None:
@@ -380,12 +218,11 @@ def test_a_failed_picture_is_processed_again(empty: Running, open_desk: OpenDesk
     assert job["image"]["details"]["project"]["name"] == "Quay"
 
 
-def test_a_change_elsewhere_is_shown(desk: Desk, service: Running) -> None:
-    show(desk, "7.jpg")
-    image_id = jobs(service)["7.jpg"]["image"]["id"]
-    before = alt_text(desk)
-    changed = service.client.patch(f"/images/{image_id}/translations/en", json={"seo_alt_text": "Changed elsewhere."})
-    assert changed.status_code == 200
-    wait_for_text(desk, "Changed elsewhere.")
-    assert service.client.post(f"/images/{image_id}/translations/en/undo").status_code == 200
-    wait_for_text(desk, before)
+def test_a_failed_optimization_is_processed_again_as_such(empty: Running, open_desk: OpenDesk) -> None:
+    failed = empty.process("optimize", pictures.jpeg(96, 64)[:1500], "cut.jpg")
+    desk = open_desk(empty)
+    desk.page.get_by_role("button", name="Process again").click()
+    desk.wait(f"document.querySelector('.tile')?.dataset.id > {json.dumps(failed['job_id'])}")
+    desk.wait_for_count("All", 1)
+    (job,) = jobs(empty).values()
+    assert job["image"]["details"]["operation"] == "optimize"

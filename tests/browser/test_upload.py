@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
 
 from tests.browser.conftest import OpenDesk
 from tests.support import pictures
@@ -56,6 +63,55 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty: Runni
     assert desk.text(".refused") == ""
 
 
+def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    first = pictures.jpeg(64, 48)
+    desk.drop({"a.jpg": first})
+    desk.wait_for_count("Done", 1)
+    desk.drop({"a.jpg": first, "b.jpg": pictures.jpeg(64, 48)})
+    desk.wait_for_count("Done", 2)
+    assert desk.text(".refused summary") == "1 file not added"
+    assert "in the list already" in desk.text(".refused li")
+    desk.page.get_by_role("button", name="Add duplicates too").click()
+    desk.wait_for_count("Done", 3)
+    assert desk.names() == ["a.jpg", "b.jpg", "a.jpg"]
+
+
+def test_a_dropped_folder_is_added_in_its_order(empty: Running, open_desk: OpenDesk, tmp_path: Path) -> None:
+    folder = tmp_path / "Harbour"
+    (folder / "Day 2").mkdir(parents=True)
+    for place, name in enumerate(("10.jpg", "9.jpg", "Day 2/1.jpg")):
+        (folder / name).write_bytes(pictures.jpeg(64, 48, seed=place))
+    (folder / "raw.NEF").write_bytes(bytes(100))
+    (folder / "notes.txt").write_text("not a picture")
+    (folder / ".hidden.jpg").write_bytes(bytes(100))
+    desk = open_desk(empty)
+    devtools = desk.page.context.new_cdp_session(desk.page)
+    dragged = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
+    desk.wait_for_count("Done", 3)
+    assert desk.names() == ["9.jpg", "10.jpg", "1.jpg"]
+    assert desk.page.locator(".refused li strong").all_inner_texts() == ["Harbour/raw.NEF"]
+
+
+def test_a_picture_is_pasted(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty, permissions=["clipboard-read", "clipboard-write"])
+    desk.page.evaluate(
+        """async () => {
+          const canvas = new OffscreenCanvas(64, 48);
+          canvas.getContext("2d").fillRect(8, 8, 30, 20);
+          const picture = await canvas.convertToBlob({ type: "image/png" });
+          await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
+        }"""
+    )
+    desk.press("Control+v")
+    desk.wait_for_count("Done", 1)
+    (job,) = empty.client.get("/jobs", params={"include": "details"}).json()["data"]
+    assert job["image"]["details"]["format"] == "png"
+    assert (job["image"]["details"]["width_px"], job["image"]["details"]["height_px"]) == (64, 48)
+
+
 def test_options_of_an_upload_reach_the_service(empty: Running, open_desk: OpenDesk) -> None:
     desk = open_desk(empty)
     desk.page.get_by_label("Project").first.fill("Harbour")
@@ -85,6 +141,31 @@ def test_a_tiff_is_accepted_by_the_page(empty: Running, open_desk: OpenDesk) -> 
     assert "can't show the original" in desk.text(".compare-note")
     names = desk.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
     assert names == ["scan.tif", "picture-1-en.jpg", "picture-1-en.webp"]
+
+
+def test_a_heic_is_accepted_by_the_page(empty: Running, open_desk: OpenDesk) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
+    content = io.BytesIO()
+    # 10 bits per sample, and turned by the camera
+    pixels = np.linspace(0, 65535, 64 * 96 * 3).astype(np.uint16).reshape(64, 96, 3)
+    pillow_heif.options.SAVE_HDR_TO_12_BIT = False
+    pillow_heif.from_bytes("RGB;16", (96, 64), pixels.tobytes()).save(content, exif=exif_with_orientation(6))
+    desk = open_desk(empty)
+    desk.drop({"lake.heic": content.getvalue()})
+    desk.wait_for_count("Done", 1)
+    desk.wait("document.querySelector('.compare-note')")
+    assert "can't show the original" in desk.text(".compare-note")
+    names = desk.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
+    assert names == ["lake.heic", "picture-1-en.jpg", "picture-1-en.webp"]
+    (job,) = empty.client.get("/jobs").json()["data"]
+    result = Image.open(io.BytesIO(empty.client.get(f"/images/{job['image']['id']}/optimized").content))
+    assert result.size == (64, 96)
+
+
+def exif_with_orientation(orientation: int) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif.tobytes()
 
 
 def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
@@ -127,6 +208,42 @@ def test_the_page_is_never_more_than_a_second_behind_the_service(
     assert [sample for sample in compared if not sample[0] <= sample[1] <= sample[2]] == []
     assert any(0 < before < TOTAL for before, _, _ in compared), "the comparison was made while the engine worked"
     assert desk.count("All") == TOTAL
+
+
+def test_the_time_left_changes_gradually(empty: Running, open_desk: OpenDesk) -> None:
+    desk = open_desk(empty)
+    # 30 pictures that take 15 to 25 s each, in a time of its own
+    samples = desk.page.evaluate(
+        """async () => {
+          const { Progress } = await import("/static/progress.js");
+          const ends = [];
+          for (let place = 0; place < 30; place += 1) {
+            ends.push((ends.at(-1) ?? 0) + 15_000 + (10_000 * ((place * 7919) % 13)) / 13);
+          }
+          const now = performance.now;
+          const samples = [];
+          try {
+            const progress = new Progress();
+            for (let at = 0; at < ends.at(-1); at += 400) {
+              performance.now = () => at;
+              const pictures = ends.map((end, place) => ({
+                id: String(place).padStart(3, "0"), state: end <= at ? "done" : "running",
+                createdAt: 0, size: 2, saved: 1,
+                image: { optimized_size: end <= at ? 1 : null, converted_size: null, translations: [] },
+                details: { operation: "optimize" },
+              }));
+              samples.push([progress.state(pictures, 0).secondsLeft, (ends.at(-1) - at) / 1000]);
+            }
+          } finally {
+            performance.now = now;
+          }
+          return samples;
+        }"""
+    )
+    estimated = [(left, true) for left, true in samples if left is not None]
+    assert len(estimated) > len(samples) * 0.9
+    assert max(abs(after - before) for (before, _), (after, _) in itertools.pairwise(estimated)) < 3
+    assert all(abs(left - true) < 0.25 * true + 10 for left, true in estimated)
 
 
 def completed(service: Running) -> int:

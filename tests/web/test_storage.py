@@ -126,6 +126,20 @@ def test_a_prune_that_takes_long_is_continued(
     assert read(page)["jobs"] == stored_bytes(old) == 0
 
 
+def test_a_prune_leaves_what_has_finished_since_it_was_counted(
+    old: Running, page: httpx.Client, moment: list[datetime]
+) -> None:
+    old.process("optimize", pictures.jpeg(64, 48, seed=5))
+    moment[0] += timedelta(hours=1)
+    counted = read(page, older_than_days=0)
+    old.process("optimize", pictures.jpeg(64, 48, seed=6))
+    moment[0] += timedelta(hours=1)
+    prune = {"older_than_days": 0, "counted_at": counted["counted_at"]}
+    assert page.post("/local/storage/prune", json=prune).json()["data"] == counted["prune"]
+    assert read(page)["jobs"] == 1
+    assert page.post("/local/storage/prune", json={**prune, "counted_at": "yesterday"}).status_code == 422
+
+
 def test_a_session_and_the_own_origin_are_required(old: Running) -> None:
     assert httpx.get(f"{old.root}/local/storage").status_code == 401
     prune = f"{old.root}/local/storage/prune"

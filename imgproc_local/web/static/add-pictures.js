@@ -181,10 +181,13 @@ export function UploadStatus() {
       </div>`}
     ${rejected.length > 0 && html`
       <details class="refused" open=${rejected.length <= 8}>
-        <summary>${counted(rejected.length, "file")} not accepted</summary>
-        <ul tabindex="0" aria-label="Files that were not accepted">${rejected.map(({ name, reason }, place) => html`<li key=${place}><strong dir="auto">${name}</strong> <span>${reason}</span></li>`)}</ul>
+        <summary>${counted(rejected.length, "file")} not added</summary>
+        <ul tabindex="0" aria-label="Files that were not added">${rejected.map(({ name, reason }, place) => html`<li key=${place}><strong dir="auto">${name}</strong> <span>${reason}</span></li>`)}</ul>
         <p class="actions">
-          ${rejected.some(({ file }) => file) && html`<button type="button" class="small" onClick=${retryRefused}>Try again</button>`}
+          ${rejected.some(({ item, isDuplicate }) => item && !isDuplicate) && html`
+            <button type="button" class="small" onClick=${() => retryRefused({ duplicates: false })}>Try again</button>`}
+          ${rejected.some(({ isDuplicate }) => isDuplicate) && html`
+            <button type="button" class="small" onClick=${() => retryRefused({ duplicates: true })}>Add duplicates too</button>`}
           <button type="button" class="small" onClick=${() => refused.set([])}>Close</button>
         </p>
       </details>`}`;

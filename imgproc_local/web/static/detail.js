@@ -6,7 +6,7 @@ import { CopyMenu } from "./copy.js";
 import { downloadName, fileUrl, variantLabel } from "./files.js";
 import { bytes, dateTime } from "./format.js";
 import { stateText } from "./list.js";
-import { useObservable } from "./observable.js";
+import { useChanges, useObservable } from "./observable.js";
 import { TextEditor } from "./text-editor.js";
 import { arrangement, changes, isOpen, neighbour, pictureOf } from "./store.js";
 
@@ -39,7 +39,7 @@ const REMOVED = {
  * `onDelete(pictures)` and `onRepeat(picture)` are called by buttons; `focusTexts` is a counter: when it grows, the first open text gets the focus.
  */
 export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onAccepted, focusTexts, view, onView }) {
-  useObservable(changes);
+  useChanges(changes, (changed) => changed.has(id));
   const { places, pictures } = useObservable(arrangement);
   const body = useRef(null);
   const picture = pictureOf(id);

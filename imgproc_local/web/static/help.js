@@ -22,7 +22,7 @@ const SHORTCUTS = [
     [["Ctrl", "Enter"], "save the text and stay"],
     [["Ctrl", "Z"], "undo the last change"],
     [["Ctrl", "Shift", "Z"], "redo"],
-    [["r"], "let the service write the texts anew"],
+    [["r"], "regenerate the texts"],
   ]],
   ["Comparison", [
     [["z"], "fitted or 100 %; then the arrow keys move the picture"],

@@ -5,8 +5,8 @@
 import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { savedText, sizesText } from "./files.js";
 import { bytes, dateTime } from "./format.js";
-import { useObservable } from "./observable.js";
-import { Thumbnail } from "./thumbnail.js";
+import { useChanges, useObservable } from "./observable.js";
+import { Thumbnail, recordScroll } from "./thumbnail.js";
 import { arrangement, changes, choices, current, pictureOf, selection } from "./store.js";
 
 const MARGIN_ROWS = 2;
@@ -49,7 +49,6 @@ export function PictureList({ onOpen, onEnter }) {
   const { layout } = useObservable(choices);
   const selected = useObservable(selection);
   const currentId = useObservable(current);
-  useObservable(changes);
   const scroller = useRef(null);
   const anchor = useRef(null); // where a selection with Shift begins
   const [size, setSize] = useState({ width: 0, height: 0 });
@@ -63,8 +62,12 @@ export function PictureList({ onOpen, onEnter }) {
     measure();
     return () => observer.disconnect();
   }, []);
-  const onScroll = () => setFirstRow(Math.max(0, Math.floor((scroller.current.scrollTop - PADDING) / rowHeight)));
-  useLayoutEffect(onScroll, [rowHeight, height]);
+  const measureFirstRow = () => setFirstRow(Math.max(0, Math.floor((scroller.current.scrollTop - PADDING) / rowHeight)));
+  useLayoutEffect(measureFirstRow, [rowHeight, height]);
+  const onScroll = () => {
+    recordScroll(scroller.current.scrollTop);
+    measureFirstRow();
+  };
 
   const place = places.get(currentId);
   useEffect(() => {
@@ -137,6 +140,7 @@ export function PictureList({ onOpen, onEnter }) {
   const visible = pictures.slice(from, (firstRow + rows + MARGIN_ROWS) * columns).map(({ id }, index) => [id, from + index]);
   // the active option of a listbox must be in the document
   if (place !== undefined && (place < from || place >= from + visible.length)) visible.push([currentId, place]);
+  useChanges(changes, (changed) => visible.some(([id]) => changed.has(id)));
   return html`
     <div ref=${scroller} class=${`list ${layout}`} role="listbox" tabindex="0" aria-label="Pictures" aria-multiselectable="true"
       aria-activedescendant=${place === undefined ? null : `picture-${currentId}`} onScroll=${onScroll} onClick=${onClick} onKeyDown=${onKeyDown}>

@@ -1,6 +1,6 @@
 // Values that components render. A change renders the components that use the value, and no other.
 
-import { useLayoutEffect, useReducer } from "./preact.js";
+import { useLayoutEffect, useReducer, useRef } from "./preact.js";
 
 export class Observable {
   #listeners = new Set();
@@ -38,4 +38,12 @@ export function useObservable(observable) {
     return observable.subscribe(render);
   }, [observable]);
   return value;
+}
+
+/** Render the component again after those changes of `observable` whose value `concerns` accepts. */
+export function useChanges(observable, concerns) {
+  const [, render] = useReducer((count) => count + 1, 0);
+  const latest = useRef(concerns);
+  latest.current = concerns;
+  useLayoutEffect(() => observable.subscribe((value) => { if (latest.current(value)) render(); }), [observable]);
 }

@@ -12,7 +12,7 @@ import { announce, confirmed, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { api } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
-import { acceptTexts, redoLast, regenerateText, reporting, undoLast } from "./texts.js";
+import { acceptTexts, redoLast, regenerateTexts, reporting, undoLast } from "./texts.js";
 import { Toolbar, Totals, isFiltered } from "./toolbar.js";
 import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
 
@@ -128,7 +128,8 @@ export function PicturesView({ app, path }) {
       await api(`/jobs/${id}`, { method: "DELETE" });
       forgetPicture(id);
     });
-    addFiles([{ file: new File([await response.blob()], name), path: name, onAccepted }], fields, app.overview);
+    const file = new File([await response.blob()], name);
+    addFiles([{ file, path: name, operation: details.operation, onAccepted }], fields, app.overview);
     go(1);
   });
 
@@ -152,8 +153,9 @@ export function PicturesView({ app, path }) {
       o: () => setView((old) => ({ ...old, variant: (old.variant ?? pictureOf(current.value)?.best) === "optimized" ? "converted" : "optimized" })),
       r: () => {
         const picture = pictureOf(current.value);
-        for (const { language_code: code } of picture?.image.translations ?? []) reporting(() => regenerateText(picture.id, code));
-        if (picture) announce("Texts are being written anew.");
+        const codes = picture?.image.translations.map((translation) => translation.language_code) ?? [];
+        if (codes.length === 0) announce("There is no text to regenerate.");
+        else reporting(() => regenerateTexts(picture.id, codes)).then((isDone) => { if (isDone) announce("Texts are being written."); });
       },
       "?": () => setDialog("help"),
       Enter: () => accept(false),

@@ -1,7 +1,9 @@
 // How much of the current run is done, and how long the rest takes.
 
-const WINDOW_MS = 60_000; // speeds are averages over this time
+const WINDOW_MS = 60_000; // speeds are averages over this time,
+const MIN_STEPS = 6; // or over this many steps where they take longer
 const MIN_MEASURED_MS = 3000;
+const SETTLE_MS = 10_000; // time in which the estimate follows a new speed by two thirds
 const GAP_MS = 10 * 60_000; // uploads that are further apart belong to different runs
 
 const STAGES = {
@@ -13,6 +15,34 @@ const STAGES = {
 /** The stages that an operation has. */
 const stagesOf = (operation) => (operation in STAGES ? [operation] : Object.keys(STAGES));
 
+/** The speed of one stage. */
+class Speed {
+  #left = 0;
+  #steps; // { at, count } of pictures that were finished at an instant, after an entry for the beginning
+
+  constructor(at) {
+    this.#steps = [{ at, count: 0 }];
+  }
+
+  /** Record that `left` pictures are left for this stage. Uploads increase what is left: only a decrease counts as work. */
+  record(at, left) {
+    if (left < this.#left) this.#steps.push({ at, count: this.#left - left });
+    this.#left = left;
+    while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
+  }
+
+  /** The milliseconds that the rest takes from `at` on; Infinity before anything is finished. */
+  msLeft(at) {
+    if (this.#left === 0) return 0;
+    const first = this.#steps[0];
+    const last = this.#steps.at(-1);
+    const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
+    const each = (last.at - first.at) / count;
+    // the picture in work has begun when the last one was finished
+    return count === 0 ? Infinity : this.#left * each - Math.min(each, at - last.at);
+  }
+}
+
 /**
  * Measures the current run: the pictures from the first one that was not finished when work began. A run that was going on
  * when the page was loaded begins with the first of its uploads.
@@ -20,24 +50,26 @@ const stagesOf = (operation) => (operation in STAGES ? [operation] : Object.keys
 export class Progress {
   #first = null; // the identifier of the first picture of the run
   #open = 0;
-  #samples = []; // { at, left } with the number of stages that are left, by stage
+  #beganAt = 0;
+  #speeds = {}; // by stage
+  #end = null; // { at, estimatedAt } of the end that was estimated last
 
   /**
-   * The totals of the run among `pictures`: `total`, `finished`, `failed` and `open` pictures, `originalBytes` and `savedBytes`
-   * of those that have results, and `secondsLeft`, null while it can't be estimated.
+   * The totals of the run among `pictures` and `unsent` files: `total`, `finished`, `failed` and `open` pictures,
+   * `originalBytes` and `savedBytes` of those that have results, and `secondsLeft`, null while it can't be estimated.
    */
-  state(pictures) {
+  state(pictures, unsent) {
     const open = pictures.filter(({ state }) => state === "waiting" || state === "running");
     if (open.length > 0 && this.#open === 0) this.#begin(pictures, open);
     this.#open = open.length;
     const run = this.#first === null ? [] : pictures.filter(({ id }) => id >= this.#first);
     return {
-      total: run.length,
+      total: run.length + unsent,
       finished: run.length - open.length,
-      open: open.length,
+      open: open.length + unsent,
       failed: run.filter(({ state }) => state === "failed").length,
       ...savings(run),
-      secondsLeft: this.#secondsLeft(open),
+      secondsLeft: open.length === 0 ? null : this.#secondsLeft(open, unsent),
     };
   }
 
@@ -48,31 +80,25 @@ export class Progress {
       while (first > 0 && sorted[first].createdAt - sorted[first - 1].createdAt < GAP_MS) first -= 1;
     }
     this.#first = sorted[first].id;
-    this.#samples = [];
+    this.#beganAt = performance.now();
+    this.#speeds = Object.fromEntries(Object.keys(STAGES).map((stage) => [stage, new Speed(this.#beganAt)]));
+    this.#end = null;
   }
 
-  /** The time that the slowest stage needs for what is left of it. The stages run concurrently. */
-  #secondsLeft(open) {
-    if (open.length === 0) return null;
-    const left = { optimize: 0, convert: 0, analyze: 0 };
+  /** The time that the slowest stage needs for what is left of it: the stages run concurrently. It changes gradually. */
+  #secondsLeft(open, unsent) {
+    const left = Object.fromEntries(Object.keys(STAGES).map((stage) => [stage, 0]));
     for (const { image, details } of open) {
       for (const stage of stagesOf(details.operation)) if (!STAGES[stage](image)) left[stage] += 1;
     }
     const at = performance.now();
-    this.#samples.push({ at, left });
-    while (at - this.#samples[0].at > WINDOW_MS) this.#samples.shift();
-    // uploads add to what is left: only a decrease counts as work
-    const done = { optimize: 0, convert: 0, analyze: 0 };
-    for (let place = 1; place < this.#samples.length; place += 1) {
-      for (const stage of Object.keys(done)) {
-        done[stage] += Math.max(0, this.#samples[place - 1].left[stage] - this.#samples[place].left[stage]);
-      }
-    }
-    const measured = at - this.#samples[0].at;
-    if (measured < MIN_MEASURED_MS) return null;
-    const seconds = Object.keys(left).filter((stage) => left[stage] > 0).map((stage) => (left[stage] * measured) / 1000 / done[stage]);
-    const longest = Math.max(0, ...seconds);
-    return Number.isFinite(longest) ? longest : null;
+    for (const [stage, speed] of Object.entries(this.#speeds)) speed.record(at, left[stage] + unsent);
+    const longest = Math.max(...Object.values(this.#speeds).map((speed) => speed.msLeft(at)));
+    if (at - this.#beganAt < MIN_MEASURED_MS || !Number.isFinite(longest)) return null;
+    const share = this.#end === null ? 1 : 1 - Math.exp((this.#end.estimatedAt - at) / SETTLE_MS);
+    const before = this.#end?.at ?? 0;
+    this.#end = { at: before + share * (at + longest - before), estimatedAt: at };
+    return Math.max(0, this.#end.at - at) / 1000;
   }
 }
 

@@ -32,6 +32,9 @@ export class Refused extends Error {
   }
 }
 
+/** The connection was lost before the answer to a request arrived, which may have been done. */
+export class AnswerLost extends Error {}
+
 class Unreachable extends Error {}
 class SessionEnded extends Error {}
 
@@ -140,6 +143,25 @@ function sessionEnded() {
   );
 }
 
+// what the page calls the fields that refusals name
+const FIELD_LABELS = {
+  seo_alt_text: "alt text",
+  seo_filename: "file name",
+  language_code: "language",
+  project_name: "project name",
+  project_id: "project",
+  max_width_px: "longest side",
+  max_height_px: "longest side",
+  older_than_days: "number of days",
+  rate_limit: "rate limit",
+};
+
+/** A message of the service with the names of fields as the page calls them. */
+function inWordsOfPage(message) {
+  const text = message.replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (name) => FIELD_LABELS[name] ?? name);
+  return text === message ? message : text[0].toUpperCase() + text.slice(1);
+}
+
 async function readRefusal(response) {
   let message = `The service responded with status ${response.status}.`;
   try {
@@ -148,7 +170,7 @@ async function readRefusal(response) {
   } catch {
     // not JSON: the status is all that is known
   }
-  return new Refused(response.status, message);
+  return new Refused(response.status, inWordsOfPage(message));
 }
 
 // ---- the key of the page ----
@@ -185,17 +207,20 @@ async function currentKey() {
 /**
  * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` is a response
  * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when
- * the wait is over. Throws `Refused`, or the error of `signal`.
+ * the wait is over. A request that is not `isRepeatable` is sent once if its answer is lost.
+ * Throws `Refused`, `AnswerLost` when the service can be reached again, or the error of `signal`.
  */
-export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, onWait = () => {} } = {}) {
+export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, isRepeatable = true, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
     signal?.throwIfAborted();
     let key;
     let response;
+    let isSent = false;
     try {
       key = await currentKey();
       const sent = { ...headers, Authorization: `Bearer ${key}` };
       const request = stream ? fetch : limitedFetch;
+      isSent = true;
       response = await request(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store" });
     } catch (error) {
       signal?.throwIfAborted();
@@ -206,6 +231,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
       } else {
         onWait("Waiting for the service.");
         interruptions += (await reachable()) ? 1 : 0;
+        if (isSent && !isRepeatable) throw new AnswerLost(`The answer to ${method} ${path} was lost.`, { cause: error });
         if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times. Try again.");
       }
       onWait(null);

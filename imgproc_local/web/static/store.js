@@ -18,15 +18,18 @@ const ULID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
 const pictures = new Map(); // by the identifier of the job
 const progress = new Progress();
 
-/** What the list shows: `pictures` in order, and the `counts` of all pictures. */
-export const arrangement = new Observable({ pictures: [], places: new Map(), counts: counted(), loaded: false });
-/** Changes when a picture was replaced, without a value: tiles compare the identity of their pictures. */
-export const changes = new Observable(0);
+/** What the list shows: `pictures` in order; and of all pictures the `counts`, and the codes of their `languages`. */
+export const arrangement = new Observable({ pictures: [], places: new Map(), counts: counted(), languages: new Set(), loaded: false });
+/** The identifiers of the pictures that were replaced or deleted last. */
+export const changes = new Observable(new Set());
 /** The progress of the current run; see progress.js. */
-export const totals = new Observable(progress.state([]));
+export const totals = new Observable(progress.state([], 0));
 /** Whether the event stream is connected. */
 export const connected = new Observable(true);
+/** The projects that have pictures, by name: { id, name }. */
 export const projects = new Observable([]);
+/** How many files wait to be sent. */
+export const unsent = new Observable(0);
 
 export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
 export const filters = new Observable(NO_FILTERS);
@@ -38,6 +41,7 @@ export const current = new Observable(null);
 export const selection = new Observable(new Set());
 
 filters.subscribe(arrangeSoon);
+unsent.subscribe(arrangeSoon);
 choices.subscribe((value) => {
   localStorage.setItem(CHOICES_STORAGE_KEY, JSON.stringify(value));
   arrangeSoon();
@@ -113,7 +117,7 @@ function dayOf(time) {
 // ---- loading and following ----
 
 const pending = new Map(); // job bodies by identifier that the next frame applies; null for a deleted job
-let frame = null;
+let cancelFrame = null; // of the frame that will apply what is pending
 let arranging = null;
 let arrangedAt = 0;
 let ticking = null;
@@ -149,7 +153,6 @@ function load() {
       if (cursor === null) break;
     }
     for (const id of pictures.keys()) if (!seen.has(id) && !own.changed.has(id)) pending.set(id, null);
-    projects.set((await (await api("/projects")).json()).data);
     loading = null;
     arrangement.value.loaded = true;
     applySoon();
@@ -167,13 +170,19 @@ function change(id, job) {
 }
 
 /** Apply a job's body that a request returned, before its event arrives. */
-export const applyJob = (job) => change(job.job_id, job);
+export function applyJob(job) {
+  change(job.job_id, job);
+  apply();
+}
 
-/** The latest text of a picture in a language, also before the page shows it; undefined if there is none. */
-export const latestTranslation = (id, code) =>
-  (pending.get(id) ?? pictures.get(id)?.job)?.image.translations.find((translation) => translation.language_code === code);
+/** The latest text of a picture in a language with its state, also before the page shows it; undefined if there is none. */
+export function latestText(id, code) {
+  const image = (pending.has(id) ? pending.get(id) : pictures.get(id)?.job)?.image;
+  const translation = image?.translations.find((other) => other.language_code === code);
+  return translation && { ...translation, ...image.details?.texts?.[code] };
+}
 
-/** Show a picture's text as `translation`, the answer to a change of it. */
+/** Show a picture's text as `translation`, the answer to a change of it, at once. */
 export function applyTranslation(id, translation) {
   const job = pending.get(id) ?? pictures.get(id)?.job;
   if (!job) return;
@@ -182,19 +191,27 @@ export function applyTranslation(id, translation) {
   const details = { ...job.image.details, texts: { ...job.image.details?.texts, [code]: { can_undo, can_redo, regenerating, error } } };
   const translations = job.image.translations.map((other) => (other.language_code === code ? { ...other, ...translation } : other));
   change(id, { ...job, image: { ...job.image, details, translations } });
+  apply();
 }
 
 /** Remove a deleted picture before its event arrives. */
 export const forgetPicture = (id) => change(id, null);
 
 function applySoon() {
-  if (frame !== null) return;
+  if (cancelFrame !== null) return;
   // a hidden tab has no frames, but its title and its totals are current too
-  frame = document.hidden ? setTimeout(apply, ARRANGE_EVERY_MS) : requestAnimationFrame(apply);
+  if (document.hidden) {
+    const timer = setTimeout(apply, ARRANGE_EVERY_MS);
+    cancelFrame = () => clearTimeout(timer);
+  } else {
+    const frame = requestAnimationFrame(apply);
+    cancelFrame = () => cancelAnimationFrame(frame);
+  }
 }
 
 function apply() {
-  frame = null;
+  cancelFrame?.();
+  cancelFrame = null;
   for (const [id, job] of pending) {
     if (job === null) pictures.delete(id);
     else {
@@ -203,13 +220,14 @@ function apply() {
     }
   }
   const removed = [...pending].filter(([id, job]) => job === null && selection.value.has(id)).map(([id]) => id);
+  const changed = new Set(pending.keys());
   pending.clear();
   if (removed.length > 0) selection.set(new Set([...selection.value].filter((id) => !removed.includes(id))));
-  changes.set(changes.value + 1);
+  changes.set(changed);
   arrangeSoon();
 }
 
-addEventListener("visibilitychange", () => { if (frame !== null && !document.hidden) apply(); });
+addEventListener("visibilitychange", () => { if (cancelFrame !== null && !document.hidden) apply(); });
 
 /** Compute the order of the list, the counts and the totals again, now or 400 ms after the last time. */
 function arrangeSoon() {
@@ -223,12 +241,30 @@ function arrange() {
   const all = ordered;
   const shown = all.filter((picture) => matches(picture, filters.value));
   const places = new Map(shown.map(({ id }, place) => [id, place]));
-  arrangement.set({ pictures: shown, places, counts: counted(all), loaded: arrangement.value.loaded });
+  arrangement.set({ pictures: shown, places, counts: counted(all), languages: languagesOf(all), loaded: arrangement.value.loaded });
+  const known = projectsOf(all);
+  if (known.map(({ id }) => id).join() !== projects.value.map(({ id }) => id).join()) projects.set(known);
   // a run that was going on when the page was loaded is only known when the whole list is
-  totals.set(progress.state(arrangement.value.loaded ? all : []));
+  totals.set(progress.state(arrangement.value.loaded ? all : [], unsent.value));
   clearTimeout(ticking);
   // the estimate of the time left changes without events too
   if (totals.value.open > 0) ticking = setTimeout(arrangeSoon, 1000);
+}
+
+/** The codes of the languages in which texts were requested. */
+function languagesOf(all) {
+  const codes = new Set();
+  for (const { details, image } of all) {
+    for (const code of details.languages ?? []) codes.add(code);
+    for (const { language_code: code } of image.translations) codes.add(code);
+  }
+  return codes;
+}
+
+function projectsOf(all) {
+  const names = new Map();
+  for (const { details: { project } } of all) if (project) names.set(project.id, project.name);
+  return [...names].map(([id, name]) => ({ id, name })).sort((a, b) => a.name.localeCompare(b.name));
 }
 
 function counted(all = []) {

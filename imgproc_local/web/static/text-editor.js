@@ -2,9 +2,10 @@
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { announce, notice } from "./messages.js";
+import { useObservable } from "./observable.js";
 import { local } from "./service.js";
 import { pictureOf } from "./store.js";
-import { redoText, regenerateText, reporting, saveText, undoText } from "./texts.js";
+import { keyOf, redoText, regenerateTexts, reporting, saveText, sent, undoText } from "./texts.js";
 
 const REMARKS_AFTER_MS = 350;
 const MAX_CHARS = 250;
@@ -22,38 +23,40 @@ const characters = (text) => [...text].length;
 /** The texts of `picture` in one language. `onAccept()` is called after Enter in the alt text. */
 export function TextEditor({ picture, translation, language, onAccept }) {
   const { id, name } = picture;
-  const { language_code: code, source, needs_text: needsText } = translation;
+  const { language_code: code, source } = translation;
   const state = picture.details.texts?.[code] ?? {};
   const heading = useId();
-  const [altText, setAltText, altSaved] = useDraft(translation.seo_alt_text);
-  const [filename, setFilename, filenameSaved] = useDraft(translation.seo_filename);
+  // words on their way count as saved: leaving the field does not send them again, and Escape does not take them back
+  const waiting = useObservable(sent).get(keyOf(id, code));
+  const needsText = translation.needs_text && waiting?.seo_alt_text === undefined;
+  const isAccepted = source === "person" || waiting?.seo_alt_text !== undefined;
+  const savedAltText = waiting?.seo_alt_text ?? translation.seo_alt_text;
+  const savedFilename = waiting?.seo_filename ?? translation.seo_filename;
+  const [altText, setAltText, altSaved] = useDraft(savedAltText);
+  const [filename, setFilename, filenameSaved] = useDraft(savedFilename);
   const [problem, setProblem] = useState("");
   const remarks = useRemarks(code, altText, needsText && altSaved);
 
-  // Enter, leaving the field and leaving the picture may all save the same words: they are sent once
-  const sent = useRef({});
   const save = async ({ acceptance = false } = {}) => {
-    const changes = {};
-    if (!altSaved || (acceptance && source !== "person")) changes.seo_alt_text = altText;
-    if (!filenameSaved) changes.seo_filename = filename;
-    const isNew = Object.entries(changes).some(([name, text]) => sent.current[name] !== text);
-    if (!isNew) return true;
-    sent.current = changes;
+    const words = {};
+    if (!altSaved || (acceptance && !isAccepted)) words.seo_alt_text = altText;
+    if (!filenameSaved) words.seo_filename = filename;
+    if (Object.keys(words).length === 0) return true;
+    setAltText(null);
+    setFilename(null);
     try {
-      await saveText(id, code, changes);
-      // the service stores a file name as a slug: show what is stored, unless more was typed meanwhile
-      setAltText((typed) => (typed === changes.seo_alt_text ? null : typed));
-      setFilename((typed) => (typed === changes.seo_filename ? null : typed));
+      await saveText(id, code, words);
       setProblem("");
       return true;
     } catch (error) {
       setProblem(error.message);
+      // what was refused can be edited, unless more was typed meanwhile
+      setAltText((typed) => typed ?? words.seo_alt_text ?? null);
+      setFilename((typed) => typed ?? words.seo_filename ?? null);
       if (!mounted.current && pictureOf(id)) {
         notice(`text ${id} ${code}`, `The text of ${name} in ${language} was not saved: ${error.message} It was: ${altText}`, "Close");
       }
       return false;
-    } finally {
-      sent.current = {};
     }
   };
   const latest = useRef(save);
@@ -90,15 +93,16 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       else accept();
     } else if (event.key === "Escape" && !(altSaved && filenameSaved)) {
       event.stopPropagation();
-      setAltText(translation.seo_alt_text);
-      setFilename(translation.seo_filename);
+      setAltText(null);
+      setFilename(null);
+      setProblem("");
     } else if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !(altSaved && filenameSaved)) {
       event.stopPropagation(); // the browser undoes typing
     }
   };
   const act = (work, message) => reporting(async () => {
-    await work(id, code);
-    if (message) announce(message);
+    await work();
+    announce(message);
   });
 
   const length = characters(altText);
@@ -108,7 +112,8 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       <header class="text-head">
         <h3 id=${heading}>${language}</h3>
         ${needsText ? html`<span class="tag warn">needs text</span>` : null}
-        <span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>
+        ${waiting ? html`<span class="tag busy">saving…</span>`
+          : html`<span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>`}
         ${state.regenerating && html`<span class="tag busy">being written…</span>`}
       </header>
       <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
@@ -128,10 +133,12 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       ${(problem || state.error) && html`<p class="problem" role="alert">${problem || state.error}</p>`}
       <div class="text-actions">
         <button type="button" class="small" onClick=${accept} aria-label=${`Accept ${language}`}>Accept <kbd aria-hidden="true">⏎</kbd></button>
-        <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Write ${language} anew`}
-          onClick=${() => act(regenerateText, "Being written anew.")}>Write anew</button>
-        <button type="button" class="small" disabled=${!state.can_undo} aria-label=${`Undo ${language}`} onClick=${() => act(undoText, "Undone.")}>Undo</button>
-        <button type="button" class="small" disabled=${!state.can_redo} aria-label=${`Redo ${language}`} onClick=${() => act(redoText, "Redone.")}>Redo</button>
+        <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Regenerate ${language}`}
+          onClick=${() => act(() => regenerateTexts(id, [code]), "The text is being written.")}>Regenerate</button>
+        <button type="button" class="small" disabled=${!state.can_undo || state.regenerating} aria-label=${`Undo ${language}`}
+          onClick=${() => act(() => undoText(id, code), "Undone.")}>Undo</button>
+        <button type="button" class="small" disabled=${!state.can_redo || state.regenerating} aria-label=${`Redo ${language}`}
+          onClick=${() => act(() => redoText(id, code), "Redone.")}>Redo</button>
       </div>
     </section>`;
 }

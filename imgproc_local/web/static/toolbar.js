@@ -5,32 +5,34 @@ import { bytes, duration, number } from "./format.js";
 import { useObservable } from "./observable.js";
 import { SHOWS, SORTS } from "./order.js";
 import { NO_FILTERS, arrangement, choices, connected, filters, projects, selection, totals } from "./store.js";
-import { uploads } from "./upload.js";
 
 export const isFiltered = (value) => Object.keys(NO_FILTERS).some((name) => value[name] !== NO_FILTERS[name]);
 
 /** `languages` are those of the service; `searchRef` is set to the search field. */
 export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHelp }) {
   const value = useObservable(filters);
-  const { counts } = useObservable(arrangement);
+  const { counts, languages: used } = useObservable(arrangement);
   const known = useObservable(projects);
   const selected = useObservable(selection).size;
   const filter = (changes) => filters.set({ ...filters.value, ...changes });
   // a kind of which there is no picture is offered only while it is chosen
   const shows = Object.entries(SHOWS).filter(([name]) => counts[name] > 0 || name === value.show || name === "all");
+  const offered = languages.filter(({ code }) => used.has(code) || code === value.language);
   return html`
     <div class="toolbar" role="group" aria-label="Actions and filters">
       <button type="button" class="main" onClick=${onAdd} aria-keyshortcuts="n">Add pictures…</button>
       <input ref=${searchRef} class="search" type="search" aria-label="Search names and texts" placeholder="Search" autocomplete="off"
         spellcheck=${false} aria-keyshortcuts="/" value=${value.text} onInput=${(event) => filter({ text: event.target.value })} />
-      <select class="filter" aria-label="Language missing" value=${value.language} onChange=${(event) => filter({ language: event.target.value })}>
-        <option value="">Any language</option>
-        ${languages.map(({ code, name }) => html`<option key=${code} value=${code}>${name} missing</option>`)}
-      </select>
-      <select class="filter" aria-label="Project" value=${value.project} onChange=${(event) => filter({ project: event.target.value })}>
-        <option value="">All projects</option>
-        ${known.map(({ id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}
-      </select>
+      ${offered.length > 0 && html`
+        <select class="filter" aria-label="Language missing" value=${value.language} onChange=${(event) => filter({ language: event.target.value })}>
+          <option value="">Any language</option>
+          ${offered.map(({ code, name }) => html`<option key=${code} value=${code}>${name} missing</option>`)}
+        </select>`}
+      ${(known.length > 1 || value.project !== "") && html`
+        <select class="filter" aria-label="Project" value=${value.project} onChange=${(event) => filter({ project: event.target.value })}>
+          <option value="">All projects</option>
+          ${known.map(({ id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}
+        </select>`}
       <button type="button" class="export-button" disabled=${counts.all === 0} aria-keyshortcuts="e" onClick=${onExport}>Export${selected > 0 ? ` ${number(selected)}` : ""}…</button>
     </div>
     <div class="toolbar second">
@@ -51,6 +53,10 @@ export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHel
 /** The order and the layout of the list. */
 function ViewMenu() {
   const { sort, descending, textFirst, layout } = useObservable(choices);
+  const { counts } = useObservable(arrangement);
+  const { show } = useObservable(filters);
+  // the order in force: where pictures that need a text are shown with others, they come first
+  const order = textFirst && counts.text > 0 && ["all", "done"].includes(show) ? `Needs text, ${SORTS[sort].toLowerCase()}` : SORTS[sort];
   const choose = (changes) => choices.set({ ...choices.value, ...changes });
   const menu = useRef(null);
   useEffect(() => {
@@ -70,7 +76,7 @@ function ViewMenu() {
       <button type="button" class="small" aria-pressed=${String(layout === "rows")} onClick=${() => choose({ layout: "rows" })}>List</button>
     </div>
     <details ref=${menu} class="menu" onKeyDown=${onKeyDown}>
-      <summary class="button">${SORTS[sort]}${descending ? " ↑" : ""}</summary>
+      <summary class="button">${order}${descending ? " ↑" : ""}</summary>
       <div class="menu-body">
         <fieldset class="field"><legend>Order</legend>
           ${Object.entries(SORTS).map(([name, label]) => html`
@@ -85,17 +91,14 @@ function ViewMenu() {
 /** Progress of the current run: pictures, time left, and what was saved. Nothing is rendered before the first run. */
 export function Totals() {
   const { total, finished, failed, open, originalBytes, savedBytes, secondsLeft } = useObservable(totals);
-  const upload = useObservable(uploads);
   const isConnected = useObservable(connected);
   if (total === 0) return null;
-  // files that are still to be sent are part of the work
-  const all = total + Math.max(0, upload.total - upload.sent);
   const left = open === 0 ? "" : secondsLeft === null ? "estimating the time left" : `${duration(secondsLeft)} left`;
   return html`
     <div class="totals">
-      <progress aria-label="Finished pictures" max=${all} value=${finished}></progress>
+      <progress aria-label="Finished pictures" max=${total} value=${finished}></progress>
       <p class="number">
-        <strong>${number(finished)} of ${number(all)}</strong> finished${failed > 0 ? html` · <span class="problem">${number(failed)} failed</span>` : ""}
+        <strong>${number(finished)} of ${number(total)}</strong> finished${failed > 0 ? html` · <span class="problem">${number(failed)} failed</span>` : ""}
         ${left && html` · ${left}`}
         ${savedBytes > 0 && html` · <span class="saved">${bytes(savedBytes)} saved (${Math.round((100 * savedBytes) / originalBytes)} %)</span>`}
         ${!isConnected && html` · <span class="problem">not connected</span>`}

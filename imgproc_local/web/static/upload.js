@@ -6,6 +6,7 @@ import { announce } from "./messages.js";
 import { counted } from "./format.js";
 import { Observable } from "./observable.js";
 import { api, Refused } from "./service.js";
+import { allPictures, unsent } from "./store.js";
 
 const EXTENSIONS = /\.(jpe?g|png|gif|webp|tiff?|heic|heif)$/i;
 const RAW_EXTENSIONS = /\.(nef|nrw|cr2|cr3|crw|arw|srf|sr2|raf|orf|rw2|dng|pef|srw|x3f|iiq|3fr|rwl)$/i;
@@ -14,24 +15,31 @@ const IGNORED = /^(\..*|thumbs\.db|desktop\.ini)$/i;
 const RETRYABLE = [0, 500];
 const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
-let waiting = []; // { file, options, path }
+let waiting = []; // { file, path, operation, options, onAccepted }
+let sending = null; // the one of these that is being sent
 let working = false;
 let stop = new AbortController();
 
 const IDLE = { total: 0, sent: 0, current: null, wait: null };
 /** What is being sent: `total` files of which `sent` are done, the name of the `current` one, and why it `wait`s. */
 export const uploads = new Observable(IDLE);
-/** Files that were not accepted: { name, reason, file, options, onAccepted }, with a `file` where trying again can help. */
+/**
+ * Files that were not added: { name, reason, isDuplicate, item }, with an `item` where trying again can help, or where the file
+ * is a duplicate that can be added nevertheless.
+ */
 export const refused = new Observable([]);
 
 /**
- * Add files in their order. `found` are { file, path, onAccepted }; `options` are the fields of the form; `overview` has the limits
- * of the service. `onAccepted` is optional, and called when the service has accepted the file.
+ * Add files in their order. `found` are { file, path, operation, onAccepted }; `options` are the fields of the form; `overview`
+ * has the limits of the service. `operation` is "process" if it is left out; `onAccepted` is called when the service has
+ * accepted the file. A file that is in the list already is not added, unless it replaces a picture: then it has `onAccepted`.
  */
 export function addFiles(found, options, overview) {
   const rejected = [];
   const accepted = [];
-  for (const { file, path, onAccepted } of found) {
+  const present = presentFiles();
+  for (const { file, path, operation = "process", onAccepted } of found) {
+    const item = { file, path, operation, options, onAccepted };
     const maxBytes = TIFF_EXTENSIONS.test(file.name) ? overview.max_tiff_bytes : overview.max_upload_bytes;
     if (RAW_EXTENSIONS.test(file.name)) {
       rejected.push({ name: path, reason: "This is a camera's raw file, which is not a finished picture. Export it as JPEG or TIFF first." });
@@ -40,15 +48,31 @@ export function addFiles(found, options, overview) {
       // checked before the upload: the service closes the connection of a file that is too large, and the browser reports
       // only that
       rejected.push({ name: path, reason: `The file is larger than ${maxBytes / 1024 / 1024} MB, the maximum for a picture.` });
-    } else accepted.push({ file, path, options, onAccepted });
+    } else if (onAccepted === undefined && present.has(identity(file.name, file.size))) {
+      rejected.push({ name: path, reason: "A picture of this name and size is in the list already.", isDuplicate: true, item });
+    } else accepted.push(item);
   }
   if (rejected.length > 0) refused.set([...refused.value, ...rejected]);
-  if (accepted.length === 0) return;
-  waiting.push(...accepted);
+  enqueue(accepted);
+}
+
+function enqueue(items) {
+  if (items.length === 0) return;
+  waiting.push(...items);
   const { total, sent } = uploads.value;
-  uploads.set({ ...uploads.value, total: working ? total + accepted.length : accepted.length, sent: working ? sent : 0 });
+  uploads.set({ ...uploads.value, total: working ? total + items.length : items.length, sent: working ? sent : 0 });
   send();
 }
+
+/** The names and sizes of the pictures in the list and of the files on their way. A failed picture may be added again. */
+function presentFiles() {
+  const listed = allPictures().filter(({ state }) => state !== "failed").map(({ name, size }) => identity(name, size));
+  const added = [sending, ...waiting].filter((item) => item !== null).map(({ file }) => identity(file.name, file.size));
+  return new Set([...listed, ...added]);
+}
+
+// macOS gives file names in decomposed form
+const identity = (name, size) => `${size} ${name.normalize("NFC")}`;
 
 /** Send no more files; those that were accepted are processed. */
 export function cancelUploads() {
@@ -57,15 +81,17 @@ export function cancelUploads() {
   stop = new AbortController();
 }
 
-export function retryRefused() {
-  const again = refused.value.filter(({ file }) => file);
-  refused.set(refused.value.filter(({ file }) => !file));
-  waiting.push(...again.map(({ file, name, options, onAccepted }) => ({ file, path: name, options, onAccepted })));
-  uploads.set({ ...uploads.value, total: working ? uploads.value.total + again.length : again.length, sent: working ? uploads.value.sent : 0 });
-  send();
+/** Send the refused files again for which that can help, or the duplicates. */
+export function retryRefused({ duplicates }) {
+  const isAgain = ({ item, isDuplicate = false }) => item !== undefined && isDuplicate === duplicates;
+  const again = refused.value.filter(isAgain);
+  refused.set(refused.value.filter((file) => !isAgain(file)));
+  enqueue(again.map(({ item }) => item));
 }
 
 export const hasUnsent = () => working;
+
+uploads.subscribe(({ total, sent }) => unsent.set(total - sent));
 
 async function send() {
   if (working) return;
@@ -74,6 +100,7 @@ async function send() {
   let notAccepted = 0;
   while (waiting.length > 0) {
     const item = waiting.shift();
+    sending = item;
     uploads.set({ ...uploads.value, current: item.path, wait: null });
     try {
       await upload(item, stop.signal);
@@ -88,17 +115,18 @@ async function send() {
     uploads.set({ ...uploads.value, sent: uploads.value.sent + 1 });
   }
   working = false;
+  sending = null;
   announce(`${counted(accepted, "picture")} sent${notAccepted > 0 ? `, ${notAccepted} not accepted` : ""}.`);
   uploads.set(IDLE);
 }
 
-function refuse({ file, path, options, onAccepted }, error) {
+function refuse(item, error) {
   const reason = error instanceof Refused ? error.message : "The file could not be sent.";
-  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { file, options, onAccepted } : {};
-  refused.set([...refused.value, { name: path, reason, ...again }]);
+  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { item } : {};
+  refused.set([...refused.value, { name: item.path, reason, ...again }]);
 }
 
-async function upload({ file, options }, signal) {
+async function upload({ file, operation, options }, signal) {
   try {
     await file.slice(0, 1).arrayBuffer();
   } catch {
@@ -107,7 +135,7 @@ async function upload({ file, options }, signal) {
   const form = new FormData();
   for (const [name, value] of options) form.append(name, value);
   form.append("image", file, file.name);
-  await api("/images/process", {
+  await api(`/images/${operation}`, {
     method: "POST",
     body: form,
     headers: { "Idempotency-Key": idempotencyKey() }, // so that a picture is not accepted twice when a response is lost

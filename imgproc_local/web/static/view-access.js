@@ -109,7 +109,7 @@ function CreatedKey({ app, created: { name, key }, onClose }) {
 
 // ---- credits ----
 
-const OPERATIONS = { analyze: "Texts", optimize: "Optimized files", convert: "Converted files", regenerate: "Texts written anew" };
+const OPERATIONS = { analyze: "Texts", optimize: "Optimized files", convert: "Converted files", regenerate: "Regenerated texts" };
 const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const dayText = (day) => shortDay.format(new Date(`${day}T00:00:00Z`));
 
@@ -179,7 +179,7 @@ function UsageByKey({ keys }) {
         <caption>Per key, 30 days</caption>
         <thead><tr><th scope="col">Key</th><th scope="col" class="right">Credits</th></tr></thead>
         <tbody>${keys.map(({ key_id: id, name, credits }) => html`
-          <tr key=${id ?? "unknown"}><th scope="row" dir="auto">${name ?? (id ? "A deleted key" : "Commands, texts written anew and deleted pictures")}</th><td class="right">${number(credits)}</td></tr>`)}
+          <tr key=${id ?? "unknown"}><th scope="row" dir="auto">${name ?? (id ? "A deleted key" : "Commands, regenerated texts and deleted pictures")}</th><td class="right">${number(credits)}</td></tr>`)}
         </tbody>
       </table>
     </div>`;

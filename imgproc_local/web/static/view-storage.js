@@ -103,7 +103,8 @@ function Prune({ app, data, plan, setPlan, reload }) {
   const action = useAction(async () => {
     const removed = { only: plan.only, jobs: 0, files: 0, size_bytes: 0 };
     for (let isComplete = false; !isComplete; ) {
-      const part = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only });
+      // pictures that have finished since they were counted are not removed
+      const part = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only, counted_at: data.counted_at });
       for (const count of ["jobs", "files", "size_bytes"]) removed[count] += part[count];
       isComplete = part.is_complete;
       await reload(); // shows what is left

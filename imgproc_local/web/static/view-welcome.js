@@ -42,7 +42,7 @@ function Welcome({ app, onDone }) {
         <div>
           <h3>Works now</h3>
           <ul class="works">
-            <li><strong>Smaller files</strong> that look the same: JPEG, PNG, WebP and GIF.</li>
+            <li><strong>Smaller files</strong> that look the same: JPEG, PNG, WebP, GIF, TIFF, and HEIC where its support is installed.</li>
             <li><strong>WebP or AVIF</strong> versions for your website.</li>
             <li><strong>File names and alt texts</strong> from the titles, captions and keywords in your files, in up to ${app.overview.max_languages} languages at once.</li>
             <li><strong>Privacy</strong>: positions, serial numbers and addresses are removed, and you see what was.</li>
