@@ -7,8 +7,9 @@ from typing import Any
 from litestar import Request
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.bodies import AffordBody, Balance, BalanceBody
 from imgproc_local.api.requests import get, read_format, read_integer
-from imgproc_local.api.wire import AffordBody, Balance, BalanceBody, afford_body
+from imgproc_local.api.wire import afford_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.plan import MAX_LANGUAGES

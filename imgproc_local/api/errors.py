@@ -11,16 +11,15 @@ from litestar.exceptions import HTTPException
 from litestar.routes import HTTPRoute
 from litestar.types import Message, Scope
 
-from imgproc_local.api.wire import (
-    ERROR_CODE_HEADER,
+from imgproc_local.api.bodies import (
     ErrorBody,
     ExportIncompleteBody,
     InsufficientCreditsBody,
     NotReadyBody,
     RateLimitBody,
     ValidationErrorBody,
-    export_incomplete_body,
 )
+from imgproc_local.api.wire import ERROR_CODE_HEADER, export_incomplete_body
 from imgproc_local.domain.errors import (
     ExportIncomplete,
     FileNotReady,

@@ -19,8 +19,9 @@ from litestar.enums import HttpMethod
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.bodies import DeletedJob
 from imgproc_local.api.requests import get
-from imgproc_local.api.wire import DeletedJob, Include, job_body, snapshot, totals_data
+from imgproc_local.api.wire import Include, job_body, snapshot, totals_data
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.keys import ApiKey

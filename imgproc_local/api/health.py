@@ -8,8 +8,8 @@ from typing import Any
 
 from litestar import Request, Response
 
+from imgproc_local.api.bodies import ErrorBody, HealthBody
 from imgproc_local.api.requests import get
-from imgproc_local.api.wire import ErrorBody, HealthBody
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 

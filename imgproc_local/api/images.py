@@ -14,8 +14,9 @@ from litestar.params import FromPath
 from litestar.response import File
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.bodies import DispatchBody
 from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
-from imgproc_local.api.wire import DispatchBody, dispatch_body
+from imgproc_local.api.wire import dispatch_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name

@@ -12,8 +12,9 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.bodies import JobBody, JobsBody
 from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
-from imgproc_local.api.wire import Include, JobBody, JobsBody, job_body, jobs_body, status_words, statuses_of
+from imgproc_local.api.wire import Include, job_body, jobs_body, status_words, statuses_of
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.languages import LANGUAGES

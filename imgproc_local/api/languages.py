@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from imgproc_local.api.auth import refuse_trailing_slash
+from imgproc_local.api.bodies import LanguagesBody
 from imgproc_local.api.requests import get
-from imgproc_local.api.wire import LanguagesBody, language_body
+from imgproc_local.api.wire import language_body
 from imgproc_local.domain.languages import LANGUAGES
 
 

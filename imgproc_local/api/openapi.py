@@ -1,336 +1,186 @@
-"""The OpenAPI 3.1 document, from the same Structs that the handlers respond with.
+"""The OpenAPI 3.1 document: every operation with its parameters, bodies and responses. It is one long file, because it
+is one table.
 
-Written as a table, not derived from the signatures of the handlers: uploads are streams, which no Struct describes, and
-errors are part of the interface too. A test compares the table with the routes. It is one long file because it is one
-table.
+It is not derived from the signatures of the handlers, because errors are part of the interface too. A test compares it
+with the routes. Schemas are in `openapi_schemas`, what operations share in `openapi_parts`. The document stays simple
+enough for client generators: `tests.ordeals.generated_clients` runs three of them.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 from litestar import Request, Response
-from msgspec import UNSET, Meta, Struct, UnsetType
 
 from imgproc_local import __version__
-from imgproc_local.api import wire
+from imgproc_local.api import bodies, wire
 from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.exports import ExportFields
-from imgproc_local.api.requests import MAX_IDEMPOTENCY_KEY, MAX_PROJECT_NAME, get
+from imgproc_local.api.openapi_parts import (
+    DISPATCH_HEADERS,
+    DISPOSITION,
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    IMAGE_ID,
+    INCLUDE,
+    INTEGER_1_100,
+    JOB_ID,
+    LANGUAGE,
+    LANGUAGE_CODE,
+    ONLY_TRUE,
+    PREFER,
+    PREFERENCE_APPLIED,
+    STATUS,
+    TOTAL_COUNT,
+    ULID,
+    json_response,
+    keyed,
+    link,
+    query,
+    response_header,
+)
+from imgproc_local.api.openapi_schemas import FIELDS, FILE, components, schema_of
+from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
-from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_CONTEXT_CHARS, MAX_LANGUAGES, MAX_SIDE_PX, Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
 
-REF = "#/components/schemas/{name}"
-
-_LANGUAGES = Annotated[
-    list[Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})]],
-    Meta(
-        description="ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or one"
-        " comma-separated value. Default: en",
-        max_length=MAX_LANGUAGES,
-    ),
-]
-_PROJECT_ID = Annotated[str, Meta(description="ULID of an existing project; wins over project_name")]
-_PROJECT_NAME = Annotated[
-    str,
-    Meta(
-        description="name of the project, which is created if it is new; default API Uploads",
-        max_length=MAX_PROJECT_NAME,
-        pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
-    ),
-]
-_CONTEXT = Annotated[
-    str,
-    Meta(
-        description="what the page or article says that the picture is for; the vision model reads it as data, and it"
-        " is deleted when the texts have been written (local addition)",
-        max_length=MAX_CONTEXT_CHARS,
-    ),
-]
-_FORMAT = Annotated[Literal["webp", "avif"], Meta(description="format to convert to")]
-_MAX_WIDTH = Annotated[
-    int,
-    Meta(
-        description="maximum width in pixels, as displayed: results are scaled down to fit inside max_width_px and"
-        " max_height_px, and never up; absent is no limit (local addition)",
-        ge=1,
-        le=MAX_SIDE_PX,
-    ),
-]
-_MAX_HEIGHT = Annotated[
-    int, Meta(description="maximum height in pixels; see max_width_px (local addition)", ge=1, le=MAX_SIDE_PX)
-]
-_IMAGE = {"type": "string", "contentMediaType": "application/octet-stream", "description": "the image file"}
-
-
-class AnalyzeFields(Struct):
-    languages: _LANGUAGES = msgspec.field(default_factory=lambda: ["en"])
-    project_id: _PROJECT_ID = ""
-    project_name: _PROJECT_NAME = "API Uploads"
-    context: _CONTEXT = ""
-
-
-class OptimizeFields(Struct):
-    project_id: _PROJECT_ID = ""
-    project_name: _PROJECT_NAME = "API Uploads"
-    max_width_px: _MAX_WIDTH | UnsetType = UNSET
-    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
-
-
-class ConvertFields(Struct):
-    format: _FORMAT = "webp"
-    project_id: _PROJECT_ID = ""
-    project_name: _PROJECT_NAME = "API Uploads"
-    max_width_px: _MAX_WIDTH | UnsetType = UNSET
-    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
-
-
-class ProcessFields(Struct):
-    languages: _LANGUAGES = msgspec.field(default_factory=lambda: ["en"])
-    format: _FORMAT = "webp"
-    project_id: _PROJECT_ID = ""
-    project_name: _PROJECT_NAME = "API Uploads"
-    context: _CONTEXT = ""
-    max_width_px: _MAX_WIDTH | UnsetType = UNSET
-    max_height_px: _MAX_HEIGHT | UnsetType = UNSET
-
-
-FIELDS: dict[Operation, type[Struct]] = {
-    Operation.ANALYZE: AnalyzeFields,
-    Operation.OPTIMIZE: OptimizeFields,
-    Operation.CONVERT: ConvertFields,
-    Operation.PROCESS: ProcessFields,
+TAGS = {
+    "images": "Uploads and files",
+    "translations": "Texts of an image",
+    "jobs": "Jobs and their changes",
+    "exports": "Archives",
+    "account": "Credits and projects of the account",
+    "service": "The service itself",
 }
-BODIES: list[type[Struct]] = [
-    wire.LanguagesBody,
-    wire.DispatchBody,
-    wire.JobBody,
-    wire.EditedTranslationBody,
-    wire.TranslationEdit,
-    wire.JobsBody,
-    wire.StatusEvent,
-    wire.ProjectsBody,
-    wire.AccountEvent,
-    wire.Snapshot,
-    wire.DeletedJob,
-    wire.Totals,
-    wire.BalanceBody,
-    wire.AffordBody,
-    wire.ExportPreviewBody,
-    wire.HealthBody,
-    wire.ErrorBody,
-    wire.ValidationErrorBody,
-    wire.RateLimitBody,
-    wire.InsufficientCreditsBody,
-    wire.NotReadyBody,
-    wire.ExportIncompleteBody,
-    ExportFields,
-]
-
-RATE_HEADERS = {
-    "X-RateLimit-Limit": {"schema": {"type": "integer"}, "description": "requests per rolling minute; 0 is no limit"},
-    "X-RateLimit-Remaining": {"schema": {"type": "integer"}, "description": "requests left in this minute"},
-}
-RETRY_AFTER = {"Retry-After": {"schema": {"type": "integer"}, "description": "seconds"}}
+"""Groups of operations. Generators make a class or a module of each."""
 
 
-def _json(body: type[Struct], description: str, headers: dict[str, Any] | None = None) -> dict[str, Any]:
-    schema = {"$ref": REF.format(name=body.__name__)}
-    answer: dict[str, Any] = {"description": description, "content": {"application/json": {"schema": schema}}}
-    if headers:
-        answer["headers"] = headers
-    return answer
-
-
-def _keyed(answers: dict[str, Any]) -> dict[str, Any]:
-    """The responses of an endpoint that needs a key: its own, and those of the guard."""
-    return {
-        **{
-            status: {**answer, "headers": {**RATE_HEADERS, **answer.get("headers", {})}}
-            for status, answer in answers.items()
-        },
-        "401": _json(
-            wire.ErrorBody,
-            "missing or wrong key",
-            {"WWW-Authenticate": {"schema": {"const": "Bearer"}, "description": "how to authenticate"}},
-        ),
-        "429": _json(wire.RateLimitBody, "more requests than the key may make in a minute", RATE_HEADERS | RETRY_AFTER),
-        "503": _json(
-            wire.ErrorBody, "the queue is full, or the data folder can't be written; nothing was stored", RETRY_AFTER
-        ),
-    }
-
-
-def _link(operation_id: str, identifier: str) -> dict[str, Any]:
-    """How to call an operation with an identifier of the answer. Source: OpenAPI 3.1, "Link Object"."""
-    return {"operationId": operation_id, "parameters": {"id": identifier}}
-
-
-def _header(name: str, description: str, **schema: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "header",
-        "required": False,
-        "description": description,
-        "schema": {"type": "string", **schema},
-    }
-
-
-def _query(name: str, description: str, schema: dict[str, Any], required: bool = False) -> dict[str, Any]:
-    return {"name": name, "in": "query", "required": required, "description": description, "schema": schema}
-
-
-def _path_id(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
-
-
-TOTAL_COUNT = {"X-Total-Count": {"schema": {"type": "integer"}, "description": "number of all jobs of the account"}}
-STATUS = {"type": "string", "enum": wire.status_words("A")}
-ULID = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}
-PREFER = _header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
-IDEMPOTENCY_KEY = _header(
-    "Idempotency-Key",
-    "the same key and body within 24 hours answer with the same job",
-    minLength=1,
-    maxLength=MAX_IDEMPOTENCY_KEY,
-    pattern="^[ -~]+$",
-)
-PREFERENCE_APPLIED = {"Preference-Applied": {"schema": {"type": "string"}, "description": "the wait that was applied"}}
-JOB_ID = _path_id("id", "the job_id of a dispatch, in either case")
-IMAGE_ID = _path_id("id", "the id of a job's image, in either case")
-LANGUAGE = _path_id("lang", "the language of one of the image's translations, ISO 639-1")
-INCLUDE = _query(
-    "include",
-    "parts of a job that its body has only where they are asked for, separated by commas: removed, details",
-    {"type": "string", "pattern": "^ *(removed|details) *(, *(removed|details) *)*$"},
-)
-INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
-
-
-def _upload(operation: Operation, summary: str, schemas: dict[str, Any]) -> dict[str, Any]:
-    fields = schemas[FIELDS[operation].__name__]
-    form = {**fields, "properties": {"image": _IMAGE, **fields["properties"]}, "required": ["image"]}
+def _upload(operation: Operation, summary: str) -> dict[str, Any]:
     accepted = ", ".join(accepted.value for accepted in ACCEPTED_FORMATS[operation])
+    form = {"multipart/form-data": {"schema": schema_of(FIELDS[operation])}}
     return {
         "operationId": operation.value,
+        "tags": ["images"],
         "summary": summary,
         "description": f"The type is detected from the bytes; accepted: {accepted}.",
         "parameters": [PREFER, IDEMPOTENCY_KEY],
-        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
-        "responses": _keyed(
+        "requestBody": {"required": True, "content": form},
+        "responses": keyed(
             {
                 "202": {
-                    **_json(wire.DispatchBody, "dispatched; poll the job", PREFERENCE_APPLIED),
+                    **json_response(bodies.DispatchBody, "dispatched; poll the job", DISPATCH_HEADERS),
                     "links": {
-                        name: _link(name, "$response.body#/data/job_id")
+                        name: link(name, "$response.body#/data/job_id")
                         for name in ("get_job", "job_events", "delete_job")
                     },
                 },
-                "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
-                "408": _json(wire.ErrorBody, "no bytes of the upload were received in time"),
-                "409": _json(wire.ErrorBody, "the Idempotency-Key was sent with another body"),
-                "413": _json(wire.ErrorBody, "more bytes than one image may have"),
-                "422": _json(wire.ValidationErrorBody, "a field is invalid, or the image can't be used"),
+                "402": json_response(bodies.InsufficientCreditsBody, "the balance does not cover it"),
+                "408": json_response(bodies.ErrorBody, "no bytes of the upload were received in time"),
+                "409": json_response(bodies.ErrorBody, "the Idempotency-Key was sent with another body"),
+                "413": json_response(bodies.ErrorBody, "more bytes than one image may have"),
+                "422": json_response(bodies.ValidationErrorBody, "a field is invalid, or the image can't be used"),
             }
         ),
     }
+
+
+def _file_content(media_type: str) -> dict[str, Any]:
+    """The content of a response that is a file.
+
+    The general type stands beside the true one because openapi-python-client knows no other type of binary content.
+    """
+    return {"application/octet-stream": {"schema": FILE}, media_type: {"schema": FILE}}
 
 
 def _download(summary: str, operation_id: str) -> dict[str, Any]:
-    missing = _json(wire.ErrorBody, "no such image (message), or its stage is not done yet (error)")
+    missing = json_response(bodies.ErrorBody, "no such image (message), or its stage is not done yet (error)")
     missing["content"]["application/json"]["schema"] = {
-        "oneOf": [{"$ref": REF.format(name="ErrorBody")}, {"$ref": REF.format(name="NotReadyBody")}]
+        "title": "NoFileBody",
+        "oneOf": [schema_of(bodies.ErrorBody), schema_of(bodies.NotReadyBody)],
     }
-    return {
-        "operationId": operation_id,
-        "summary": summary,
-        "parameters": [IMAGE_ID],
-        "responses": _keyed(
-            {
-                "200": {
-                    "description": "the file",
-                    "headers": {
-                        "Content-Disposition": {"schema": {"type": "string"}, "description": "attachment (RFC 6266)"},
-                        "ETag": {"schema": {"type": "string"}, "description": "content address of the file"},
-                    },
-                    "content": {"image/*": {"schema": {"type": "string", "contentMediaType": "image/*"}}},
-                },
-                "304": {"description": "If-None-Match names the file's ETag"},
-                "404": missing,
-            }
-        ),
-    }
-
-
-NOT_BOTH = {
-    "properties": {"images": {"type": "array"}, "project_id": {"type": "string"}},
-    "required": ["images", "project_id"],
-}
-"""An export is of images or of a project."""
-
-
-def _export() -> dict[str, Any]:
-    preview = {"$ref": REF.format(name=wire.ExportPreviewBody.__name__)}
-    body = {"$ref": REF.format(name=ExportFields.__name__)}
-    return {
-        "operationId": "export",
-        "summary": "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
-        "description": "The archive is sent while it is made. The same request gives the same bytes.",
-        "parameters": [],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-        "responses": _keyed(
-            {
-                "200": {
-                    "description": "the archive; with dry_run, what it would contain",
-                    "headers": {
-                        "Content-Disposition": {"schema": {"type": "string"}, "description": "attachment (RFC 6266)"},
-                    },
-                    "content": {
-                        "application/zip": {"schema": {"type": "string", "contentMediaType": "application/zip"}},
-                        "application/json": {"schema": preview},
-                    },
-                },
-                "404": _json(wire.ErrorBody, "no such image or project in this account"),
-                "408": _json(wire.ErrorBody, "no bytes of the body were received in time"),
-                "409": _json(wire.ExportIncompleteBody, "texts or files are missing; nothing was exported"),
-                "413": _json(wire.ErrorBody, "more bytes than the body may have"),
-                "422": _json(wire.ValidationErrorBody, "a field is invalid, or there are more than 10,000 images"),
-            }
-        ),
-    }
+    return _operation(
+        "images",
+        operation_id,
+        summary,
+        {
+            "200": {
+                "description": "the file; its Content-Type is that of the image, never application/octet-stream",
+                "headers": {**DISPOSITION, "ETag": response_header("content address of the file")},
+                "content": _file_content("image/*"),
+            },
+            "304": {"description": "If-None-Match names the file's ETag"},
+            "404": missing,
+        },
+        [IMAGE_ID, IF_NONE_MATCH],
+    )
 
 
 def _thumbnail() -> dict[str, Any]:
-    return {
-        "operationId": "thumbnail",
-        "summary": "The upload as WebP of at most 512 pixels on each side (local addition)",
-        "parameters": [IMAGE_ID],
-        "responses": _keyed(
-            {
-                "200": {
-                    "description": "the thumbnail",
-                    "headers": {"ETag": {"schema": {"type": "string"}, "description": "changes with the content"}},
-                    "content": {"image/webp": {"schema": {"type": "string", "contentMediaType": "image/webp"}}},
+    return _operation(
+        "images",
+        "thumbnail",
+        "The upload as WebP of at most 512 pixels on each side (local addition)",
+        {
+            "200": {
+                "description": "the thumbnail; its Content-Type is image/webp, never application/octet-stream",
+                "headers": {"ETag": response_header("changes with the content")},
+                "content": _file_content("image/webp"),
+            },
+            "304": {"description": "If-None-Match names the thumbnail's ETag"},
+            "404": json_response(bodies.ErrorBody, "no such image in this account, or its upload was removed"),
+            "422": json_response(bodies.ValidationErrorBody, "no thumbnail can be made: the picture is damaged"),
+        },
+        [IMAGE_ID, IF_NONE_MATCH],
+    )
+
+
+def _export() -> dict[str, Any]:
+    export = _operation(
+        "exports",
+        "export",
+        "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
+        {
+            "200": {
+                "description": "the archive, application/zip; with dry_run, what it would contain, as JSON",
+                "headers": DISPOSITION,
+                "content": {
+                    **_file_content("application/zip"),
+                    "application/json": {"schema": schema_of(bodies.ExportPreviewBody)},
                 },
-                "304": {"description": "If-None-Match names the thumbnail's ETag"},
-                "404": _json(wire.ErrorBody, "no such image in this account, or its upload was removed"),
-                "422": _json(wire.ValidationErrorBody, "no thumbnail can be made, because the picture is damaged"),
-            }
-        ),
-    }
+            },
+            "404": json_response(bodies.ErrorBody, "no such image or project in this account"),
+            "408": json_response(bodies.ErrorBody, "no bytes of the body were received in time"),
+            "409": json_response(bodies.ExportIncompleteBody, "texts or files are missing; nothing was exported"),
+            "413": json_response(bodies.ErrorBody, "more bytes than the body may have"),
+            "422": json_response(
+                bodies.ValidationErrorBody, "a field is invalid, or there are more than 10,000 images"
+            ),
+        },
+    )
+    export["description"] = "The archive is sent while it is made. The same request gives the same bytes."
+    export["requestBody"] = _json_request(ExportFields)
+    return export
+
+
+def _json_request(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"required": True, "content": {"application/json": {"schema": schema_of(struct)}}}
 
 
 def _operation(
-    operation_id: str, summary: str, answers: dict[str, Any], parameters: list[dict[str, Any]] | None = None
+    tag: str,
+    operation_id: str,
+    summary: str,
+    answers: dict[str, Any],
+    parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     return {
         "operationId": operation_id,
+        "tags": [tag],
         "summary": summary,
         "parameters": parameters or [],
-        "responses": _keyed(answers),
+        "responses": keyed(answers),
     }
 
 
@@ -338,9 +188,11 @@ def _translation(
     operation_id: str, summary: str, answers: dict[str, Any], status: str = "200", headers: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """An operation that changes one text of an image and responds with it."""
-    written = _json(wire.EditedTranslationBody, "the text as it is now", headers)
-    no_text = _json(wire.ErrorBody, "no such image in this account, or it has no text in this language (yet)")
-    return _operation(operation_id, summary, {status: written, "404": no_text, **answers}, [IMAGE_ID, LANGUAGE])
+    written = json_response(bodies.EditedTranslationBody, "the text as it is now", headers)
+    no_text = json_response(bodies.ErrorBody, "no such image in this account, or it has no text in this language (yet)")
+    return _operation(
+        "translations", operation_id, summary, {status: written, "404": no_text, **answers}, [IMAGE_ID, LANGUAGE]
+    )
 
 
 def _translation_paths() -> dict[str, Any]:
@@ -349,20 +201,19 @@ def _translation_paths() -> dict[str, Any]:
         "edit_translation",
         "Edit an alt text or file name by hand (local addition)",
         {
-            "408": _json(wire.ErrorBody, "the body was not received in time"),
-            "413": _json(wire.ErrorBody, "the body has more than 16 KiB"),
-            "422": _json(wire.ValidationErrorBody, "a field is invalid, or none was sent"),
+            "408": json_response(bodies.ErrorBody, "the body was not received in time"),
+            "413": json_response(bodies.ErrorBody, "the body has more than 16 KiB"),
+            "422": json_response(bodies.ValidationErrorBody, "a field is invalid, or none was sent"),
         },
     )
-    schema = {"$ref": REF.format(name="TranslationEdit"), "minProperties": 1}
-    edit["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    no_version = {"409": _json(wire.ErrorBody, "there is no such version; nothing was changed")}
+    edit["requestBody"] = _json_request(bodies.TranslationEdit)
+    no_version = {"409": json_response(bodies.ErrorBody, "there is no such version; nothing was changed")}
     regenerate = _translation(
         "regenerate_translation",
         "Have one text written anew (local addition)",
         {
-            "402": _json(wire.InsufficientCreditsBody, "the balance does not cover it"),
-            "409": _json(wire.ErrorBody, "the uploaded picture was removed because of its age"),
+            "402": json_response(bodies.InsufficientCreditsBody, "the balance does not cover it"),
+            "409": json_response(bodies.ErrorBody, "the uploaded picture was removed because of its age"),
         },
         "202",
         PREFERENCE_APPLIED,
@@ -379,22 +230,23 @@ def _translation_paths() -> dict[str, Any]:
     }
 
 
-def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
-    invalid = _json(wire.ValidationErrorBody, "a parameter is invalid")
-    no_job = _json(wire.ErrorBody, "no such job in this account")
+def _paths() -> dict[str, Any]:
+    invalid = json_response(bodies.ValidationErrorBody, "a parameter is invalid")
+    no_job = json_response(bodies.ErrorBody, "no such job in this account")
     return {
         "/languages": {
             "get": {
                 "operationId": "languages",
+                "tags": ["service"],
                 "summary": "The languages that metadata can be written in",
                 "security": [],
-                "responses": {"200": _json(wire.LanguagesBody, "every language")},
+                "responses": {"200": json_response(bodies.LanguagesBody, "every language")},
             }
         },
-        "/images/analyze": {"post": _upload(Operation.ANALYZE, "SEO file name and alt text per language", schemas)},
-        "/images/optimize": {"post": _upload(Operation.OPTIMIZE, "A smaller file that looks the same", schemas)},
-        "/images/convert": {"post": _upload(Operation.CONVERT, "The image in WebP or AVIF", schemas)},
-        "/images/process": {"post": _upload(Operation.PROCESS, "Analyze, optimize and convert in one call", schemas)},
+        "/images/analyze": {"post": _upload(Operation.ANALYZE, "SEO file name and alt text per language")},
+        "/images/optimize": {"post": _upload(Operation.OPTIMIZE, "A smaller file that looks the same")},
+        "/images/convert": {"post": _upload(Operation.CONVERT, "The image in WebP or AVIF")},
+        "/images/process": {"post": _upload(Operation.PROCESS, "Analyze, optimize and convert in one call")},
         "/images/{id}/original": {"get": _download("The upload as it was received (local addition)", "original")},
         "/images/{id}/thumbnail": {"get": _thumbnail()},
         "/images/{id}/optimized": {"get": _download("The optimized file", "optimized")},
@@ -402,42 +254,44 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         **_translation_paths(),
         "/jobs": {
             "get": _operation(
+                "jobs",
                 "list_jobs",
                 "The account's jobs, newest first (local addition)",
-                {"200": _json(wire.JobsBody, "one page", TOTAL_COUNT), "422": invalid},
+                {"200": json_response(bodies.JobsBody, "one page", TOTAL_COUNT), "422": invalid},
                 [
-                    _query("status", "only jobs of this status", STATUS),
-                    _query("project_id", "only jobs of this project", ULID),
-                    _query("needs_text", "only jobs with an alt text that a person has to write", {"enum": [True]}),
-                    _query(
+                    query("status", "only jobs of this status", STATUS),
+                    query("project_id", "only jobs of this project", ULID),
+                    query("needs_text", "only jobs with an alt text that a person has to write", ONLY_TRUE),
+                    query(
                         "language_missing",
                         "only jobs without a text in this language, or whose text in it a person has to write",
-                        {"type": "string", "enum": sorted(LANGUAGES)},
+                        LANGUAGE_CODE,
                     ),
-                    _query(
+                    query(
                         "larger_than_optimized",
                         "only jobs whose converted file is not smaller than the optimized one",
-                        {"enum": [True]},
+                        ONLY_TRUE,
                     ),
                     INCLUDE,
-                    _query("cursor", "next_cursor of the page before", ULID),
-                    _query("limit", "jobs per page", {"type": "integer", "minimum": 1, "maximum": 500, "default": 20}),
+                    query("cursor", "next_cursor of the page before", ULID),
+                    query("limit", "jobs per page", {"type": "integer", "minimum": 1, "maximum": 500, "default": 20}),
                 ],
             )
         },
         "/jobs/{id}": {
             "get": _operation(
+                "jobs",
                 "get_job",
                 "A job and its results",
                 {
                     "200": {
-                        **_json(wire.JobBody, "the job in its present state", PREFERENCE_APPLIED),
+                        **json_response(bodies.JobBody, "the job in its present state", PREFERENCE_APPLIED),
                         "links": {
                             **{
-                                name: _link(name, "$response.body#/data/image/id")
+                                name: link(name, "$response.body#/data/image/id")
                                 for name in ("original", "thumbnail", "optimized", "converted")
                             },
-                            "delete_job": _link("delete_job", "$response.body#/data/job_id"),
+                            "delete_job": link("delete_job", "$response.body#/data/job_id"),
                         },
                     },
                     "404": no_job,
@@ -446,6 +300,7 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
                 [JOB_ID, PREFER, INCLUDE],
             ),
             "delete": _operation(
+                "jobs",
                 "delete_job",
                 "Cancel what has not started and remove the files (local addition)",
                 {"204": {"description": "deleted"}, "404": no_job},
@@ -454,13 +309,14 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         },
         "/jobs/{id}/events": {
             "get": _operation(
+                "jobs",
                 "job_events",
                 "Server-Sent Events of a job (local addition)",
                 {
                     "200": {
                         "description": "a stream of events (Server-Sent Events in the HTML standard): one per change,"
                         " the first at once, until the job is final; the schema is that of one event",
-                        "content": {"text/event-stream": {"schema": {"$ref": REF.format(name="StatusEvent")}}},
+                        "content": {"text/event-stream": {"schema": schema_of(bodies.StatusEvent)}},
                     },
                     "404": no_job,
                 },
@@ -469,61 +325,76 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
         },
         "/projects": {
             "get": _operation(
+                "account",
                 "list_projects",
                 "The account's projects by name (local addition)",
-                {"200": _json(wire.ProjectsBody, "every project")},
+                {"200": json_response(bodies.ProjectsBody, "every project")},
             )
         },
         "/events": {
             "get": _operation(
+                "jobs",
                 "account_events",
                 "Server-Sent Events of all jobs of the account (local addition)",
                 {
                     "200": {
                         "description": "a stream of events (Server-Sent Events in the HTML standard): a snapshot and"
                         " totals at once, then the changes of any job; the schema is that of one event",
-                        "content": {"text/event-stream": {"schema": {"$ref": REF.format(name="AccountEvent")}}},
+                        "content": {"text/event-stream": {"schema": schema_of(bodies.AccountEvent)}},
                     },
                 },
             )
         },
         "/exports": {"post": _export()},
         "/credits/balance": {
-            "get": _operation("balance", "The credit balance", {"200": _json(wire.BalanceBody, "the balance")})
+            "get": _operation(
+                "account", "balance", "The credit balance", {"200": json_response(bodies.BalanceBody, "the balance")}
+            )
         },
         "/credits/afford": {
             "get": _operation(
+                "account",
                 "afford",
                 "Whether the full pipeline is affordable for a batch",
-                {"200": _json(wire.AffordBody, "required, balance and shortfall, in credits"), "422": invalid},
+                {
+                    "200": json_response(bodies.AffordBody, "required, balance and shortfall, in credits"),
+                    "422": invalid,
+                },
                 [
-                    _query("images", "number of images", INTEGER_1_100, required=True),
-                    _query(
+                    query("images", "number of images", INTEGER_1_100, required=True),
+                    query(
                         "languages",
                         "alt-text languages per image",
                         {"type": "integer", "minimum": 1, "maximum": MAX_LANGUAGES, "default": 1},
                     ),
-                    _query("format", "target format", {"enum": ["webp", "avif"], "default": "webp"}),
+                    query("format", "target format", {"type": "string", "enum": ["webp", "avif"], "default": "webp"}),
                 ],
             )
         },
         "/openapi.json": {
             "get": {
                 "operationId": "openapi",
+                "tags": ["service"],
                 "summary": "This document",
                 "security": [],
-                "responses": {"200": {"description": "OpenAPI 3.1", "content": {"application/json": {}}}},
+                "responses": {
+                    "200": {
+                        "description": "OpenAPI 3.1",
+                        "content": {"application/json": {"schema": {"type": "object"}}},
+                    }
+                },
             }
         },
         "/metrics": {
             "servers": [{"url": "/"}],
             "get": {
                 "operationId": "metrics",
+                "tags": ["service"],
                 "summary": "Counts and states for Prometheus (local addition, outside /api/v1)",
                 "description": "On this machine no key is needed.",
                 "security": [{}, {"bearer": []}, {"apiKey": []}],
                 "parameters": [],
-                "responses": _keyed(
+                "responses": keyed(
                     {
                         "200": {
                             "description": "the text format of Prometheus",
@@ -537,11 +408,14 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
             "servers": [{"url": "/"}],
             "get": {
                 "operationId": "healthz",
+                "tags": ["service"],
                 "summary": "Whether the service works (local addition, outside /api/v1)",
                 "security": [],
                 "responses": {
-                    "200": _json(wire.HealthBody, "it does"),
-                    "503": _json(wire.ErrorBody, "the data folder can't be written, or no stages are processed"),
+                    "200": json_response(bodies.HealthBody, "it does"),
+                    "503": json_response(
+                        bodies.ErrorBody, "the data folder can't be written, or no stages are processed"
+                    ),
                 },
             },
         },
@@ -551,11 +425,6 @@ def _paths(schemas: dict[str, Any]) -> dict[str, Any]:
 @cache
 def build(status_set: wire.StatusSet = "A") -> bytes:
     """The document as JSON, with the status words of `status_set`."""
-    _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
-    schemas[ExportFields.__name__]["not"] = NOT_BOTH
-    paths = _paths(schemas)
-    for fields in FIELDS.values():
-        del schemas[fields.__name__]
     document = msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -568,9 +437,10 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
             },
             "servers": [{"url": "/api/v1"}],
             "security": [{"bearer": []}, {"apiKey": []}],
-            "paths": paths,
+            "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
+            "paths": _paths(),
             "components": {
-                "schemas": schemas,
+                "schemas": components(),
                 "securitySchemes": {
                     "bearer": {"type": "http", "scheme": "bearer"},
                     "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

@@ -7,8 +7,9 @@ from typing import Any
 from litestar import Request
 
 from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.bodies import ProjectsBody
 from imgproc_local.api.requests import get
-from imgproc_local.api.wire import ProjectsBody, projects_body
+from imgproc_local.api.wire import projects_body
 from imgproc_local.compose import Services
 
 

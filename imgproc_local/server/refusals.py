@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.api.wire import ErrorBody
+from imgproc_local.api.bodies import ErrorBody
 from imgproc_local.server.limits import Limits
 
 RETRY_AFTER_S = 5

@@ -47,7 +47,7 @@ def require_php_curl() -> str:
 
 
 def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
-    """Run a client and check all that it brought home."""
+    """Run a client and check the files that it stored."""
     picture = tmp_path / "Leuchtturm am Meer.jpg"
     picture.write_bytes(pictures.jpeg(640, 480))
     out = tmp_path / "out"
@@ -58,8 +58,13 @@ def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
+    check_results(out, picture.name)
+
+
+def check_results(out: Path, filename: str) -> None:
+    """Check the body of the job and the files that a client stored in `out`, for a picture of 640 × 480 pixels."""
     image = json.loads((out / "job.json").read_bytes())["data"]["image"]
-    assert image["original_filename"] == picture.name
+    assert image["original_filename"] == filename
     assert [entry["language_code"] for entry in image["translations"]] == ["en", "de"]
     english, german = image["translations"]
     assert english["seo_alt_text"]

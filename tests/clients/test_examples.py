@@ -1,4 +1,4 @@
-"""The examples in the page of the interface do what they say."""
+"""The examples on the page for authors of plugins do what they say."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.clients.test_clients import TIMEOUT_S, require_fetch, require_php_curl
+from tests.clients.test_clients import TIMEOUT_S, command, require_fetch, require_php_curl
 from tests.support import pictures
-from tests.support.service import Running
+from tests.support.service import GatedDescriber, Running, running
 
 HERE = Path(__file__).parent
-INTERFACE = (HERE.parents[1] / "imgproc_local/api/README.md").read_text(encoding="utf-8")
+PAGE = (HERE.parents[1] / "imgproc_local/api/plugins.md").read_text(encoding="utf-8")
 ADDRESS, KEY = "http://127.0.0.1:8484/api/v1", "imgp_…"
 CAPTION = "A lighthouse above the harbour"
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def example(name: str, service: Running) -> str:
     """The code of an example, with the address and the key of `service`."""
-    found = re.search(rf"<!-- example {name} -->\n```\w+\n(.*?)```", INTERFACE, re.DOTALL)
+    found = re.search(rf"<!-- example {name} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None
     assert 9 <= len(found[1].splitlines()) <= 13
     assert ADDRESS in found[1]
@@ -60,14 +60,39 @@ def test_php(service: Running, folder: Path) -> None:
         assert opened.format == "WEBP"
 
 
+def test_shell(service: Running, folder: Path) -> None:
+    command("jq")
+    (folder / "example.sh").write_text(example("shell", service), encoding="utf-8")
+    run(folder, command("sh"), "example.sh")
+    results = sorted(path.suffix for path in folder.iterdir() if "lighthouse" in path.name)
+    assert results == [".jpg", ".webp"]
+
+
 def test_wordpress(service: Running, folder: Path) -> None:
     php = require_php_curl()
     functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
-    code = f"{functions}\n{example('wordpress', service)}\nimgproc_write_alt_text(7);\n"
+    code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
     (folder / "example.php").write_text(code, encoding="utf-8")
     post_id, key, alt_text = json.loads(run(folder, php, "example.php"))
     assert (post_id, key) == (7, "_wp_attachment_image_alt")
     assert CAPTION in alt_text
+
+
+def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> None:
+    php = require_php_curl()
+    describer = GatedDescriber()
+    describer.open.clear()
+    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
+    with running(tmp_path / "data", lambda: describer) as service:
+        code = example("wordpress", service).replace("wait=15", "wait=0")
+        code = f"{functions}\n{code}\n$actions['imgproc_alt_text'](7);\n"
+        (folder / "example.php").write_text(code, encoding="utf-8")
+        assert json.loads(run(folder, php, "example.php")) == ["imgproc_alt_text", [7]]
+        describer.open.set()
+        (job,) = service.client.get("/jobs").json()["data"]
+        service.final(job["job_id"])
+        assert json.loads(run(folder, php, "example.php")) == [7, "_wp_attachment_image_alt", "Text in en."]
+        assert len(service.client.get("/jobs").json()["data"]) == 1
 
 
 def test_javascript(service: Running, folder: Path) -> None:
@@ -79,11 +104,25 @@ def test_javascript(service: Running, folder: Path) -> None:
     assert int(size) > 0
 
 
-def test_python(service: Running, folder: Path) -> None:
+def require_requests() -> None:
+    """Skip the test where the Python package requests is not installed."""
     if importlib.util.find_spec("requests") is None:
         pytest.skip("the Python package requests is not installed")
+
+
+def test_python(service: Running, folder: Path) -> None:
+    require_requests()
     (folder / "example.py").write_text(example("python", service), encoding="utf-8")
+    run(folder, sys.executable, "example.py")
+    (converted,) = folder.glob("*.webp")
+    assert "lighthouse" in converted.name
+
+
+def test_archive(service: Running, folder: Path) -> None:
+    require_requests()
+    service.process("optimize", (folder / "photo.jpg").read_bytes(), "harbour.jpg")
+    (folder / "example.py").write_text(example("archive", service), encoding="utf-8")
     run(folder, sys.executable, "example.py")
     with zipfile.ZipFile(folder / "images.zip") as archive:
         assert archive.testzip() is None
-        assert any("lighthouse" in name and name.endswith(".jpg") for name in archive.namelist())
+        assert any("harbour" in name for name in archive.namelist())

@@ -1,5 +1,24 @@
 <?php
-// The functions of WordPress that the example calls, with curl. Prints what update_post_meta receives.
+// The functions of WordPress that the example calls, with curl. Prints what update_post_meta or
+// wp_schedule_single_event receives.
+$actions = [];
+
+function add_action(string $name, callable $action): void
+{
+    global $actions;
+    $actions[$name] = $action;
+}
+
+function wp_schedule_single_event(int $timestamp, string $name, array $arguments): void
+{
+    echo json_encode([$name, $arguments]);
+}
+
+function home_url(): string
+{
+    return 'https://blog.example';
+}
+
 function get_attached_file(int $id): string
 {
     return 'photo.jpg';

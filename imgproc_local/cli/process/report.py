@@ -12,7 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from imgproc_local.api.wire import StatusSet, TranslationBody, status_word, translation_body
+from imgproc_local.api.bodies import TranslationBody
+from imgproc_local.api.wire import StatusSet, status_word, translation_body
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
