@@ -96,7 +96,7 @@
 		const current = counts();
 		const text = progressText( current );
 		document.querySelectorAll( '.imgproc-local-progress' ).forEach( ( box ) => {
-			box.parentElement.hidden = false;
+			box.parentElement.hidden = 0 === current.total;
 			if ( box.parentElement.matches( '.notice' ) ) {
 				box.parentElement.classList.toggle( 'notice-warning', '' !== queue.pause );
 				box.parentElement.classList.toggle( 'notice-info', '' === queue.pause );
@@ -107,7 +107,7 @@
 			bar.value = current.finished + current.failed;
 			const pause = box.querySelector( '.imgproc-local-pause' );
 			pause.hidden = ! queue.pause;
-			pause.textContent = queue.pause;
+			pause.querySelector( 'span' ).textContent = queue.pause;
 			const stop = box.querySelector( '[data-imgproc-action="stop"]' );
 			if ( stop ) {
 				stop.disabled = ! active || stopRequested;
@@ -123,7 +123,7 @@
 	function showError( error ) {
 		document.querySelectorAll( '.imgproc-local-pause' ).forEach( ( line ) => {
 			line.hidden = false;
-			line.textContent = error.message || __( 'The site did not answer.', 'imgproc-local' );
+			line.querySelector( 'span' ).textContent = error.message || __( 'The site did not answer.', 'imgproc-local' );
 		} );
 	}
 

@@ -10,6 +10,8 @@
 	const MAX_POLL_MS = 30000;
 	const IDS_PER_REQUEST = 100;
 
+	let gridTimer = null;
+
 	function request( path, data ) {
 		return wp.apiFetch( {
 			path: '/imgproc-local/v1' + path,
@@ -38,28 +40,33 @@
 	}
 
 	/** Writes an accepted alt text into the fields of WordPress that show it. */
-	function showAlt( id, alt ) {
+	function showAlt( panel, alt ) {
+		const id = Number( panel.dataset.id );
 		const field = document.getElementById( 'attachment_alt' ); // The screen that edits the attachment.
 		const postId = document.getElementById( 'post_ID' );
 		if ( field && postId && Number( postId.value ) === id ) {
 			field.value = alt;
 		}
+		const details = panel.closest( '.media-sidebar, .media-frame-content' );
+		const detail = details && details.querySelector( '[data-setting="alt"] textarea' );
+		if ( detail ) {
+			detail.value = alt; // The modal does not draw it again.
+		}
 		if ( wp.media && wp.media.model ) {
-			wp.media.attachment( id ).set( 'alt', alt ); // The grid and the modal.
+			wp.media.attachment( id ).set( 'alt', alt );
 		}
 	}
 
 	/** Replaces a panel by the server's answer, and asks again while the image waits. */
 	function showAnswer( panel, answer, delay = POLL_MS ) {
-		const id = Number( panel.dataset.id );
 		const fresh = fromHtml( answer.html );
 		const hadFocus = panel.contains( document.activeElement );
 		panel.replaceWith( fresh );
 		if ( hadFocus ) {
 			fresh.focus();
 		}
-		showAlt( id, answer.alt );
-		showRemark( id, answer.remark );
+		showAlt( fresh, answer.alt );
+		showRemark( Number( fresh.dataset.id ), answer.remark );
 		if ( answer.pending ) {
 			pollPanel( fresh, delay );
 		}
@@ -221,6 +228,38 @@
 		}
 	}
 
+	/**
+	 * Reads the state of the waiting images of the grid until none waits. The attributes of a finished image are loaded
+	 * again, because its alt text and its panel have changed.
+	 */
+	function pollGrid( delay = POLL_MS ) {
+		if ( gridTimer ) {
+			return;
+		}
+		gridTimer = window.setTimeout( async () => {
+			const waiting = wp.media.model.Attachments.all.filter( ( model ) => 'waiting' === ( model.get( 'imgprocLocal' ) || {} ).kind ).slice( 0, IDS_PER_REQUEST );
+			if ( ! waiting.length ) {
+				gridTimer = null;
+				return;
+			}
+			let next = MAX_POLL_MS;
+			try {
+				const cells = await request( '/cells?' + waiting.map( ( model ) => 'ids[]=' + model.id ).join( '&' ) );
+				for ( const model of waiting ) {
+					const cell = cells[ model.id ];
+					if ( ! cell || ! cell.pending ) {
+						await model.fetch();
+					}
+				}
+				next = Math.min( MAX_POLL_MS, 1.1 * delay );
+			} catch ( error ) {
+				// The site did not answer: ask again later.
+			}
+			gridTimer = null;
+			pollGrid( next );
+		}, delay );
+	}
+
 	function extendGrid( media ) {
 		const Attachment = media.view.Attachment;
 		const render = Attachment.prototype.render;
@@ -233,6 +272,9 @@
 				badge.textContent = remark.label;
 				this.$( '.attachment-preview' ).append( badge );
 				this.$el.attr( 'aria-label', this.model.get( 'title' ) + ' – ' + remark.label );
+			}
+			if ( remark && 'waiting' === remark.kind ) {
+				pollGrid();
 			}
 			return this;
 		};
@@ -294,6 +336,7 @@
 			for ( let first = 0; first < ids.length; first += IDS_PER_REQUEST ) {
 				const answer = await request( '/queue/add-ids', { ids: ids.slice( first, first + IDS_PER_REQUEST ) } );
 				added += answer.added;
+				ids.slice( first, first + IDS_PER_REQUEST ).forEach( ( id ) => showRemark( id, { kind: 'waiting', label: __( 'Waiting', 'imgproc-local' ) } ) );
 				document.dispatchEvent( new window.CustomEvent( 'imgproc-local-added', { detail: answer.queue } ) );
 			}
 			/* translators: %s: Number of images. */

@@ -252,7 +252,8 @@ final class Imgproc_Local_Attachment {
 		}
 		$language = strtolower( substr( determine_locale(), 0, 2 ) );
 		$is_ours  = isset( $state['alt_written'] ) && $state['alt_written'] === $alt;
-		if ( $is_ours && isset( $state['texts'][ $language ] ) && ! $state['texts'][ $language ]['needs_text'] && '' !== $state['texts'][ $language ]['alt'] ) {
+		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language; // A proposal in the first language may not be accepted yet.
+		if ( $is_ours && $is_other && isset( $state['texts'][ $language ] ) && ! $state['texts'][ $language ]['needs_text'] && '' !== $state['texts'][ $language ]['alt'] ) {
 			return $state['texts'][ $language ]['alt'];
 		}
 		return $alt;

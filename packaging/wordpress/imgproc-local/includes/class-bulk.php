@@ -90,27 +90,31 @@ final class Imgproc_Local_Bulk {
 			'' === $queue['pause'] ? 'notice-info' : 'notice-warning',
 			$queue['waiting'] + $queue['running'] > 0 ? '' : ' hidden'
 		);
-		self::print_progress( $queue );
+		self::print_progress( $queue, __( 'Imgproc Local:', 'imgproc-local' ) );
 		echo '</div>';
 	}
 
 	/**
 	 * Prints the progress, the button that stops the queue, and why it is paused.
 	 *
-	 * @param array $queue As returned by queue().
+	 * @param array  $queue As returned by queue().
+	 * @param string $name  What the progress belongs to, where that is not obvious.
 	 */
-	private static function print_progress( array $queue ): void {
+	private static function print_progress( array $queue, string $name = '' ): void {
 		$waiting = $queue['waiting'] + $queue['running'];
 		/* translators: %s: Number of images. */
 		$text = sprintf( _n( '%s image waits.', '%s images wait.', $waiting, 'imgproc-local' ), number_format_i18n( $waiting ) );
 		?>
 		<div class="imgproc-local-progress">
-			<p><strong><?php esc_html_e( 'Imgproc Local:', 'imgproc-local' ); ?></strong> <span id="imgproc-local-progress-text"><?php echo esc_html( $text ); ?></span></p>
+			<p><strong><?php echo esc_html( $name ); ?></strong> <span id="imgproc-local-progress-text"><?php echo esc_html( $text ); ?></span></p>
 			<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
 			<?php if ( current_user_can( self::CAPABILITY ) ) : ?>
 				<button type="button" class="button hide-if-no-js" data-imgproc-action="stop"><?php esc_html_e( 'Stop', 'imgproc-local' ); ?></button>
 			<?php endif; ?>
-			<p class="imgproc-local-pause"<?php echo '' === $queue['pause'] ? ' hidden' : ''; ?>><?php echo esc_html( $queue['pause'] ); ?></p>
+			<p class="imgproc-local-pause"<?php echo '' === $queue['pause'] ? ' hidden' : ''; ?>>
+				<span><?php echo esc_html( $queue['pause'] ); ?></span>
+				<?php echo Imgproc_Local_Notices::settings_link(); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- settings_link() escapes. ?>
+			</p>
 		</div>
 		<?php
 	}
@@ -207,7 +211,8 @@ final class Imgproc_Local_Bulk {
 	 * @return string Escaped HTML.
 	 */
 	private static function failure_row( WP_Post $post ): string {
-		$title  = _draft_or_post_title( $post );
+		$name   = wp_basename( (string) get_attached_file( $post->ID ) );
+		$title  = '' === $post->post_title ? $name : $post->post_title;
 		$state  = Imgproc_Local_Queue::state( $post->ID );
 		$button = '';
 		if ( current_user_can( 'edit_post', $post->ID ) ) {
@@ -222,8 +227,7 @@ final class Imgproc_Local_Bulk {
 		} else {
 			$title_html = esc_html( $title );
 		}
-		$name = wp_basename( (string) get_attached_file( $post->ID ) );
-		return sprintf( '<tr><td>%s<br><span class="description">%s</span></td><td>%s</td><td>%s</td></tr>', $title_html, esc_html( $name ), esc_html( $state['error'] ), $button );
+		return sprintf( '<tr><td>%s<br><span class="description">%s</span></td><td>%s</td><td>%s</td></tr>', $title_html, esc_html( $name === $title ? '' : $name ), esc_html( $state['error'] ), $button );
 	}
 
 	/**

@@ -317,7 +317,7 @@ final class Imgproc_Local_Client {
 		}
 		switch ( $status ) {
 			case 401:
-				return new WP_Error( 'wrong_key', __( 'The service does not accept the key. Create one with “imgproc-local keys create” and store it here.', 'imgproc-local' ) );
+				return new WP_Error( 'wrong_key', __( 'The service does not accept the key. Create one with “imgproc-local keys create” and store it in the settings.', 'imgproc-local' ) );
 			case 402:
 				$data = array(
 					'required'  => (int) $body['required'],

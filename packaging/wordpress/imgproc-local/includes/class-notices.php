@@ -109,7 +109,7 @@ final class Imgproc_Local_Notices {
 	 *
 	 * @return string Escaped HTML with a space before it, or an empty string.
 	 */
-	private static function settings_link(): string {
+	public static function settings_link(): string {
 		if ( ! current_user_can( 'manage_options' ) ) {
 			return '';
 		}
@@ -136,7 +136,7 @@ final class Imgproc_Local_Notices {
 		$parts[] = sprintf( _n( '%s image waits.', '%s images wait.', $waiting, 'imgproc-local' ), number_format_i18n( $waiting ) );
 		if ( ! empty( $status['paused_until'] ) ) {
 			/* translators: %s: A time of day. */
-			$parts[] = sprintf( __( 'The next try is at %s.', 'imgproc-local' ), wp_date( get_option( 'time_format' ) . ' (T)', (int) $status['paused_until'] ) );
+			$parts[] = sprintf( __( 'The next try is at %s.', 'imgproc-local' ), wp_date( get_option( 'time_format' ), (int) $status['paused_until'] ) );
 		}
 		return implode( ' ', $parts );
 	}
