@@ -284,7 +284,7 @@ final class Imgproc_Local_Attachment {
 	 */
 	private static function write_alt( $attachment_id, array &$state ) {
 		$language = Imgproc_Local_Settings::language( $attachment_id );
-		if ( ! isset( $state['texts'][ $language ] ) || 'attachment' !== get_post_type( $attachment_id ) ) {
+		if ( ! isset( $state['texts'][ $language ] ) || ! Imgproc_Local_Queue::exists( $attachment_id ) ) {
 			return;
 		}
 		wp_cache_delete( $attachment_id, 'post_meta' );
@@ -315,7 +315,7 @@ final class Imgproc_Local_Attachment {
 	 */
 	private static function apply_files( $attachment_id, Imgproc_Local_Client $client, array $image, array &$state ) {
 		$published = get_attached_file( $attachment_id );
-		if ( 'attachment' !== get_post_type( $attachment_id ) || ! is_readable( $published ) ) {
+		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) || ! is_readable( $published ) ) {
 			return new WP_Error( 'refused', __( 'The file was removed while the service worked on it.', 'imgproc-local' ) );
 		}
 		if ( Imgproc_Local_Settings::get( 'optimize' ) && $state['may_replace'] ) {
@@ -329,7 +329,12 @@ final class Imgproc_Local_Attachment {
 		}
 		$state['published_sha256'] = hash_file( 'sha256', $published );
 		Imgproc_Local_Queue::save( $attachment_id, $state );
-		return Imgproc_Local_Files::add_copies( $attachment_id, $client, $image, $state );
+		$result = Imgproc_Local_Files::add_copies( $attachment_id, $client, $image, $state );
+		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) && ! file_exists( $published ) ) { // Deleted in this moment.
+			Imgproc_Local_Files::remove_of( $published, $state );
+			Imgproc_Local_Queue::forget( $attachment_id );
+		}
+		return $result;
 	}
 
 	/**
@@ -340,8 +345,8 @@ final class Imgproc_Local_Attachment {
 	 * @param string $final_state   done or failed.
 	 */
 	private static function finish( $attachment_id, array $state, $final_state ) {
-		if ( 'attachment' !== get_post_type( $attachment_id ) ) {
-			return; // Deleted meanwhile: post meta would be left behind.
+		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) ) {
+			return;
 		}
 		$state['saved_bytes'] = Imgproc_Local_Files::saved_bytes( $attachment_id, $state );
 		update_post_meta( $attachment_id, Imgproc_Local_Queue::META_SAVED, $state['saved_bytes'] );

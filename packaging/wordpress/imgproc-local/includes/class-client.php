@@ -285,6 +285,10 @@ final class Imgproc_Local_Client {
 			/* translators: %s: address of the service. */
 			return new WP_Error( 'time_out', sprintf( __( 'The service at %s did not answer in time.', 'imgproc-local' ), $this->address ) );
 		}
+		if ( preg_match( '/cURL error (18|52|55|56)\b/', $message ) ) {
+			/* translators: 1: address of the service, 2: technical message. */
+			return new WP_Error( 'service_down', sprintf( __( 'The connection to the service at %1$s was closed before its answer was complete (%2$s).', 'imgproc-local' ), $this->address, $message ) );
+		}
 		/* translators: 1: address of the service, 2: technical message. */
 		return new WP_Error( 'service_down', sprintf( __( 'The service at %1$s can’t be reached (%2$s). Start it, or correct the address.', 'imgproc-local' ), $this->address, $message ) );
 	}

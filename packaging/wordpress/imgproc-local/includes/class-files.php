@@ -200,12 +200,20 @@ final class Imgproc_Local_Files {
 	 * @param bool  $even_shared   Whether files of other attachments are removed too.
 	 */
 	public static function remove( $attachment_id, array $state, $even_shared = false ) {
-		if ( ! $even_shared && self::twins( $attachment_id ) ) {
-			return;
+		if ( $even_shared || ! self::twins( $attachment_id ) ) {
+			self::remove_of( get_attached_file( $attachment_id ), $state );
 		}
-		$published = get_attached_file( $attachment_id );
-		$base_dir  = self::base_dir();
-		$files     = isset( $state['files'] ) ? $state['files'] : array();
+	}
+
+	/**
+	 * Removes the copies and the kept original of a file.
+	 *
+	 * @param string $published Path of the published file, which may be gone.
+	 * @param array  $state     State of its attachment.
+	 */
+	public static function remove_of( $published, array $state ) {
+		$base_dir = self::base_dir();
+		$files    = isset( $state['files'] ) ? $state['files'] : array();
 		foreach ( wp_list_pluck( $files, 'copy' ) as $copy ) {
 			wp_delete_file_from_directory( dirname( $published ) . '/' . $copy, $base_dir );
 		}

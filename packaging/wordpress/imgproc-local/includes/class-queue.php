@@ -171,13 +171,16 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Stores the state of an attachment.
+	 * Stores the state of an attachment, unless it was deleted meanwhile: its post meta would be left behind.
 	 *
 	 * @param int      $attachment_id Attachment.
 	 * @param array    $state         State.
 	 * @param int|null $due           Time of the next step; null leaves it as it is, 0 removes it from the queue.
 	 */
 	public static function save( int $attachment_id, array $state, $due = null ) {
+		if ( ! self::exists( $attachment_id ) ) {
+			return;
+		}
 		update_post_meta( $attachment_id, self::META, wp_slash( $state ) );
 		update_post_meta( $attachment_id, self::META_STATE, $state['state'] );
 		if ( 0 === $due ) {
@@ -185,6 +188,17 @@ final class Imgproc_Local_Queue {
 		} elseif ( null !== $due ) {
 			update_post_meta( $attachment_id, self::META_DUE, $due );
 		}
+	}
+
+	/**
+	 * Whether an attachment is in the database now, whatever the cache says.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return bool
+	 */
+	public static function exists( $attachment_id ) {
+		global $wpdb;
+		return 'attachment' === $wpdb->get_var( $wpdb->prepare( "SELECT post_type FROM $wpdb->posts WHERE ID = %d", $attachment_id ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
 	}
 
 	/**

@@ -74,13 +74,29 @@ final class Imgproc_Local_Worker {
 			}
 			if ( $due > time() ) {
 				sleep( 1 );
-				wp_cache_delete( Imgproc_Local_Queue::PAUSE, 'options' ); // Another request may have ended the pause.
-				continue;
 			}
-			self::step( (int) $left );
+			self::read_options_again();
+			if ( $due <= time() ) {
+				self::step( (int) $left );
+			}
 		}
 		$lock->release();
 		return true;
+	}
+
+	/**
+	 * Forgets cached options: another request may have changed the settings or ended a pause.
+	 */
+	private static function read_options_again() {
+		if ( wp_using_ext_object_cache() ) {
+			foreach ( array( 'alloptions', 'notoptions', Imgproc_Local_Queue::PAUSE ) as $key ) {
+				wp_cache_get( $key, 'options', true );
+			}
+			return;
+		}
+		wp_cache_delete( 'alloptions', 'options' );
+		wp_cache_delete( 'notoptions', 'options' );
+		wp_cache_delete( Imgproc_Local_Queue::PAUSE, 'options' );
 	}
 
 	/**
@@ -101,8 +117,8 @@ final class Imgproc_Local_Worker {
 		}
 		$id = (int) reset( $ids );
 		wp_cache_delete( $id, 'post_meta' );
-		clean_post_cache( $id );
-		if ( ! $id || 'attachment' !== get_post_type( $id ) ) {
+		wp_cache_delete( $id, 'posts' );
+		if ( ! $id || ! Imgproc_Local_Queue::exists( $id ) ) {
 			delete_post_meta( $id, Imgproc_Local_Queue::META_DUE );
 			return;
 		}
@@ -246,10 +262,15 @@ final class Imgproc_Local_Worker {
 	 */
 	private static function failed( $id, array $state, WP_Error $error ) {
 		$code = $error->get_error_code();
-		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) ) {
+		$data = $error->get_error_data();
+		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) && ! isset( $data['retry_after'] ) ) {
 			$health = ( new Imgproc_Local_Client() )->languages(); // One picture may be what the service can’t answer.
-			$code   = is_wp_error( $health ) ? 'service_down' : ( 'service_down' === $code && is_array( $error->get_error_data() ) ? $code : 'time_out' );
-			$error  = is_wp_error( $health ) ? $health : $error;
+			if ( is_wp_error( $health ) ) {
+				$code  = 'service_down';
+				$error = $health;
+			} else {
+				$code = 'of_picture';
+			}
 		}
 		if ( isset( Imgproc_Local_Queue::PAUSES[ $code ] ) ) {
 			--$state['attempts'];
