@@ -54,8 +54,8 @@ ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_
 class EncoderEffort(Struct, frozen=True):
     """libvips' options for the final encoding and, where they differ, for drafts.
 
-    A draft scores `draft_deficit` points less than the final encoding at the same quality, in graphics
-    `graphic_draft_deficit`. With `drafts_suffice`, the sample is not encoded with the final options, too.
+    At the same quality, a draft scores `draft_deficit` points less than the final encoding; of a graphic,
+    `graphic_draft_deficit` points less. With `drafts_suffice`, the sample is encoded only as drafts.
     """
 
     effort: int
@@ -70,7 +70,9 @@ EFFORTS: dict[Effort, EncoderEffort] = {
     "balanced": EncoderEffort(3, {"effort": 0, "bitdepth": 8}, 2.2, 6.0),
     "best": EncoderEffort(4, {"effort": 3, "bitdepth": 8}, 0.5, 0.5, drafts_suffice=True),
 }
-"""Effort 4 takes five times as long as 3 for 3 % of the bytes, 5 half as long again for 1 %."""
+"""Effort 4 takes five times as long as effort 3 and saves 3 % of the bytes; effort 5 takes 1.5 times as long as effort
+4 and saves 1 %.
+"""
 
 MIN_LARGE_PIXELS = 13_000_000
 """Larger pictures are stored in 4:2:0 and 8 bits, with 21 bytes of memory per pixel. 4:4:4 and 10 bits take 65."""
@@ -79,8 +81,8 @@ TINY_PIXELS = 256
 """Up to this size a quality below the initial one saves nothing, and transparent pixels would become faint ones."""
 
 FLAT_PX, FLAT_SHARE = 8, 0.25
-"""In a graphic at least this share of the pixels equals those so many pixels to the right and below. In photographs
-hardly any does.
+"""A picture is a graphic if at least `FLAT_SHARE` of its pixels are equal to the pixels that are `FLAT_PX` to the right
+and `FLAT_PX` below. In photographs hardly any pixel is.
 """
 
 GRID_FROM_PIXELS = 24_000_000
@@ -91,9 +93,9 @@ memory.
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and an encoding of a still picture of 8 bits that is finer than the target asks.
+    """The clean copy and, of a still picture of 8 bits whose quality is higher than the target, an encoding.
 
-    In all others (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for
+    Of all others (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for
     bit, and only metadata is removed.
     """
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
@@ -133,7 +135,7 @@ def converted(source: Source) -> bytes:
 
         image, profile = decoded()
         image = in_eight_bits(evaluate(image, check_stop, "copy_memory")).copy_memory()
-        # AVIF would change an opaque alpha channel, too
+        # encoding would change the values of an opaque alpha channel too
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
             image = without_alpha(image).copy_memory()
@@ -159,14 +161,14 @@ def converted(source: Source) -> bytes:
     return decode_complete(path, info, encode)
 
 
-def _animated(path: Path, info: ImageInfo, kept: Blocks, target: float, check_stop: CheckStop) -> bytes:
+def _animated(path: Path, info: ImageInfo, published: Blocks, target: float, check_stop: CheckStop) -> bytes:
     """An animation whose frames meet the target."""
-    sample = Sample(animation.sample_frames(path, info, check_stop), profile=kept.icc)
+    sample = Sample(animation.sample_frames(path, info, check_stop), profile=published.icc)
     frame = animation.encode_frame_avif
     frames = encode_by_sample(sample, EncoderProfile(frame, frame, as_browsers_read, ANIMATION_SCALE), target)
 
     def attempt(quality: int) -> SearchResult:
-        encoded = animation.encode_avif(path, info, kept, quality, check_stop)
+        encoded = animation.encode_avif(path, info, published, quality, check_stop)
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
@@ -271,12 +273,12 @@ def _blocks(image: pyvips.Image) -> Blocks:
     return Blocks(exif.removeprefix(b"Exif\0\0") if exif else None, xmp, None, icc)
 
 
-def _with_blocks(image: pyvips.Image, kept: Blocks, profile: bytes | None) -> pyvips.Image:
+def _with_blocks(image: pyvips.Image, published: Blocks, profile: bytes | None) -> pyvips.Image:
     image = image.copy()
     for name in image.get_fields():
         if name.endswith("-data") or name.startswith("exif-"):
             image.remove(name)
-    for name, block in (("exif-data", kept.exif), ("xmp-data", kept.xmp), ("icc-profile-data", profile)):
+    for name, block in (("exif-data", published.exif), ("xmp-data", published.xmp), ("icc-profile-data", profile)):
         if block:
             image.set_type(pyvips.GValue.blob_type, name, b"Exif\0\0" + block if name == "exif-data" else block)
     return image

@@ -93,9 +93,10 @@ class JobDetails(Struct, frozen=True):
 
 
 class JobTotals(Struct, frozen=True):
-    """The jobs of an account by state, and the bytes of those that have a result.
+    """The number of jobs of an account by state, and bytes of those jobs that have a result.
 
-    Of each of these, `saved_bytes` counts how much smaller than the upload its smallest result is.
+    `original_bytes` is the size of their uploads together; `saved_bytes` is the sum of what the smallest result of each
+    job saves.
     """
 
     waiting: int
@@ -126,7 +127,7 @@ class Job(Struct, frozen=True):
     """A job with its stages and results. Times are RFC 3339 in UTC.
 
     `revision` is the number of the last transaction whose changes this snapshot contains. `text_states` has an entry
-    for the language of each translation. A job that was read has its `details`.
+    for the language of each translation. `details` is None only in jobs that were not read from the database.
     """
 
     id: str
@@ -155,9 +156,9 @@ class Job(Struct, frozen=True):
         return tuple(sorted({kind for stage in self.stages for kind in stage.removed}))
 
 
-def is_newer(job: Job, seen: Job) -> bool:
-    """Whether `job` is a later snapshot than `seen` of the same job."""
-    return job.revision > seen.revision
+def is_newer(job: Job, earlier: Job) -> bool:
+    """Whether `job` is a later snapshot than `earlier` of the same job."""
+    return job.revision > earlier.revision
 
 
 def derive_status(stages: Sequence[Stage]) -> Status:

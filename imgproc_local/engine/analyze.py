@@ -56,7 +56,7 @@ def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
 
 
 def decode_for_reading(work: WorkItem, check_stop: CheckStop) -> Pixels:
-    """Decode the picture as large as text is read in it. Runs in a worker."""
+    """Decode the picture at the size at which text in it is read. Runs in a worker."""
     from imgproc_local.codecs.picture import decode
 
     return decode.thumbnail(work.original, work.info, READING_SIDE_PX, check_stop)
@@ -103,7 +103,7 @@ class Analyzer:
         return Output(texts=texts, removed=tuple(sorted(removed)))
 
     def _text_in_picture(self, work: WorkItem, received: DescriberInput, check_stop: CheckStop) -> TextInPicture | None:
-        """The text in the picture; None if it was not searched."""
+        """The text in the picture; None if text is not read."""
         if self._text_reader is None or not self._text_reader.is_available:
             return None
         from imgproc_local.vision.ocr.lines import text_in_picture

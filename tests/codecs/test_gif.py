@@ -24,13 +24,13 @@ def optimized(folder: Path, data: bytes) -> bytes | None:
     return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
-def shown(data: bytes) -> list[np.ndarray]:
+def frames_of(data: bytes) -> list[np.ndarray]:
     with Image.open(io.BytesIO(data)) as image:
-        found = []
+        frames = []
         for frame in range(image.n_frames):
             image.seek(frame)
-            found.append(np.asarray(image.convert("RGBA")))
-        return found
+            frames.append(np.asarray(image.convert("RGBA")))
+        return frames
 
 
 def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:
@@ -55,7 +55,7 @@ def test_frames_delays_and_loop_count_are_preserved(tmp_path: Path, loop: int) -
     assert out is not None
     assert len(out) < len(source)
     assert container.read_timing(out) == container.read_timing(source)
-    for old, new in zip(shown(source), shown(out), strict=True):
+    for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
 
 
@@ -73,14 +73,14 @@ def test_full_frames_are_reduced_to_their_changes(tmp_path: Path) -> None:
     out = optimized(tmp_path, source)
     assert out is not None
     assert len(out) < 0.9 * len(source)
-    for old, new in zip(shown(source), shown(out), strict=True):
+    for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert np.abs(old.astype(int) - new).max() <= gif.MAX_WORST_ERROR
 
 
 def test_equal_consecutive_frames_are_both_preserved(tmp_path: Path) -> None:
     made = pictures.frames(3, 320, 240)
-    shown_frames = [made[0], made[1], made[1], made[2]]
-    blocks = [pictures.saved(frame, "GIF") for frame in shown_frames]
+    displayed = [made[0], made[1], made[1], made[2]]
+    blocks = [pictures.saved(frame, "GIF") for frame in displayed]
     source = blocks[0][:-1]
     for block in blocks[1:]:
         # the frame without its screen: descriptor, own palette, data
@@ -102,20 +102,20 @@ def test_transparency_is_preserved(tmp_path: Path) -> None:
     source = pictures.saved(Image.fromarray(rgba), "GIF", comment=b"c" * 300)
     out = optimized(tmp_path, source)
     assert out is not None
-    assert np.array_equal(shown(out)[0][..., 3], rgba[..., 3])
+    assert np.array_equal(frames_of(out)[0][..., 3], rgba[..., 3])
 
 
 def rotating_square(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
     """A rotating square, each frame with a palette of its own: encoding its result again makes it a little smaller."""
-    pictures_ = []
+    rotated = []
     for number in range(frames):
         square = Image.new("RGBA", (side, side), (0, 0, 0, 0))
         ImageDraw.Draw(square).rectangle([side // 4, side // 4, 3 * side // 4, 3 * side // 4], fill=(0, 60, 200, 255))
         frame = Image.new("RGBA", (side, side), (255, 255, 255, 0))
         frame.alpha_composite(square.rotate(number * 90 / frames, resample=Image.Resampling.BICUBIC))
-        pictures_.append(frame.convert("RGB").quantize(colours))
+        rotated.append(frame.convert("RGB").quantize(colours))
     out = io.BytesIO()
-    pictures_[0].save(out, "GIF", save_all=True, append_images=pictures_[1:], duration=50, disposal=2, optimize=False)
+    rotated[0].save(out, "GIF", save_all=True, append_images=rotated[1:], duration=50, disposal=2, optimize=False)
     return out.getvalue()
 
 

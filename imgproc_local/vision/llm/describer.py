@@ -1,11 +1,11 @@
 """The describer that uses a vision model, in llama.cpp or in another program on this machine. The model's answers are
 checked; `FactsDescriber` replaces those that fail.
 
-If the metadata has an alt text in a requested language, or the picture is an image of text in it, that text is used
-and the model does not write in that language. The model describes the picture in English first, even if English is not
-requested, and then in all other languages together, with the English text in the prompt. It is loaded for the first
-picture and unloaded after some idle time. Answers that fail the checks are generated once more, with a complaint in the
-prompt. Invariant: every translation states its source, and a text that fails the checks is never returned.
+If the metadata has an alt text in a requested language, or the picture is an image of text in that language, that text
+is used and the model does not write in that language. The model describes the picture in English first, even if English
+is not requested, and then in all other languages together, with the English text in the prompt. It is loaded for the
+first picture and unloaded after some idle time. Answers that fail the checks are generated once more, with a complaint
+in the prompt. Invariant: every translation states its source, and a text that fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LoadedModel(Protocol):
 
     `prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the
     instructions, the picture, the notes and a suffix. `generate` returns one answer per suffix; with a `seed`, the
-    model samples randomly. An answer that could not be had is "". Both raise ModelUnusable, and what `check_stop`
+    model samples randomly. An answer is "" if the model gave none. Both raise ModelUnusable, and what `check_stop`
     raises. `close` frees the memory of the model and may be called twice.
     """
 
@@ -138,7 +138,7 @@ class LlmDescriber:
             return tuple(translations[language] for language in languages)
         # with answers of the model, the deadline is no longer checked: FactsDescriber takes only milliseconds
         facts_check_stop = (lambda: None) if by_model else check_stop
-        # all languages, because an alt text of unknown language is that of the first requested one
+        # of all languages, because FactsDescriber uses an alt text of unknown language for the first one
         for from_facts in self._facts.describe(image, languages, hints, facts_check_stop):
             language = from_facts.language_code
             if language in translations:

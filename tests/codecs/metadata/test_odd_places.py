@@ -30,40 +30,40 @@ from tests.codecs.pictures import never_stop
 MAX_PIXELS = 10**9
 
 
-def optimized(folder: Path, data: bytes, form: str) -> bytes:
+def optimized(folder: Path, data: bytes) -> bytes:
     path = pictures.write(folder, data)
     return optimize_file(path, probe(path, MAX_PIXELS), never_stop) or data
 
 
-def optimized_twice(folder: Path, data: bytes, form: str) -> bytes:
+def optimized_twice(folder: Path, data: bytes) -> bytes:
     """The optimised file, which optimising again does not change."""
-    once = optimized(folder, data, form)
-    assert optimized(folder, once, form) == once
+    once = optimized(folder, data)
+    assert optimized(folder, once) == once
     return once
 
 
 def frames(data: bytes) -> list[np.ndarray]:
     image = pictures.opened(data)
-    found = []
+    pixels = []
     for number in range(getattr(image, "n_frames", 1)):
         image.seek(number)
-        found.append(np.asarray(image.convert("RGBA")))
-    return found
+        pixels.append(np.asarray(image.convert("RGBA")))
+    return pixels
 
 
 def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> None:
-    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
     assert jpeg_container.is_progressive(plain)
     hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
     last_scan = plain.rfind(b"\xff\xda")
-    out = optimized(tmp_path, plain[:last_scan] + hidden + plain[last_scan:], "JPEG")
+    out = optimized(tmp_path, plain[:last_scan] + hidden + plain[last_scan:])
     assert out == plain
 
 
 def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) -> None:
-    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90), "JPEG")
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
     adobe = b"Adobe\0\x64\0\0\0\0\1"
-    out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:], "JPEG")
+    out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:])
     assert pictures.segment(0xEE, adobe) in out
     assert b"SECRET" not in out
 
@@ -71,7 +71,8 @@ def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) 
 HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"
 
 
-def packet(attributes: str, properties: str = "") -> bytes:
+def xmp_segment_of(attributes: str, properties: str = "") -> bytes:
+    """A segment of a JPEG with an XMP packet of these attributes and elements."""
     namespaces = (
         f'xmlns:hdrgm="{HDRGM}" xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:Container="{xmp.CONTAINER[1:-1]}"'
         f' xmlns:Item="{xmp.CONTAINER_ITEM[1:-1]}"'
@@ -91,9 +92,9 @@ def ultra_hdr(signalled_by: str) -> bytes:
     preview = pictures.saved(pictures.scene(64, 48), "JPEG", comment=b"SECRET preview")
     gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
     iso = pictures.segment(0xE2, b"urn:iso:std:iso:ts:21496:-1\0\0\0\0\0")
-    own = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff()) + pictures.segment(0xFE, b"SECRET remark")
-    own += packet('hdrgm:Version="1.0" hdrgm:GainMapMax="2.5" exif:GPSLatitude="SECRET"') + iso
-    gain_map = gain_map[:2] + own + gain_map[2:]
+    metadata = pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff()) + pictures.segment(0xFE, b"SECRET remark")
+    metadata += xmp_segment_of('hdrgm:Version="1.0" hdrgm:GainMapMax="2.5" exif:GPSLatitude="SECRET"') + iso
+    gain_map = gain_map[:2] + metadata + gain_map[2:]
     video = b"\0\0\0\x18ftypmp42SECRET video"
 
     def item(semantic: str, size: int) -> str:
@@ -107,7 +108,9 @@ def ultra_hdr(signalled_by: str) -> bytes:
     items = item("Primary", 0) + item("GainMap", len(gain_map)) + item("MotionPhoto", len(video))
     directory = f"<Container:Directory><rdf:Seq>{items}</rdf:Seq></Container:Directory>"
     xmp_segment = (
-        packet('hdrgm:Version="1.0"', directory) if signalled_by != "iso" else packet('exif:GPSLatitude="SECRET"')
+        xmp_segment_of('hdrgm:Version="1.0"', directory)
+        if signalled_by != "iso"
+        else xmp_segment_of('exif:GPSLatitude="SECRET"')
     )
     return plain[:2] + xmp_segment + iso + plain[2:] + preview + gain_map + video
 
@@ -117,7 +120,7 @@ def test_only_the_gain_map_is_preserved_of_the_data_after_a_jpeg_and_without_its
     tmp_path: Path, signalled_by: str
 ) -> None:
     source = ultra_hdr(signalled_by)
-    out = optimized_twice(tmp_path, source, "JPEG")
+    out = optimized_twice(tmp_path, source)
     for secret in (b"SECRET", b"MotionPhoto", b"video", *pictures.SECRETS.values()):
         assert secret not in out
     gain_map = jpeg_container.gain_map(out)
@@ -136,13 +139,13 @@ def test_only_the_gain_map_is_preserved_of_the_data_after_a_jpeg_and_without_its
 def test_a_gain_map_declared_only_in_damaged_xmp_is_removed(tmp_path: Path) -> None:
     source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
     broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
-    assert jpeg_container.gain_map(optimized_twice(tmp_path, source, "JPEG")) is not None
-    out = optimized_twice(tmp_path, broken, "JPEG")
+    assert jpeg_container.gain_map(optimized_twice(tmp_path, source)) is not None
+    out = optimized_twice(tmp_path, broken)
     assert out.count(b"\xff\xd8\xff") == 1
 
 
 def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> None:
-    plain = optimized_twice(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20), "WEBP")
+    plain = optimized_twice(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20))
     hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
     body = b"".join(
         webp_container._chunk(chunk.kind, plain[chunk.payload : chunk.end] + (hidden if chunk.kind == b"ANMF" else b""))
@@ -150,21 +153,21 @@ def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> N
     )
     source = b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
     assert source.count(b"SECRET") == 3
-    assert optimized(tmp_path, source, "WEBP") == plain
+    assert optimized(tmp_path, source) == plain
 
 
 def test_private_bytes_in_gif_extensions_are_removed(tmp_path: Path) -> None:
-    plain = optimized_twice(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2), "GIF")
+    plain = optimized_twice(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2))
     unknown = b"\x21\x99\x06SECRET\0"
     text = b"\x21\xf9\x04\x08\xff\0\0\0" + b"\x21\x01\x0c" + struct.pack("<HHHHBBBB", 0, 0, 8, 8, 8, 8, 0, 1)
     text += b"\x0bSECRET text\0"
     first = next(block.start for block in gif_container.blocks(plain) if block.label == gif_container.CONTROL)
-    out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b", "GIF")
+    out = optimized(tmp_path, plain[:first] + unknown + text + plain[first:-1] + text + unknown + b"\x3b")
     assert out == plain
     control, loop = b"\x21\xf9\x04" + plain[first + 3 : first + 7], b"\x03\x01\x02\0"
     assert plain.count(control + b"\0") == plain.count(loop + b"\0") == 1
     source = plain.replace(control, control + b"\x06SECRET").replace(loop, loop + b"\x06SECRET")
-    assert optimized(tmp_path, source, "GIF") == plain
+    assert optimized(tmp_path, source) == plain
 
 
 def box(kind: bytes, body: bytes) -> bytes:
@@ -173,7 +176,7 @@ def box(kind: bytes, body: bytes) -> bytes:
 
 def avif_of(folder: Path, *items: avif_writer._Item) -> bytes:
     """A small AVIF with these further items, which reference the picture: as a thumbnail if av01, else as metadata."""
-    tile = optimized_twice(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    tile = optimized_twice(folder, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30))
     picture = avif_writer.picture_of(tile)
     numbers = range(2, len(items) + 2)
     references = [
@@ -187,12 +190,12 @@ def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(t
     small = avif_writer.picture_of(pictures.saved(pictures.scene(32, 24), "AVIF", quality=50))
     exif = avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff(), place=place)
     xmp_item = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
-    # in idat with both construction methods
-    beside = avif_writer._IN_IDAT
-    json = avif_writer._Item(b"mime", b'{"position": "SECRET"}', place=beside, content_type=b"application/json\0")
+    # an item in idat, whichever construction method the others have
+    in_idat = avif_writer._IN_IDAT
+    json = avif_writer._Item(b"mime", b'{"position": "SECRET"}', place=in_idat, content_type=b"application/json\0")
     thumbnail = avif_writer._Item(b"av01", small.data, small.properties)
     source = avif_of(tmp_path, exif, xmp_item, thumbnail, json)
-    out = optimized_twice(tmp_path, source, "AVIF")
+    out = optimized_twice(tmp_path, source)
     assert len(out) < len(source)
     for secret in (b"SECRET", small.data, *pictures.SECRETS.values()):
         assert secret not in out
@@ -211,9 +214,9 @@ def test_private_bytes_in_other_avif_boxes_are_removed(tmp_path: Path, *, animat
         if animated
         else pictures.saved(pictures.photo(64, 48), "AVIF", quality=30)
     )
-    plain = optimized_twice(tmp_path, plain, "AVIF")
+    plain = optimized_twice(tmp_path, plain)
     secrets = box(b"uuid", bytes(16) + b"SECRET") + box(b"free", b"SECRET") + box(b"abcd", b"SECRET")
-    assert optimized(tmp_path, plain + secrets, "AVIF") == plain
+    assert optimized(tmp_path, plain + secrets) == plain
     if animated:
         moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
         user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
@@ -222,7 +225,7 @@ def test_private_bytes_in_other_avif_boxes_are_removed(tmp_path: Path, *, animat
         grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
         source = shifted(grown, moov.end, len(user_data))
         assert len(frames(source)) == 3
-        assert optimized(tmp_path, source, "AVIF") == plain
+        assert optimized(tmp_path, source) == plain
 
 
 def shifted(data: bytes, start: int, by: int) -> bytes:
@@ -240,11 +243,11 @@ def shifted(data: bytes, start: int, by: int) -> bytes:
 
 @pytest.mark.parametrize("secret", [True, False])
 def test_an_xmp_packet_in_a_uuid_box_is_replaced_in_place(tmp_path: Path, *, secret: bool) -> None:
-    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30), "AVIF")
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "AVIF", quality=30))
     uuid = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
     private = b"<xmpMM:History>SECRET</xmpMM:History>" if secret else b""
     packet_bytes = pictures.xmp_packet().replace(b"<dc:creator>", private + b"<dc:creator>")
-    out = optimized_twice(tmp_path, plain + box(b"uuid", uuid + packet_bytes), "AVIF")
+    out = optimized_twice(tmp_path, plain + box(b"uuid", uuid + packet_bytes))
     assert b"SECRET" not in out
     path = pictures.write(tmp_path, out)
     assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
@@ -273,7 +276,7 @@ def test_avif_metadata_in_several_extents_is_read_and_cleaned(
     xmp_item = avif_writer._Item(b"mime", pictures.xmp_packet(), place=place, content_type=b"application/rdf+xml\0")
     other = avif_writer._Item(b"mime", b"{}", place=avif_writer._IN_IDAT, content_type=b"application/json\0")
     source = avif_of(tmp_path, exif, xmp_item, other)
-    out = optimized_twice(tmp_path, source, "AVIF")
+    out = optimized_twice(tmp_path, source)
     assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
     path = pictures.write(tmp_path, out)
     assert len(read_embedded(path, probe(path, MAX_PIXELS)).alt_text) == 2
