@@ -195,7 +195,8 @@ final class Imgproc_Local_CLI {
 			$ids    = Imgproc_Local_Images::ids( $which, $after, self::PAGE_SIZE );
 			$added += Imgproc_Local_Queue::add_many( $ids, $args );
 			$after  = end( $ids );
-		} while ( count( $ids ) === self::PAGE_SIZE );
+			$number = count( $ids );
+		} while ( self::PAGE_SIZE === $number );
 		return $added;
 	}
 

@@ -371,9 +371,11 @@ final class Imgproc_Local_Files {
 		if ( isset( $state['files'][ $name ] ) && pathinfo( $state['files'][ $name ]['copy'], PATHINFO_EXTENSION ) === $format ) {
 			return $state['files'][ $name ]['copy'];
 		}
-		$copy = "$name.$format";
-		for ( $number = 1; file_exists( $folder . $copy ); $number++ ) {
+		$copy   = "$name.$format";
+		$number = 1;
+		while ( file_exists( $folder . $copy ) ) {
 			$copy = "$name-$number.$format";
+			++$number;
 		}
 		return $copy;
 	}
