@@ -142,10 +142,10 @@ class Site:
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def errors(self) -> list[str]:
-        """Errors, warnings and notices of PHP so far, without the deprecations in WordPress' own files."""
+        """Errors, warnings and notices of PHP so far, but not of WordPress' own deprecations and update checks."""
         log = self.folder / "wp-content/debug.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        own = re.compile(r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/")
+        own = re.compile(r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/| in \S*/wp-includes/update\.php ")
         return [line for line in lines if "PHP " in line and not own.search(line)]
 
     def reset(self) -> None:
@@ -164,11 +164,10 @@ class Site:
     def requests(self) -> list[dict[str, Any]]:
         """Every request of WordPress' HTTP client: `at`, `method`, `url`, `blocking`, `status`, `error`, `key`.
 
-        Those to other machines were refused and have only `refused`, their address. WordPress' own are left out.
+        Those of the plugin to other machines were refused and have only `refused`, their address.
         """
         log = self.base / "requests.jsonl"
-        entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        return [entry for entry in entries if "//api.wordpress.org/" not in entry.get("refused", "")]
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def _php_options(base: Path) -> list[str]:

@@ -1,6 +1,6 @@
 <?php
 // A must-use plugin of the test site: records every request that WordPress sends, refuses those to other machines, and
-// ends PHP while it handles a picture whose file name contains the words in the file "die-on" of the test folder.
+// ends PHP before it finishes a picture whose file name contains the words in the file "die-on" of the test folder.
 defined( 'ABSPATH' ) || exit;
 
 /**
@@ -20,7 +20,10 @@ add_filter(
 		if ( '127.0.0.1' === wp_parse_url( $url, PHP_URL_HOST ) ) {
 			return $answer;
 		}
-		imgproc_test_record( array( 'refused' => $url ) );
+		$files = array_column( debug_backtrace( DEBUG_BACKTRACE_IGNORE_ARGS ), 'file' );
+		if ( preg_grep( '#/plugins/imgproc-local/#', $files ) ) {
+			imgproc_test_record( array( 'refused' => $url ) );
+		}
 		return new WP_Error( 'outside', 'The test site sends nothing to other machines.' );
 	},
 	10,
@@ -47,14 +50,15 @@ add_action(
 );
 
 add_filter(
-	'wp_update_attachment_metadata',
-	static function ( $data, $id ) {
+	'update_post_metadata',
+	static function ( $check, $id, $key, $value ) {
 		$file = IMGPROC_TEST_FOLDER . '/die-on';
-		if ( is_file( $file ) && false !== strpos( (string) get_attached_file( $id ), (string) file_get_contents( $file ) ) ) {
-			exit( 'The test ends PHP while it handles this picture.' );
+		if ( '_imgproc_local_state' === $key && 'done' === $value && is_file( $file )
+			&& false !== strpos( (string) get_attached_file( $id ), (string) file_get_contents( $file ) ) ) {
+			exit( 'The test ends PHP before it has finished this picture.' );
 		}
-		return $data;
+		return $check;
 	},
-	1,
-	2
+	10,
+	4
 );

@@ -1,0 +1,39 @@
+"""The page Media → Imgproc Local: more than 300 pictures with progress, stop and resume."""
+
+from __future__ import annotations
+
+import time
+
+from tests.support.service import Running
+from tests.wordpress.admin import Admin
+from tests.wordpress.library import alt_texts, configure, jobs_and_balance, small, states, wait_finished
+from tests.wordpress.site import Site
+
+PAGE = "upload.php?page=imgproc-local-bulk"
+COUNT = 310
+BULK_WAIT_S = 540
+
+
+def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, described: Running) -> None:
+    configure(site, described.root, described.key)
+    ids = site.add_pictures(small(COUNT))
+    admin.open(PAGE)
+    admin.picture("bulk-before")
+    page = admin.page
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_function("document.querySelector('progress').value > 5", timeout=BULK_WAIT_S * 1000)
+    admin.picture("bulk-running")
+    page.get_by_role("button", name="Stop").click()
+    time.sleep(25)  # a background request may run as long
+    finished = sum(state == "done" for state in states(site).values())
+    assert 0 < finished < COUNT
+    time.sleep(5)
+    assert sum(state == "done" for state in states(site).values()) == finished
+
+    admin.open(PAGE)
+    page.get_by_role("button", name="Start").click()
+    assert set(wait_finished(site, ids, BULK_WAIT_S).values()) == {"done"}
+    assert jobs_and_balance(described) == (COUNT, 1_000_000 - 3 * COUNT)
+    assert len(alt_texts(site)) == COUNT
+    admin.open(PAGE)
+    admin.picture("bulk-after")

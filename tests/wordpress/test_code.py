@@ -1,0 +1,118 @@
+"""The plugin's files follow the rules of WordPress' directory, as far as they can be checked without a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.wordpress.site import PLUGIN
+
+HERE = Path(__file__).parent
+FILES = sorted(PLUGIN.rglob("*.php"))
+PHP = [path for name in ("php", "php7.4", *(f"php8.{minor}" for minor in range(6))) if (path := shutil.which(name))]
+SUFFIXES = {".php", ".js", ".css", ".txt", ".pot", ""}
+TIMEOUT_S = 60
+BAD = {
+    "output of $title": "echo $title;",
+    "output of get_the_title": "echo '<p>' . get_the_title() . '</p>';",
+    "output of $y": "echo $x ? esc_html( $x ) : $y;",
+    "output of $name": "printf( '%s', $name );",
+    "_e does not escape": "_e( 'Hello', 'imgproc-local' );",
+    "translators:": "$x = __( 'Hello %s', 'imgproc-local' );",
+    "text domain": "$x = __( 'Hello', 'other' );",
+    "not one string": "$x = __( $text, 'imgproc-local' );",
+    "not sanitized": "check_admin_referer( 'x' ); $v = $_POST['x'];",
+    "not unslashed": "check_admin_referer( 'x' ); $v = sanitize_text_field( $_POST['x'] );",
+    "check of a nonce": "$v = sanitize_text_field( wp_unslash( $_POST['x'] ) );",
+    "not prepared": "$wpdb->query( \"DELETE FROM $wpdb->options WHERE option_name = '$name'\" );",
+    "Yoda": "if ( $a === 'b' ) { return; }",
+    "loose": "if ( $a == $b ) { return; }",
+    "wp_delete_file": "unlink( $f );",
+    "function other": "function other() {}",
+    "@": "$x = @file( 'x' );",
+    "not strict": "$x = in_array( 1, $y );",
+    "has no version": "wp_enqueue_script( 'x', 'y' );",
+    "hook 'other'": "do_action( 'other' );",
+    "no reason": "unlink( $f ); // phpcs:ignore",
+}
+"""A line of code for each rule of plugin_rules.php, and a part of what is reported for it."""
+
+
+def run(*command: str | Path) -> str:
+    """What a program prints, without an exception where it ends with another status than 0."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    return done.stdout + done.stderr
+
+
+def require(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+@pytest.mark.parametrize("php", PHP)
+def test_every_file_is_valid(php: str) -> None:
+    for file in FILES:
+        assert "No syntax errors" in run(php, "-l", file)
+
+
+def test_the_code_follows_the_rules() -> None:
+    assert FILES
+    assert run(require("php"), HERE / "plugin_rules.php", "imgproc-local", *FILES) == ""
+
+
+def test_each_rule_finds_what_it_forbids(tmp_path: Path) -> None:
+    for number, line in enumerate(BAD.values()):
+        (tmp_path / f"{number}.php").write_text(f"<?php\ndefined( 'ABSPATH' ) || exit;\n{line}\n")
+    files = [tmp_path / f"{number}.php" for number in range(len(BAD))]
+    found = run(require("php"), HERE / "plugin_rules.php", "imgproc-local", *files).splitlines()
+    assert len(found) == len(BAD), found
+    for line, file, reported in zip(found, files, BAD, strict=True):
+        assert line.startswith(f"{file}:3: "), line
+        assert reported in line
+
+
+def test_the_code_is_laid_out_as_wordpress_wants_it() -> None:
+    assert run(require("phpcs"), f"--standard={HERE / 'phpcs.xml'}", "--report=emacs", "-q", PLUGIN) == ""
+
+
+def test_readme_and_header_agree() -> None:
+    main, readme = (PLUGIN / "imgproc-local.php").read_text(), (PLUGIN / "readme.txt").read_text()
+
+    def fields(text: str) -> dict[str, str]:
+        return dict(re.findall(r"^(?: \* )?([A-Z][\w ]+?): +(.+)$", text, re.MULTILINE))
+
+    header, top = fields(main), fields(readme.partition("\n== ")[0])
+    assert top["Stable tag"] == header["Version"]
+    assert header["Text Domain"] == PLUGIN.name
+    for name in ("Requires at least", "Requires PHP", "License", "License URI"):
+        assert top[name] == header[name], name
+    assert re.fullmatch(r"\d+\.\d+", top["Tested up to"])
+    assert {"Contributors", "Tags"} <= set(top)
+    assert len(top["Tags"].split(",")) <= 5
+    assert readme.startswith(f"=== {header['Plugin Name']} ===\n")
+    short = readme.partition("\n== ")[0].strip().splitlines()[-1]
+    assert 0 < len(short) <= 150
+    for section in ("Description", "Installation", "Frequently Asked Questions", "Changelog"):
+        assert f"== {section} ==" in readme, section
+    assert f"= {header['Version']} =" in readme.partition("== Changelog ==")[2]
+    assert (PLUGIN / "LICENSE").is_file()
+
+
+def test_the_folder_holds_only_what_the_directory_accepts() -> None:
+    for file in PLUGIN.rglob("*"):
+        assert re.fullmatch(r"[\w.-]+", file.name), file
+        assert not file.name.startswith("."), file
+        assert file.suffix in SUFFIXES, file
+
+
+def test_scripts_and_styles_load_nothing_from_elsewhere() -> None:
+    for file in (*PLUGIN.rglob("*.js"), *PLUGIN.rglob("*.css")):
+        text = file.read_text()
+        found = re.findall(r"https?://\S+|@import|\beval\(|new Function|console\.\w+|document\.write", text)
+        assert found == [], file

@@ -1,0 +1,93 @@
+"""The settings page: what the test button says, that the key is never printed, and who may change settings."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+
+from tests.support.service import Running, running
+from tests.wordpress.admin import Admin
+from tests.wordpress.library import configure
+from tests.wordpress.site import Site, free_port
+
+PAGE = "options-general.php?page=imgproc-local"
+
+
+@contextlib.contextmanager
+def old_version() -> Iterator[str]:
+    """The address of a service that has only the published interface: languages, but no local additions."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path == "/api/v1/languages"
+            languages = [{"code": "en", "name": "English", "native_name": "English"}]
+            body = json.dumps({"data": languages} if found else {"message": "Not Found"}).encode()
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def said_about(admin: Admin, address: str, key: str) -> str:
+    """Save address and key on the page, and press the test button. Returns what it says."""
+    page = admin.page
+    admin.open(PAGE)
+    page.get_by_label("Address", exact=True).fill(address)
+    page.get_by_label("Key", exact=True).fill(key)
+    page.get_by_role("button", name="Save Changes").click()
+    page.wait_for_load_state()
+    assert key not in page.content()
+    page.get_by_role("button", name="Test the connection").click()
+    result = page.locator("#imgproc-local-test-result")
+    page.wait_for_function(
+        "(text => text && !text.startsWith('Testing'))"
+        "(document.querySelector('#imgproc-local-test-result').textContent.trim())"
+    )
+    said: str = result.inner_text()
+    return said
+
+
+def test_the_test_button_says_what_is_wrong(site: Site, admin: Admin, tmp_path: Path, described: Running) -> None:
+    said = {"down": said_about(admin, f"http://127.0.0.1:{free_port()}", "imgp_secret1")}
+    admin.picture("settings-down")
+    said["key"] = said_about(admin, described.root, "imgp_secret2")
+    admin.picture("settings-wrong-key")
+    with running(tmp_path / "poor", first_balance=0) as poor:
+        said["credits"] = said_about(admin, poor.root, poor.key)
+    with old_version() as address:
+        said["version"] = said_about(admin, address, "imgp_secret3")
+    said["other"] = said_about(admin, site.url, "imgp_secret4")
+    said["right"] = said_about(admin, described.root, described.key)
+    admin.picture("settings-right-key")
+    for name, word in (("down", "not answer"), ("key", "key"), ("credits", "credits"), ("version", "version")):
+        assert word in said[name].lower(), said
+    assert len(set(said.values())) == len(said), said
+    assert site.php("return get_option( 'imgproc_local_settings' )['key'];") == described.key
+
+
+def test_only_administrators_change_settings(site: Site, described: Running) -> None:
+    configure(site, described.root, described.key)
+    site.php("return wp_insert_user( array( 'user_login' => 'author', 'user_pass' => 'pw', 'role' => 'author' ) );")
+    with httpx.Client(base_url=site.url, follow_redirects=True, timeout=60) as client:
+        client.get("/wp-login.php")
+        client.post("/wp-login.php", data={"log": "author", "pwd": "pw", "testcookie": "1"})
+        assert client.get(f"/wp-admin/{PAGE}").status_code == 403
+        assert client.post("/wp-admin/admin-ajax.php", data={"action": "imgproc_local_test"}).status_code in (400, 403)
+        answer = client.get("/wp-json/wp/v2/settings")
+        assert described.key not in answer.text

@@ -1,0 +1,193 @@
+"""Trouble amid many pictures: it is reported to the administrator, nothing is sent twice, and all is done later."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.faults.server_process import ServerProcess, make_key
+from tests.support import pictures
+from tests.support.service import Running, running
+from tests.wordpress.admin import Admin
+from tests.wordpress.conftest import SiteDescriber
+from tests.wordpress.library import (
+    alt_texts,
+    configure,
+    jobs_and_balance,
+    let_time_pass,
+    queue,
+    small,
+    states,
+    status,
+    wait_finished,
+    wait_until,
+)
+from tests.wordpress.site import Site, free_port
+
+PRICE = 3
+"""Credits for one picture: analyze in one language, optimize, convert."""
+LONG_S = 400
+MAX_ATTEMPTS = 3
+"""Attempts of the plugin for one picture."""
+
+
+def done(site: Site) -> int:
+    return sum(state == "done" for state in states(site).values())
+
+
+def notice(admin: Admin, *words: str) -> str:
+    """The notices on the media library, which must contain all words, in any case."""
+    admin.open("upload.php?mode=list")
+    text = admin.notices()
+    assert all(word.lower() in text.lower() for word in words), f"{words} are not in the notices: {text!r}"
+    return text
+
+
+def failures(admin: Admin) -> str:
+    """The list of failed images on the page Media → Imgproc Local."""
+    admin.open("upload.php?page=imgproc-local-bulk")
+    return str(admin.page.inner_text("#imgproc-local-failures"))
+
+
+def paused(site: Site) -> bool:
+    return bool(status(site)["paused_reason"])
+
+
+@pytest.mark.parametrize("end", ["terminate", "kill"])
+def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_path: Path, end: str) -> None:
+    folder, port, count = tmp_path / "data", free_port(), 24
+    folder.mkdir(mode=0o700)
+    key = make_key(folder)
+    server = ServerProcess(folder, port)
+    try:
+        root = server.wait_ready()
+        configure(site, root, key)
+        ids = site.add_pictures(small(count))
+        queue(site, ids)
+        wait_until(site, lambda: done(site) >= 5, "begun")
+        getattr(server, end)()
+        wait_until(site, lambda: paused(site), "paused")
+        unfinished = count - done(site)
+        assert unfinished > 0
+        notice(admin, "imgproc", "not answer")
+        admin.picture(f"service-down-{end}")
+        assert "failed" not in states(site).values()
+
+        server = ServerProcess(folder, port)
+        server.wait_ready()
+        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+        with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}) as client:
+            assert client.get("/jobs", params={"limit": 1}).headers["X-Total-Count"] == str(count)
+            assert client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - PRICE * count
+        admin.open("upload.php?mode=list")
+        assert "not answer" not in admin.notices()
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+def test_a_full_queue_is_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
+    with running(tmp_path / "data", lambda: describer, queue_limit=2) as service:
+        configure(site, service.root, service.key)
+        describer.open.clear()
+        for number in (1, 2):  # the jobs of another program
+            service.dispatch("analyze", pictures.jpeg(seed=number))
+        ids = site.add_pictures(small(4))
+        queue(site, ids)
+        wait_until(site, lambda: paused(site), "paused")
+        notice(admin, "imgproc", "queue")
+        admin.picture("queue-full")
+        describer.open.set()
+        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+        assert jobs_and_balance(service) == (6, 1_000_000 - 2 - PRICE * 4)
+
+
+def test_a_rate_limit_is_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
+    with running(tmp_path / "data", lambda: describer) as service:
+        configure(site, service.root, service.make_key(rate_limit=60))
+        ids = site.add_pictures(small(30))
+        queue(site, ids)
+        wait_until(site, lambda: paused(site), "paused")
+        assert "failed" not in states(site).values()
+        notice(admin, "imgproc", "minute")
+        admin.picture("rate-limited")
+        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+        assert jobs_and_balance(service) == (30, 1_000_000 - PRICE * 30)
+
+
+def test_missing_credits_are_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
+    with running(tmp_path / "data", lambda: describer, first_balance=PRICE * 3 + 1) as service:
+        configure(site, service.root, service.key)
+        ids = site.add_pictures(small(6))
+        queue(site, ids)
+        wait_until(site, lambda: paused(site), "paused")
+        assert done(site) == 3
+        notice(admin, "imgproc", "credits")
+        admin.picture("credits-gone")
+        service.run(service.services.store.accounts.grant("default", 1000))
+        let_time_pass(site, LONG_S)
+        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+        assert jobs_and_balance(service) == (6, PRICE * 3 + 1 + 1000 - PRICE * 6)
+
+
+def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
+    site: Site, admin: Admin, described: Running
+) -> None:
+    configure(site, described.root, described.key)
+    ids = site.add_pictures({"broken.jpg": pictures.broken_jpeg(), **small(3)})
+    queue(site, ids)
+    found = wait_finished(site, ids)
+    assert found.pop(ids[0]) == "failed"
+    assert set(found.values()) == {"done"}
+    notice(admin, "could not process 1 image")
+    assert "broken" in failures(admin)
+    admin.picture("poisonous")
+    jobs, _ = jobs_and_balance(described)
+    time.sleep(10)
+    assert jobs_and_balance(described)[0] == jobs <= 4 + 2
+
+
+def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Admin, described: Running) -> None:
+    """The request that applies the result of this picture ends, as when its memory is exhausted."""
+    configure(site, described.root, described.key)
+    ids = site.add_pictures({"deadly.jpg": pictures.jpeg(640, 480, seed=5), **small(3)})
+    (site.base / "die-on").write_text("deadly")
+    try:
+        queue(site, ids)
+        wait_finished(site, ids[1:])
+        for _ in range(MAX_ATTEMPTS):
+            let_time_pass(site, LONG_S)
+            time.sleep(5)
+        found = wait_finished(site, ids)
+    finally:
+        (site.base / "die-on").unlink()
+    assert found.pop(ids[0]) == "failed"
+    assert set(found.values()) == {"done"}
+    assert "deadly" in failures(admin)
+    admin.picture("deadly")
+    assert jobs_and_balance(described)[0] == 4
+
+
+def test_a_wrong_key_pauses_and_fails_nothing(site: Site, admin: Admin, described: Running) -> None:
+    configure(site, described.root, "imgp_wrong")
+    ids = site.add_pictures(small(3))
+    queue(site, ids)
+    wait_until(site, lambda: paused(site), "paused")
+    notice(admin, "imgproc", "key")
+    assert "failed" not in states(site).values()
+    configure(site, described.root, described.key)
+    assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+
+
+def test_two_workers_at_once_send_nothing_twice(site: Site, described: Running) -> None:
+    configure(site, described.root, described.key)
+    ids = site.add_pictures(small(12))
+    queue(site, ids)
+    for _ in range(6):
+        httpx.get(f"{site.url}/wp-cron.php?doing_wp_cron", timeout=60)
+    wait_finished(site, ids)
+    assert jobs_and_balance(described) == (12, 1_000_000 - PRICE * 12)
+    assert set(alt_texts(site)) == set(ids)

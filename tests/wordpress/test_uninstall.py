@@ -1,0 +1,63 @@
+"""Deleting the plugin on the page Plugins removes what it stored."""
+
+from __future__ import annotations
+
+from tests.support.service import Running
+from tests.wordpress.admin import Admin, Uploader
+from tests.wordpress.conftest import SiteDescriber
+from tests.wordpress.library import configure, twelve, wait_finished
+from tests.wordpress.site import Site
+
+
+def snapshot(site: Site) -> dict[str, list[list[str]]]:
+    """What WordPress has stored, by kind: names of options, meta keys, scheduled events, tables, users' meta keys."""
+    hooks = site.php(
+        "return array_values( array_unique( array_merge( ...array_map( 'array_keys', _get_cron_array() ) ) ) );"
+    )
+    return {
+        "options": site.sql(
+            "SELECT option_name FROM wp_options WHERE option_name NOT LIKE '%transient%' ORDER BY option_name"
+        ),
+        "post meta": site.sql("SELECT DISTINCT meta_key FROM wp_postmeta ORDER BY meta_key"),
+        "user meta": site.sql("SELECT DISTINCT meta_key FROM wp_usermeta ORDER BY meta_key"),
+        "tables": site.sql("SHOW TABLES"),
+        "hooks": [[hook] for hook in sorted(hooks)],
+        "own": site.sql(
+            "SELECT option_name FROM wp_options WHERE option_name LIKE '%imgproc%'"
+            " UNION SELECT meta_key FROM wp_postmeta WHERE meta_key LIKE '%imgproc%'"
+            " UNION SELECT meta_key FROM wp_usermeta WHERE meta_key LIKE '%imgproc%'"
+        ),
+    }
+
+
+def test_deleting_the_plugin_leaves_nothing(
+    site: Site, admin: Admin, uploader: Uploader, described: Running, describer: SiteDescriber
+) -> None:
+    site.php("deactivate_plugins( 'imgproc-local/imgproc-local.php' );")
+    uploader.upload("before.jpg", twelve()["photo.jpg"])
+    before = snapshot(site)
+    site.php("return activate_plugin( 'imgproc-local/imgproc-local.php' );")
+    configure(site, described.root, described.key)
+    uploads = dict(list(twelve().items())[:3])
+    wait_finished(site, [uploader.upload(name, content)[0] for name, content in uploads.items()])
+    assert len(list(site.uploads.rglob("*.webp"))) > len(uploads)
+    describer.open.clear()
+    uploader.upload("unfinished.jpg", twelve()["photo.jpg"])
+
+    admin.open("plugins.php")
+    admin.page.on("dialog", lambda dialog: dialog.accept())
+    admin.page.click("#deactivate-imgproc-local")
+    admin.page.wait_for_selector("#delete-imgproc-local")
+    admin.page.click("#delete-imgproc-local")
+    admin.page.wait_for_selector("tr[data-slug=imgproc-local].deleted", state="attached")
+    admin.picture("deleted")
+    after = snapshot(site)
+    assert after["own"] == []
+    # alt texts are the site's own
+    after["post meta"] = [row for row in after["post meta"] if row != ["_wp_attachment_image_alt"]]
+    for kind in ("options", "post meta", "tables", "hooks"):
+        assert [row for row in after[kind] if row not in before[kind]] == [], kind
+    assert not site.plugin.exists()
+    # the originals are back, and the copies are gone
+    assert (site.uploads / "photo.jpg").read_bytes() == uploads["photo.jpg"]
+    assert [file.name for file in site.uploads.rglob("*") if "imgproc" in file.name or file.suffix == ".webp"] == []
