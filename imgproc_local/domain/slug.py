@@ -1,11 +1,14 @@
 """File names from text: lower-case ASCII words joined by single hyphens, romanised by the text's script and language.
 
-Invariant: a slug is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words and at most 80 characters.
+Invariant: a slug is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words, not counting a number or a hash
+at its end, and at most 80 characters.
 Source: api/README.md, "Results".
 """
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b32encode
 from collections.abc import Sequence
 
 from imgproc_local.domain.filename import is_device_name
@@ -13,6 +16,10 @@ from imgproc_local.domain.romanise.words import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80
+HASH_BYTES = 5
+"""Of the hash in an archive name: 8 characters in base32. Among a million pictures of the same slug in one folder, two
+have the same name with a probability of 0.37, so whoever writes the files must not replace one.
+"""
 WORD_AFTER_DEVICE_NAME = "image"
 """Appended to a slug that is the name of a device in Windows, such as `con`."""
 
@@ -29,8 +36,20 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
 
 def numbered(slug: str, number: int) -> str:
     """`slug-number`, with `slug` truncated after a word so that the result has at most 80 characters."""
-    suffix = f"-{number}"
-    return _joined(slug.split("-"), MAX_CHARS - len(suffix)) + suffix
+    return _with_last_word(slug, str(number))
+
+
+def archive_name(slug: str, source_key: str) -> str:
+    """`slug` and 8 base32 characters of the SHA-256 of `source_key`, which is the path of the picture below its source.
+
+    The name needs no knowledge of other pictures, and does not change when some are added. At most 80 characters.
+    """
+    digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
+    return _with_last_word(slug, b32encode(digest[:HASH_BYTES]).decode().lower())
+
+
+def _with_last_word(slug: str, word: str) -> str:
+    return _joined(slug.split("-"), MAX_CHARS - len(word) - 1) + f"-{word}"
 
 
 def _joined(words: Sequence[str], max_chars: int) -> str:

@@ -13,6 +13,9 @@ from pathlib import Path
 PART_PATTERN = ".*.part"
 """A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
 
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""Errors of file systems without hard links, such as exFAT."""
+
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace the content of `path` in one step, and return when it is on the disk.
@@ -31,6 +34,27 @@ def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
         part.unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
+
+
+def rename_to_new(part: Path, target: Path) -> None:
+    """Rename `part` to `target` without replacing a file. On most systems `part` remains, as a second link.
+
+    Raises: FileExistsError if `target` exists; OSError.
+    """
+    if sys.platform == "win32":
+        part.rename(target)  # Windows does not overwrite
+        return
+    try:
+        target.hardlink_to(part)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        target.open("xb").close()
+        try:
+            part.replace(target)
+        except BaseException:
+            target.unlink()
+            raise
 
 
 def fsync_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from imgproc_local.cli.process.request import make_request
+from imgproc_local.batch.request import make_request
 from imgproc_local.cli.process.run import Run, RunOptions
 from imgproc_local.compose import open_services
 from imgproc_local.config import Config

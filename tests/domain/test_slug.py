@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, make_slug, numbered
+from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, archive_name, make_slug, numbered
 
 SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -146,3 +146,21 @@ def test_a_numbered_slug_ends_with_its_number_and_is_within_the_limit(slug: str,
 
 def test_a_short_slug_is_numbered_without_truncation() -> None:
     assert numbered("red-boat", 2) == "red-boat-2"
+
+
+@pytest.mark.parametrize(
+    ("slug", "key", "name"),
+    [
+        ("red-boat", "harbour/1.jpg", "red-boat-l64ky724"),
+        ("red-boat", "harbour/2.jpg", "red-boat-wyjo3vv4"),
+        ("red-boat", "h\udce4fen.jpg", "red-boat-3lj7diuq"),
+        ("-".join(["word"] * 16), "harbour/1.jpg", "-".join(["word"] * 14) + "-l64ky724"),
+    ],
+)
+def test_an_archive_name_depends_on_the_slug_and_the_key_alone(slug: str, key: str, name: str) -> None:
+    assert archive_name(slug, key) == name
+    assert len(name) <= MAX_CHARS
+
+
+def test_archive_names_of_one_slug_are_different() -> None:
+    assert len({archive_name("a", f"museum/IMG_{number:07d}.jpg") for number in range(20_000)}) == 20_000

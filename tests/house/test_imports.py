@@ -19,6 +19,8 @@ FLOORS = {
     "config": 3,
     "engine": 3,
     "compose": 4,
+    "batch": 4,
+    "archive": 5,
     "api": 5,
     "web": 6,
     "server": 7,

@@ -22,12 +22,12 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from imgproc_local import __version__
+from imgproc_local.batch.request import Request
 from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Record, source_key
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Finished, Publisher
-from imgproc_local.cli.process.request import Request
 from imgproc_local.cli.process.results import Results, StagedFile
 from imgproc_local.cli.process.staging import Stager
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed

@@ -4,55 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, exit_command
-from imgproc_local.cli.languages import language_codes
-from imgproc_local.cli.names import checked_name
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
-from imgproc_local.domain.plan import MAX_SIDE_PX
-from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
+from imgproc_local.cli.picture_options import PictureFlags, picture_options, requested
 
 if TYPE_CHECKING:
     from imgproc_local.cli.process.run import Run
-
-
-def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """A click callback: `language_codes`, with the API's maximum number of languages per picture."""
-    from imgproc_local.domain.plan import MAX_LANGUAGES
-
-    codes = language_codes(ctx, parameter, value)
-    if len(codes) > MAX_LANGUAGES:
-        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
-    return codes
-
-
-def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """A click callback: the text without surrounding white space, with the API's maximum length."""
-    from imgproc_local.domain.plan import MAX_CONTEXT_CHARS
-
-    value = value.strip()
-    if len(value) > MAX_CONTEXT_CHARS:
-        raise click.BadParameter(f"expected at most {MAX_CONTEXT_CHARS} characters, received {len(value)}.")
-    return value
-
-
-def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """A click callback: a name or a score that the setting quality_target accepts."""
-    if value is None or (value := value.strip().lower()) in TARGETS:
-        return value
-    try:
-        score = float(value)
-    except ValueError:
-        score = 0.0
-    if not LOWEST_TARGET <= score <= HIGHEST_TARGET:
-        raise click.BadParameter(
-            f"expected {', '.join(TARGETS)}, or a score from {LOWEST_TARGET:g} to {HIGHEST_TARGET:g};"
-            f" received {value!r}."
-        )
-    return value
 
 
 @click.command("process")
@@ -69,56 +30,17 @@ def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: st
 )
 @click.option("--flat", is_flag=True, help="Write all results into one folder, without the subfolders of FOLDER.")
 @click.option(
-    "--languages",
-    metavar="CODES",
-    callback=_language_codes,
-    default="en",
-    show_default=True,
-    help="Write alt texts in these languages, such as en,de. The file names are in the first one.",
+    "--archive-names",
+    is_flag=True,
+    help="End each name with a hash of the picture's path below FOLDER instead of a number, as `archive` does.",
 )
-@click.option(
-    "--format",
-    "convert_to",
-    type=click.Choice(("webp", "avif"), case_sensitive=False),
-    default="webp",
-    show_default=True,
-    help="Convert to this format.",
-)
-@click.option(
-    "--only",
-    type=click.Choice(("analyze", "optimize", "convert"), case_sensitive=False),
-    multiple=True,
-    help="Do only this: analyze (names and texts), optimize or convert. Can be given twice.",
-)
-@click.option(
-    "--quality",
-    metavar="TARGET",
-    callback=_checked_quality,
-    help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
-    "  [default: the setting quality_target]",
-)
-@click.option("--max-width", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width.")
-@click.option("--max-height", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height.")
-@click.option(
-    "--effort",
-    type=click.Choice(get_args(Effort), case_sensitive=False),
-    help="Trade CPU time for file size at the same quality.  [default: the setting effort]",
-)
+@picture_options
 @click.option(
     "--jobs",
     type=click.IntRange(1, 256),
     metavar="N",
     help="Optimize and convert N pictures at once.  [default: the setting codec_threads]",
 )
-@click.option(
-    "--write-metadata",
-    is_flag=True,
-    help="Write the alt texts into the results, as XMP, but none that needs your words.",
-)
-@click.option(
-    "--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures already have."
-)
-@click.option("--sidecar", is_flag=True, help="Also write the alt texts to NAME.xmp beside the results.")
 @click.option(
     "--watch", is_flag=True, help="Wait for pictures that are added or changed, and process them too, until Ctrl+C."
 )
@@ -131,20 +53,6 @@ def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: st
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the alt texts to this file, with a row per result file and language.",
 )
-@click.option(
-    "--project",
-    metavar="NAME",
-    callback=checked_name,
-    help="Use this name as the project and as context for the alt texts.",
-)
-@click.option(
-    "--context",
-    metavar="TEXT",
-    callback=_checked_context,
-    default="",
-    help="Say what page or article the pictures are for, in at most 500 characters. The vision model reads it; it is"
-    " deleted with the job.",
-)
 @air_gapped_option
 @data_dir_option
 @click.pass_context
@@ -153,23 +61,13 @@ def command(
     paths: tuple[Path, ...],
     out: Path,
     flat: bool,
-    languages: tuple[str, ...],
-    convert_to: str,
-    only: tuple[str, ...],
-    quality: str | None,
-    max_width: int | None,
-    max_height: int | None,
-    effort: Effort | None,
+    archive_names: bool,
+    picture: PictureFlags,
     jobs: int | None,
-    write_metadata: bool,
-    overwrite: bool,
-    sidecar: bool,
     watch: bool,
     dry_run: bool,
     as_json: bool,
     csv_file: Path | None,
-    project: str | None,
-    context: str,
     data_dir: str | None,
 ) -> None:
     """Optimize, convert, rename and describe pictures.
@@ -191,45 +89,17 @@ def command(
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
-    from imgproc_local.cli.process.request import make_request
     from imgproc_local.cli.process.run import Run, RunOptions
-    from imgproc_local.compose import used_model_status
-    from imgproc_local.domain.image import Format
-    from imgproc_local.domain.job import StageName
-    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Operation, Plan
 
-    config = load_config(ctx, data_dir, effort=effort, quality_target=quality, codec_threads=jobs)
-    plan = Plan(
-        Operation.PROCESS,
-        languages,
-        Format(convert_to),
-        project_name=project or DEFAULT_PROJECT_NAME,
-        context=context,
-        max_width_px=max_width,
-        max_height_px=max_height,
-    )
-    if overwrite and not write_metadata:
-        raise click.UsageError("--overwrite needs --write-metadata.")
+    config = load_config(ctx, data_dir, effort=picture.effort, quality_target=picture.quality, codec_threads=jobs)
     if csv_file is not None and not csv_file.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {str(csv_file.parent)!r}: create it first.", param_hint="'--csv'")
-    if (write_metadata or sidecar) and only and "analyze" not in only:
-        raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
-    text_options = [
-        name for name, asked in (("write", write_metadata), ("replace", overwrite), ("sidecar", sidecar)) if asked
-    ]
-    stages = [StageName(name) for name in only]
-    model = used_model_status(config)
-    if context and (model.model is None or model.problem) and (not only or "analyze" in only):
-        click.echo(
-            "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
-        )
-    request = make_request(plan, stages, config, model.model, *text_options)
-    changed_settings = tuple(
-        flag for flag, value in (("--quality", quality), ("--effort", effort)) if value is not None
-    )
-    run = Run(
-        config, RunOptions(paths, out, flat, write_metadata, overwrite, sidecar, watch, changed_settings), request
-    )
+    if archive_names and flat:
+        raise click.UsageError("--archive-names needs the subfolders of FOLDER: leave out --flat.")
+    request = requested(picture, config, archive_names=archive_names)
+    settings = (("--quality", picture.quality), ("--effort", picture.effort))
+    changed_settings = tuple(flag for flag, value in settings if value is not None)
+    run = Run(config, RunOptions(paths, out, flat, watch, changed_settings), request)
     run.find()
     if dry_run:
         _print_plan(run, as_json)
@@ -239,7 +109,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
-    _report(run, convert_to, as_json, watch)
+    _report(run, picture.convert_to, as_json, watch)
     if csv_file is not None:
         _write_csv(run, csv_file)
     exit_command(ctx, run.exit_code, run.has_unstopped_threads)

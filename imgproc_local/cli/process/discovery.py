@@ -39,6 +39,11 @@ class Picture(Struct, frozen=True):
     size_bytes: int
     modified_ns: int
 
+    @property
+    def key(self) -> str:
+        """The path of the picture below the folder that was given, with `/` between the parts."""
+        return str(self.subfolder / self.path.name)
+
 
 class Discovery(Struct, frozen=True):
     """The files to process, and those that are not processed.

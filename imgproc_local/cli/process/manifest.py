@@ -21,9 +21,9 @@ from typing import IO
 import msgspec
 from msgspec import Struct, structs
 
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.output import path_text, printable
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.system.file_lock import lock_within
@@ -39,15 +39,6 @@ MAX_LINE_BYTES = 256 * 1024
 MAX_BYTES = 1024 * 1024 * 1024
 """The largest manifest that is read or written: enough for half a million pictures."""
 HEADER = b'{"format":"imgproc-local manifest","version":1}'
-
-
-class ResultFile(Struct, frozen=True):
-    """A file of the output folder. `path` is relative to it, with `/` between the parts."""
-
-    path: str
-    sha256: str
-    size_bytes: int
-    format: Format | None = None
 
 
 class Record(Struct, frozen=True):

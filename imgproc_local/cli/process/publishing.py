@@ -6,13 +6,14 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, structs
 
+from imgproc_local.batch.files import ResultFile, fallback_name
+from imgproc_local.batch.request import Request
 from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.manifest import Manifest, Record, ResultFile, source_key
-from imgproc_local.cli.process.request import Request
+from imgproc_local.cli.process.manifest import Manifest, Record, source_key
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import make_slug
+from imgproc_local.domain.slug import archive_name
 
 NO_LANGUAGE = ""
 """The language of the names of pictures without translations."""
@@ -68,8 +69,8 @@ class Publisher:
                 self._names.release(language, name)
         # without translations, because analyze failed or was not asked for, the files are named after the original
         language = job.translations[0].language_code if job.translations else NO_LANGUAGE
-        fallback = make_slug(finished.picture.path.stem, self._request.languages[0]) or "image"
-        base = finished.names.get(language, fallback)
+        fallback = fallback_name(finished.picture.path, self._request.languages[0])
+        base = self._base_name(finished, language, fallback)
         endings = [one.ending for one in finished.staged]
         for name in self._names.free(language, base):
             if not self._results.is_free(finished.picture.subfolder, name, endings):
@@ -83,6 +84,11 @@ class Publisher:
                 return record
         raise AssertionError("there is always another number")
 
+    def _base_name(self, finished: Finished, language: str, fallback: str) -> str:
+        """The name in a language before numbers are added; `fallback` if the picture has no text in it."""
+        name = finished.names.get(language, fallback)
+        return archive_name(name, finished.picture.key) if self._request.archive_names else name
+
     def _record(self, finished: Finished, job: Job, source: str, name: str) -> Record:
         def file(staged: StagedFile | None) -> ResultFile | None:
             if staged is None:
@@ -92,7 +98,7 @@ class Publisher:
 
         texts = []
         for number, text in enumerate(job.translations):
-            base = finished.names.get(text.language_code, text.seo_filename)
+            base = self._base_name(finished, text.language_code, text.seo_filename)
             own = name if number == 0 else next(self._names.free(text.language_code, base))
             texts.append(Translation(text.language_code, own, text.seo_alt_text, text.source))
         return Record(

@@ -4,8 +4,6 @@ CSV for spreadsheets.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,15 +12,17 @@ from msgspec import Struct
 
 from imgproc_local.api.bodies import TranslationBody
 from imgproc_local.api.wire import StatusSet, status_word, translation_body
+from imgproc_local.batch.alt_table import alt_rows
+from imgproc_local.batch.alt_table import csv_bytes as csv_of_rows
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
-from imgproc_local.cli.process.manifest import Record, ResultFile
+from imgproc_local.cli.process.manifest import Record
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export.tables import BYTE_ORDER_MARK, without_formula
 
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
@@ -143,29 +143,15 @@ def _path(file: ResultFile | None, out: Path) -> str | None:
 
 # ---- for spreadsheets ----
 
-CSV_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
-
 
 def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
-    """A row per result file and language, as RFC 4180 and with a byte order mark, by which Excel recognises UTF-8.
-
-    `file` is relative to the output folder; it is empty where no file was written. A text that a person has to write is
-    empty. A cell that a spreadsheet would calculate gets an apostrophe in front of it.
-    """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(CSV_COLUMNS)
-    for outcome in outcomes:
-        record = outcome.record
-        if record is None:
-            continue
-        for file in [file.path for file in (record.optimized, record.converted) if file is not None] or [""]:
-            for one in record.translations:
-                alt_text = "" if one.needs_text else one.seo_alt_text
-                cells = (file, path_text(outcome.picture), one.language_code, one.seo_filename, alt_text)
-                needs_text = "true" if one.needs_text else "false"
-                writer.writerow([*(without_formula(cell) for cell in cells), one.source.value, needs_text])
-    return BYTE_ORDER_MARK + text.getvalue().encode("utf-8", "backslashreplace")
+    """The table of alt texts of these pictures."""
+    return csv_of_rows(
+        row
+        for outcome in outcomes
+        if (record := outcome.record) is not None
+        for row in alt_rows(path_text(outcome.picture), (record.optimized, record.converted), record.translations)
+    )
 
 
 # ---- for people ----

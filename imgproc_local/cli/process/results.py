@@ -6,28 +6,24 @@ fails if the name is taken (`publish`).
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import itertools
 import os
 import secrets
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from imgproc_local.cli.process.manifest import ResultFile
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.files import rename_to_new
 
 PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
 COPY_BYTES = 1024 * 1024
-
-_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Errors of file systems without hard links, such as exFAT."""
 
 
 class StagedFile(Struct, frozen=True):
@@ -150,7 +146,7 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
         if any(os.path.lexists(target) for _, target in targets):
             return False
         for part, target in targets:
-            _publish(part, target)
+            rename_to_new(part, target)
             done.append((part, target))
     except BaseException as error:
         for part, target in done:
@@ -162,21 +158,3 @@ def _publish_all(targets: Sequence[tuple[Path, Path]]) -> bool:
     for part, _ in done:
         part.unlink(missing_ok=True)
     return True
-
-
-def _publish(part: Path, target: Path) -> None:
-    """Rename `part` to `target` without replacing a file. Raises: FileExistsError if `target` exists."""
-    if sys.platform == "win32":
-        part.rename(target)  # Windows does not overwrite
-        return
-    try:
-        target.hardlink_to(part)
-    except OSError as error:
-        if error.errno not in _NO_HARD_LINKS:
-            raise
-        target.open("xb").close()
-        try:
-            part.replace(target)
-        except BaseException:
-            target.unlink()
-            raise

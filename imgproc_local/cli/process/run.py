@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from imgproc_local.batch.request import Request, price
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.batch import INTERRUPTED, Batch, Jobs, Outcome
@@ -22,7 +23,6 @@ from imgproc_local.cli.process.engine_jobs import EngineJobs
 from imgproc_local.cli.process.manifest import Manifest, Record, read_manifest, source_key
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Publisher
-from imgproc_local.cli.process.request import Request, price
 from imgproc_local.cli.process.results import Results
 from imgproc_local.cli.process.staging import Stager
 from imgproc_local.cli.process.texts import TextWriter, text_writer
@@ -45,9 +45,6 @@ class RunOptions(Struct, frozen=True):
     paths: tuple[Path, ...]
     out: Path
     flat: bool = False
-    write_metadata: bool = False
-    overwrite: bool = False
-    sidecar: bool = False
     watch: bool = False
     changed_settings: tuple[str, ...] = ()
     """The flags given that change settings. They can't change those of a running server."""
@@ -118,7 +115,7 @@ class Run:
             with self._open_manifest() as manifest, self._text_writer() as writer:
                 run_id = hashlib.sha256(os.fsencode(self.out.resolve())).hexdigest()[:16]
                 async with jobs.opened(run_id):
-                    stager = Stager(self._results, jobs.stage, writer, self._options.sidecar)
+                    stager = Stager(self._results, jobs.stage, writer, self.request.sidecar)
                     publisher = Publisher(self.out, self.request, self._results, manifest)
                     progress = StageProgress(self._stages(), sys.stderr)
                     batch = Batch(jobs, self.request, self.out, run_id, stager, publisher, progress)
@@ -171,10 +168,10 @@ class Run:
 
     @contextmanager
     def _text_writer(self) -> Iterator[TextWriter | None]:
-        if not self._options.write_metadata:
+        if not self.request.write_metadata:
             yield None
             return
-        with text_writer(self.config, self._results, overwrite=self._options.overwrite) as writer:
+        with text_writer(self.config, self._results, overwrite=self.request.overwrite) as writer:
             yield writer
 
     @asynccontextmanager

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from msgspec import Struct
 
+from imgproc_local.batch.files import SIDECAR_ENDING, converted_ending, optimized_ending, sidecar_content
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.publishing import Finished
 from imgproc_local.cli.process.results import Results, StagedFile
-from imgproc_local.cli.process.texts import TextWriter, stage_sidecar
-from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.cli.process.texts import TextWriter
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName
 
 Download = Callable[[Job, StageName, Results, str], Awaitable[StagedFile]]
@@ -31,17 +29,15 @@ class Stager(Struct, frozen=True):
 
     async def stage(self, picture: Picture, finished: Finished, job: Job) -> Finished:
         """`finished` with the files of `job`. Raises: OSError, ServiceError; then no file is left behind."""
-        ending = _original_extension(picture.path, job.optimized.format if job.optimized else job.original.format)
         files: dict[str, StagedFile | None] = {}
         errors = list(finished.errors)
         try:
+            ending = None
             if job.optimized is not None:
+                ending = optimized_ending(picture.path, job.optimized.format)
                 files["optimized"] = await self.download(job, StageName.OPTIMIZE, self.results, ending)
             if job.converted is not None:
-                new_ending = "." + FORMATS[job.converted.format].extensions[0]
-                # a WebP converted to WebP: the two files need different names
-                same = job.optimized is not None and new_ending == ending
-                new_ending = f"-converted{new_ending}" if same else new_ending
+                new_ending = converted_ending(job.converted.format, ending)
                 files["converted"] = await self.download(job, StageName.CONVERT, self.results, new_ending)
             if self.writer is not None and job.translations:
                 for kind, staged in list(files.items()):
@@ -51,7 +47,9 @@ class Stager(Struct, frozen=True):
                     except ServiceError as error:
                         errors.append((None, f"The texts are not in the {kind} file: {error.message}"))
             if self.sidecar:
-                files["sidecar"] = await asyncio.to_thread(stage_sidecar, self.results, job.translations)
+                content = sidecar_content(job.translations)
+                if content is not None:
+                    files["sidecar"] = await asyncio.to_thread(self.results.stage, [content], SIDECAR_ENDING)
         except (OSError, ServiceError):
             for staged in files.values():
                 if staged is not None:
@@ -68,10 +66,3 @@ class Stager(Struct, frozen=True):
             files.get("sidecar"),
             tuple(errors),
         )
-
-
-def _original_extension(picture: Path, file_format: Format) -> str:
-    """The picture's extension in lower case if `file_format` uses it, else the usual extension of that format."""
-    ending = picture.suffix.lower()
-    extensions = FORMATS[file_format].extensions
-    return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"

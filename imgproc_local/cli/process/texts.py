@@ -1,4 +1,4 @@
-"""Writes the alt texts into the results of `process`, in a worker process, and into sidecar files."""
+"""Writes the alt texts into the results of `process`, in a worker process."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from imgproc_local.config import Config
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.export.texts import TextsWork, write_texts
 from imgproc_local.engine.workers import Workers
-
-SIDECAR_ENDING = ".xmp"
 
 
 class TextWriter:
@@ -61,11 +59,3 @@ def text_writer(config: Config, results: Results, *, overwrite: bool) -> Iterato
             yield TextWriter(workers, results, config.stage_timeout_s, overwrite=overwrite)
         finally:
             workers.close()
-
-
-def stage_sidecar(results: Results, texts: Sequence[Translation]) -> StagedFile | None:
-    """A staged sidecar file of the texts; None if a person has to write all of them. Blocks. Raises: OSError."""
-    from imgproc_local.codecs.words import sidecar, words_of
-
-    words = words_of(texts)
-    return results.stage([sidecar(words)], SIDECAR_ENDING) if words.alt_texts else None

@@ -8,8 +8,9 @@ import re
 
 import pytest
 
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.cli.process import progress as module
-from imgproc_local.cli.process.manifest import Record, ResultFile
+from imgproc_local.cli.process.manifest import Record
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile

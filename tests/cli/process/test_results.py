@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.process import manifest, results
-from imgproc_local.cli.process.manifest import MANIFEST_FILE, Manifest, Record, ResultFile, read_manifest
+from imgproc_local.cli.process.manifest import MANIFEST_FILE, Manifest, Record, read_manifest
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 
 TOP = PurePosixPath()
@@ -62,14 +63,14 @@ def test_an_existing_file_is_not_changed(out: Results, tmp_path: Path, taken: st
 def test_a_file_that_another_program_creates_meanwhile_is_not_overwritten(
     out: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = results._publish
+    real = results.rename_to_new
 
     def raced(part: Path, target: Path) -> None:
         if target.name == "a-dog.webp":
             target.write_bytes(b"another program's")
         real(part, target)
 
-    monkeypatch.setattr(results, "_publish", raced)
+    monkeypatch.setattr(results, "rename_to_new", raced)
     assert not publish(out, "a-dog")
     out.delete_leftovers()
     assert names(tmp_path / "out") == ["a-dog.webp"]

@@ -16,11 +16,20 @@ from imgproc_local.domain.quality import target_score
 
 
 class Request(Struct, frozen=True):
-    """The jobs of each picture. `options_hash` is a hash of all options that change their results."""
+    """What a run makes of each picture: the results of `plans`, each of which is a job or its equivalent.
+
+    `options_hash` is a hash of all options that change the results. `write_metadata` writes the texts
+    into the results, and `overwrite` replaces those that the pictures have; `sidecar` writes them to files beside the
+    results. With `archive_names`, the names of results depend on nothing but the picture (`domain.slug.archive_name`).
+    """
 
     plans: tuple[Plan, ...]
     languages: tuple[str, ...]
     options_hash: str
+    write_metadata: bool = False
+    overwrite: bool = False
+    sidecar: bool = False
+    archive_names: bool = False
 
     @property
     def accepted(self) -> tuple[Format, ...]:
@@ -29,10 +38,20 @@ class Request(Struct, frozen=True):
         return tuple(each for each in lists[0] if all(each in others for others in lists))
 
 
-def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: str | None, *extra: object) -> Request:
-    """A request for one job with all stages, or for one job per stage of `only`.
+def make_request(
+    plan: Plan,
+    only: Sequence[StageName],
+    config: Config,
+    model: str | None,
+    *,
+    write_metadata: bool = False,
+    overwrite: bool = False,
+    sidecar: bool = False,
+    archive_names: bool = False,
+) -> Request:
+    """A request for one plan with all stages, or for one plan per stage of `only`.
 
-    `model` is the name of the vision model, `extra` are further options that change the results.
+    `model` is the name of the vision model.
     """
     stages = [stage for stage in StageName if stage in only] or list(StageName)
     if len(stages) == len(StageName):
@@ -49,9 +68,11 @@ def make_request(plan: Plan, only: Sequence[StageName], config: Config, model: s
         config.pixel_texts,
         config.compression_service,
         model,
-        *extra,
     ]
-    return Request(plans, plan.languages, hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32])
+    flags = {"write": write_metadata, "replace": overwrite, "sidecar": sidecar, "archive-names": archive_names}
+    content += [name for name, is_set in flags.items() if is_set]
+    options_hash = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
+    return Request(plans, plan.languages, options_hash, write_metadata, overwrite, sidecar, archive_names)
 
 
 def _plan_of_stage(plan: Plan, stage: StageName) -> Plan:

@@ -1,0 +1,192 @@
+"""The options that say what is made of each picture, which the commands `process` and `archive` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+from msgspec import Struct
+
+from imgproc_local.cli.languages import language_codes
+from imgproc_local.cli.names import checked_name
+from imgproc_local.domain.plan import MAX_SIDE_PX
+from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
+
+if TYPE_CHECKING:
+    from imgproc_local.batch.request import Request
+    from imgproc_local.config import Config
+
+
+class PictureFlags(Struct, frozen=True):
+    """The values of the options. None is an option that was not given."""
+
+    languages: tuple[str, ...]
+    convert_to: str
+    only: tuple[str, ...]
+    quality: str | None
+    max_width: int | None
+    max_height: int | None
+    effort: Effort | None
+    write_metadata: bool
+    overwrite: bool
+    sidecar: bool
+    project: str | None
+    context: str
+
+
+def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """A click callback: `language_codes`, with the API's maximum number of languages per picture."""
+    from imgproc_local.domain.plan import MAX_LANGUAGES
+
+    codes = language_codes(ctx, parameter, value)
+    if len(codes) > MAX_LANGUAGES:
+        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
+    return codes
+
+
+def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """A click callback: the text without surrounding white space, with the API's maximum length."""
+    from imgproc_local.domain.plan import MAX_CONTEXT_CHARS
+
+    value = value.strip()
+    if len(value) > MAX_CONTEXT_CHARS:
+        raise click.BadParameter(f"expected at most {MAX_CONTEXT_CHARS} characters, received {len(value)}.")
+    return value
+
+
+def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback: a name or a score that the setting quality_target accepts."""
+    if value is None or (value := value.strip().lower()) in TARGETS:
+        return value
+    try:
+        score = float(value)
+    except ValueError:
+        score = 0.0
+    if not LOWEST_TARGET <= score <= HIGHEST_TARGET:
+        raise click.BadParameter(
+            f"expected {', '.join(TARGETS)}, or a score from {LOWEST_TARGET:g} to {HIGHEST_TARGET:g};"
+            f" received {value!r}."
+        )
+    return value
+
+
+_OPTIONS = (
+    click.option(
+        "--languages",
+        metavar="CODES",
+        callback=_language_codes,
+        default="en",
+        show_default=True,
+        help="Write alt texts in these languages, such as en,de. The file names are in the first one.",
+    ),
+    click.option(
+        "--format",
+        "convert_to",
+        type=click.Choice(("webp", "avif"), case_sensitive=False),
+        default="webp",
+        show_default=True,
+        help="Convert to this format.",
+    ),
+    click.option(
+        "--only",
+        type=click.Choice(("analyze", "optimize", "convert"), case_sensitive=False),
+        multiple=True,
+        help="Do only this: analyze (names and texts), optimize or convert. Can be given twice.",
+    ),
+    click.option(
+        "--quality",
+        metavar="TARGET",
+        callback=_checked_quality,
+        help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
+        "  [default: the setting quality_target]",
+    ),
+    click.option(
+        "--max-width", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this width."
+    ),
+    click.option(
+        "--max-height", type=click.IntRange(1, MAX_SIDE_PX), metavar="PIXELS", help="Scale down to this height."
+    ),
+    click.option(
+        "--effort",
+        type=click.Choice(get_args(Effort), case_sensitive=False),
+        help="Trade CPU time for file size at the same quality.  [default: the setting effort]",
+    ),
+    click.option(
+        "--write-metadata",
+        is_flag=True,
+        help="Write the alt texts into the results, as XMP, but none that needs your words.",
+    ),
+    click.option(
+        "--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures already have."
+    ),
+    click.option("--sidecar", is_flag=True, help="Also write the alt texts to NAME.xmp beside the results."),
+    click.option(
+        "--project",
+        metavar="NAME",
+        callback=checked_name,
+        help="Use this name as the project and as context for the alt texts.",
+    ),
+    click.option(
+        "--context",
+        metavar="TEXT",
+        callback=_checked_context,
+        default="",
+        help="Say what page or article the pictures are for, in at most 500 characters. The vision model reads it; it"
+        " is not stored.",
+    ),
+)
+
+
+def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options to a command, which receives their values as the argument `picture`, a `PictureFlags`."""
+
+    @wraps(function)
+    def with_flags(*arguments: Any, **values: Any) -> Any:
+        picture = PictureFlags(**{name: values.pop(name) for name in PictureFlags.__struct_fields__})
+        return function(*arguments, picture=picture, **values)
+
+    decorated: Callable[..., Any] = with_flags
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def requested(picture: PictureFlags, config: Config, *, archive_names: bool) -> Request:
+    """What these options ask for. Warns about a context that nothing reads. Raises: click.UsageError."""
+    from imgproc_local.batch.request import make_request
+    from imgproc_local.compose import used_model_status
+    from imgproc_local.domain.image import Format
+    from imgproc_local.domain.job import StageName
+    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Operation, Plan
+
+    plan = Plan(
+        Operation.PROCESS,
+        picture.languages,
+        Format(picture.convert_to),
+        project_name=picture.project or DEFAULT_PROJECT_NAME,
+        context=picture.context,
+        max_width_px=picture.max_width,
+        max_height_px=picture.max_height,
+    )
+    has_texts = not picture.only or "analyze" in picture.only
+    if picture.overwrite and not picture.write_metadata:
+        raise click.UsageError("--overwrite needs --write-metadata.")
+    if (picture.write_metadata or picture.sidecar) and not has_texts:
+        raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
+    model = used_model_status(config)
+    if picture.context and (model.model is None or model.problem) and has_texts:
+        click.echo(
+            "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
+        )
+    return make_request(
+        plan,
+        [StageName(name) for name in picture.only],
+        config,
+        model.model,
+        write_metadata=picture.write_metadata,
+        overwrite=picture.overwrite,
+        sidecar=picture.sidecar,
+        archive_names=archive_names,
+    )
