@@ -19,6 +19,10 @@ def main() -> None:
 
         models_folder, work_folder, parent_pid = sys.argv[2:]
         child.run(models_folder, work_folder, int(parent_pid))
+    elif sys.argv[1:2] == ["archive-cluster"]:
+        from imgproc_local.archive import cluster
+
+        cluster.run_local_cluster(int(sys.argv[2]))
     else:
         from imgproc_local import cli
 

@@ -25,6 +25,7 @@ from imgproc_local.domain.quality import target_score
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine import convert, optimize
 from imgproc_local.engine.analyze import Analyzer
+from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.export import texts
 from imgproc_local.engine.export.exporter import Exporter
@@ -62,8 +63,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DATABASE_FILE = "imgproc.db"
-WORK_FOLDER = "work"
-"""In the data folder: the temporary files of worker processes."""
+WORK_FOLDER, OCR_FOLDER = "work", "ocr"
+"""In the data folder: the temporary files of worker processes, and in it those of the process that reads text."""
 BYTES_PER_PIXEL = 100
 """The most memory that a stage uses, per pixel: AVIF of a small picture, 48 bytes to score it and 58 to encode it."""
 PICTURE_SHARE_OF_STAGE = 0.8
@@ -166,8 +167,11 @@ def model_under_test(
         loaded.close()
 
 
-def text_reader(config: Config) -> TextReader | None:
-    """Reads text in pictures, once its networks are installed; None if the extra `ocr` is not installed."""
+def text_reader(config: Config, folder: Path) -> TextReader | None:
+    """Reads text in pictures, once its networks are installed; None if the extra `ocr` is not installed.
+
+    `folder` is the only one that its process can write in.
+    """
     from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
     from imgproc_local.vision.ocr.reader import TextReader
 
@@ -175,9 +179,41 @@ def text_reader(config: Config) -> TextReader | None:
         return None
     return TextReader(
         lambda: installed_folder(config.models_folder),
-        config.data_dir / WORK_FOLDER / "ocr",
+        folder,
         program("ocr-worker"),
         _worker_environment(),
+    )
+
+
+@contextmanager
+def open_stages(config: Config, folder: Path) -> Iterator[DirectStages]:
+    """The stages without jobs, for pictures of which no data folder knows. Temporary files are written to `folder`.
+
+    An outside compression service is not used. Worker processes and a loaded model end with the block.
+    """
+    results = folder / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    workers = codec_workers(config, folder / WORK_FOLDER, results)
+    analyzer = Analyzer(workers, lambda: describer(config), text_reader(config, folder / OCR_FOLDER))
+    try:
+        yield DirectStages(
+            (analyzer.stage, optimize.stage(workers), convert.stage(workers)),
+            _stage_options(config),
+            workers,
+            config.stage_timeout_s,
+        )
+    finally:
+        workers.close()
+        analyzer.close()
+
+
+def _stage_options(config: Config) -> Options:
+    return Options(
+        target_score=target_score(config.quality_target),
+        may_use_gps=config.use_gps,
+        pixel_texts=config.pixel_texts,
+        keep_location=config.keep_location,
+        effort=config.effort,
     )
 
 
@@ -391,7 +427,8 @@ async def open_services(
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             workers = codec_workers(config, config.data_dir / WORK_FOLDER, blobs.incoming_folder)
-            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), text_reader(config))
+            reader = text_reader(config, config.data_dir / WORK_FOLDER / OCR_FOLDER)
+            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), reader)
             engine = Engine(
                 jobs,
                 Translations(store.database),
@@ -402,13 +439,7 @@ async def open_services(
                     optimize.stage(workers, service, fallback=config.compression_fallback),
                     convert.stage(workers),
                 ),
-                Options(
-                    target_score=target_score(config.quality_target),
-                    may_use_gps=config.use_gps,
-                    pixel_texts=config.pixel_texts,
-                    keep_location=config.keep_location,
-                    effort=config.effort,
-                ),
+                _stage_options(config),
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(
                     max_pixels=config.max_pixels,

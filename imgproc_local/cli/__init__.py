@@ -21,6 +21,7 @@ from imgproc_local.system.files import is_disk_full
 COMMANDS = {
     "serve": "serve.command",
     "process": "process.command",
+    "archive": "archive.command",
     "sign-in": "serve.sign_in",
     "sessions": "sessions",
     "keys": "keys",

@@ -24,7 +24,7 @@ from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, Stag
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
 from imgproc_local.engine.durations import Outcome, StageDurations
-from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
+from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WrittenFile
 from imgproc_local.storage.job_rows import ClaimedStage
@@ -37,8 +37,6 @@ T = TypeVar("T")
 
 THREAD_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
-
-UNEXPECTED_ERROR = "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
 class Limits(Struct, frozen=True):
@@ -311,12 +309,9 @@ def _outcome_name(outcome: Output | Exception) -> Outcome:
 
 def _user_message(claimed: ClaimedStage, error: Exception) -> str:
     """The error message that users see for a failed stage."""
-    if isinstance(error, (StageFailed, BadImage)):
-        return error.message
-    log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
-    if isinstance(error, MemoryError):
-        return "There was not enough memory for this image."
-    return UNEXPECTED_ERROR
+    if not isinstance(error, (StageFailed, BadImage)):
+        log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
+    return stage_error_message(error)
 
 
 def _lower_priority() -> None:

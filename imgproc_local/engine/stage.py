@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import Removed
@@ -25,6 +25,8 @@ from imgproc_local.domain.stop import CheckStop
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"
+
+UNEXPECTED_ERROR = "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
 class Options(Struct, frozen=True):
@@ -107,6 +109,15 @@ class Stage(Struct, frozen=True):
     lane: str
     run: Callable[[WorkItem, CheckStop], Output]
     prepare: Callable[[CheckStop], None] = _nothing
+
+
+def stage_error_message(error: Exception) -> str:
+    """What users read of the failure of a stage. An unexpected error is not described: the caller logs it."""
+    if isinstance(error, (StageFailed, BadImage)):
+        return error.message
+    if isinstance(error, MemoryError):
+        return "There was not enough memory for this image."
+    return UNEXPECTED_ERROR
 
 
 class CancellationToken:

@@ -21,7 +21,7 @@ MODELS = os.environ.get("IMGPROC_MODELS_DIR", "")
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    def text_reader(config: Config) -> TextReader:
+    def text_reader(config: Config, folder: Path) -> TextReader:
         return TextReader(lambda: config.data_dir, tmp_path / "work-ocr", ocr_double.COMMAND, os.environ)
 
     monkeypatch.setattr(compose, "text_reader", text_reader)
@@ -59,7 +59,7 @@ def test_a_crash_costs_only_the_words(service: Running, caplog: pytest.LogCaptur
 )
 def test_the_real_networks_read_a_poster(tmp_path: Path) -> None:
     config = config_for(tmp_path / "data", models_dir=Path(MODELS))
-    assert compose.text_reader(config) is not None
+    assert compose.text_reader(config, tmp_path / "ocr") is not None
     with running(tmp_path / "data", models_dir=Path(MODELS)) as started:
         job = started.process("analyze", poster("Road closed"), "IMG_0001.png", languages="en")
     assert job["image"]["translations"][0]["seo_alt_text"] == "Road closed"

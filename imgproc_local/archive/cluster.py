@@ -1,0 +1,115 @@
+"""The cluster that tasks run on: workers of this machine, or the scheduler at an address.
+
+The workers of this machine are children of a process in a session of its own, so that Ctrl+C in a terminal reaches only
+the client. They end when the client does, because the pipe between them is closed then.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import imgproc_local
+from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.system.child import program
+
+COMMAND = "archive-cluster"
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.nanny.pre-spawn-environ": {},
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.worker.profile.enabled": False,
+}
+"""Dask: a worker gets one task at a time, and the client hears of the first death. Results have no size to spill."""
+
+
+def run_local_cluster(workers: int) -> None:
+    """The process of the local cluster: print the scheduler's address, and serve until standard input is closed."""
+    import dask
+    from distributed import LocalCluster
+
+    dask.config.set(SETTINGS)
+    with LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        memory_limit=0,
+    ) as cluster:
+        sys.stdout.write(f"{cluster.scheduler_address}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+
+
+@contextmanager
+def local_cluster(workers: int, environment: Mapping[str, str]) -> Iterator[str]:
+    """The address of a scheduler with `workers` processes on this machine, which end with the block.
+
+    `environment` is added to that of this process. Raises: ChildProcessError, if it does not start.
+    """
+    with subprocess.Popen(  # noqa: S603 - this program itself
+        program(COMMAND, str(workers)),
+        cwd=Path(imgproc_local.__file__).parents[1],
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            address = child.stdout.readline().strip()
+            if not address:
+                raise ChildProcessError("The local cluster of Dask could not be started.")
+            yield address
+        finally:
+            child.stdin.close()
+            try:
+                child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+STOP_S = 10.0
+"""How long the workers may take to end before they are killed."""
+
+
+def require_protected(address: str, *, allow_open: bool) -> None:
+    """Refuse an address without TLS beyond this machine: whoever reaches it can run any code on the workers.
+
+    Raises: InvalidRequest.
+    """
+    parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    if parts.scheme in ("tls", "wss") or allow_open or _is_loopback(parts.hostname or ""):
+        return
+    raise InvalidRequest(
+        {
+            "scheduler": [
+                f"Expected a scheduler with TLS, such as tls://HOST:8786, received {address}: tcp has no"
+                " authentication, so whoever reaches the scheduler can run any program on the workers. Add"
+                " --allow-open-tcp if the network is closed to others."
+            ]
+        }
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

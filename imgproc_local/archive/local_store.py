@@ -1,0 +1,104 @@
+"""A folder of this machine, which may be a mounted share, as a `Store`."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, STATE_FOLDER, SourceObject
+from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.files import rename_to_new, write_atomically
+
+log = logging.getLogger(__name__)
+
+COPY_BYTES = 1024 * 1024
+PARTS_FOLDER = f"{STATE_FOLDER}/parts-of-files"
+"""Files that are not completely written yet. A killed worker leaves them behind."""
+
+
+class LocalStore:
+    """The files below `root`. Links to folders are not followed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
+        page: list[SourceObject] = []
+        for folder, folders, names in os.walk(self._root, onerror=_log):
+            prefix = Path(folder).relative_to(self._root)
+            folders[:] = sorted(
+                name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
+            )
+            for name in sorted(names):
+                if name.startswith(".") or not (file := Path(folder, name)).is_file():
+                    continue
+                status = file.stat()
+                version = f"{status.st_size}-{status.st_mtime_ns}"
+                page.append(SourceObject((prefix / name).as_posix(), status.st_size, version))
+                if len(page) == PAGE_KEYS:
+                    yield page
+                    page = []
+        if page:
+            yield page
+
+    def fetch(self, key: str, file: Path) -> str:
+        digest = hashlib.sha256()
+        with (self._root / key).open("rb") as source, file.open("wb") as target:
+            while chunk := source.read(COPY_BYTES):
+                digest.update(chunk)
+                target.write(chunk)
+        return digest.hexdigest()
+
+    def head(self, key: str) -> bytes:
+        with (self._root / key).open("rb") as file:
+            return file.read(HEAD_BYTES)
+
+    def create(self, key: str, file: Path) -> bool:
+        target = self._root / key
+        folder = self._root / PARTS_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{secrets.token_hex(8)}.part"
+        try:
+            with file.open("rb") as source, part.open("xb") as copy:
+                while chunk := source.read(COPY_BYTES):
+                    copy.write(chunk)
+                copy.flush()
+                os.fsync(copy.fileno())
+            rename_to_new(part, target)
+        except FileExistsError:
+            return False
+        finally:
+            part.unlink(missing_ok=True)
+        return True
+
+    def replace(self, key: str, data: bytes) -> None:
+        target = self._root / key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, data)
+
+    def read(self, key: str) -> bytes:
+        return (self._root / key).read_bytes()
+
+    def sha256(self, key: str) -> str:
+        return hash_file(self._root / key)
+
+    def keys(self, folder: str) -> list[str]:
+        try:
+            names = sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{name}" for name in names if not name.startswith(".")]
+
+    def remove(self, key: str) -> None:
+        (self._root / key).unlink(missing_ok=True)
+
+
+def _log(error: OSError) -> None:
+    log.warning(
+        "The folder %s can't be read (%s); its pictures are not in the archive.", error.filename, error.strerror
+    )

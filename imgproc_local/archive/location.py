@@ -1,0 +1,38 @@
+"""The arguments SOURCE and TARGET: the path of a folder, or the URL of an object store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.object_store import ObjectStore
+from imgproc_local.archive.store import Store
+from imgproc_local.domain.errors import InvalidRequest
+
+
+def absolute(location: str) -> str:
+    """The location as workers need it: an absolute path, or a URL without a slash at its end."""
+    if location.startswith("file://"):
+        location = location.removeprefix("file://")
+    return location.rstrip("/") if is_url(location) else str(Path(location).expanduser().absolute())
+
+
+def is_url(location: str) -> bool:
+    return "://" in location
+
+
+def open_store(location: str) -> Store:
+    """The store at a location that `absolute` returned. Raises: ImportError, without the plug-in for its URL."""
+    return ObjectStore(location) if is_url(location) else LocalStore(Path(location))
+
+
+def inside_source(source: str, target: str) -> str | None:
+    """The key of `target` below `source`; None if it lies elsewhere.
+
+    Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.
+    """
+    if not is_url(source):
+        source, target = (one if is_url(one) else Path(one).resolve().as_posix() for one in (source, target))
+    if f"{source}/".startswith(f"{target}/"):
+        raise InvalidRequest({"target": ["Expected a TARGET outside SOURCE, or a folder in it."]})
+    return target.removeprefix(f"{source}/") if target.startswith(f"{source}/") else None

@@ -1,0 +1,312 @@
+"""One picture of an archive, in a worker process: fetched, run through the stages, and its results written.
+
+The results have the names and the bytes of `process --archive-names`. A picture can be processed again after its worker
+was killed: a result that exists with the same content counts as written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Literal, TypeVar
+
+from msgspec import Struct, structs
+
+from imgproc_local.archive.row import FailureKind, Outcome, Problem, Row
+from imgproc_local.archive.store import SourceObject, Store
+from imgproc_local.batch.files import (
+    SIDECAR_ENDING,
+    ResultFile,
+    converted_ending,
+    fallback_name,
+    optimized_ending,
+    sidecar_content,
+)
+from imgproc_local.batch.request import Request
+from imgproc_local.codecs.picture.probe import detect, max_local_bytes, opened, probe
+from imgproc_local.domain.errors import BadImage, ServiceError, StorageFailed, UnsupportedImage
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import archive_name
+from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
+from imgproc_local.engine.export.texts import TextsWork, write_texts
+from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.files import encodable_text, is_disk_full
+
+T = TypeVar("T")
+
+
+class Task(Struct, frozen=True):
+    """A picture to process. `earlier` is its row of an earlier run, whose results are replaced."""
+
+    picture: SourceObject
+    earlier: Row | None = None
+
+
+class Tools(Struct, frozen=True):
+    """What a worker process needs for every picture. `folder` is for temporary files of one picture at a time."""
+
+    request: Request
+    direct: DirectStages
+    source: Store
+    target: Store
+    folder: Path
+    max_pixels: int
+    max_upload_bytes: int
+
+
+class _Failed(Exception):
+    """The picture has no results; the message says why."""
+
+    def __init__(self, message: str, kind: FailureKind, outcome: Outcome = "failed") -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.outcome = outcome
+
+
+class _Result(Struct, frozen=True):
+    """A result in a local file, without its name. `ending` is added to the name."""
+
+    kind: Literal["optimized", "converted", "sidecar"]
+    file: Path
+    ending: str
+    format: Format | None = None
+
+
+def process_picture(tools: Tools, task: Task) -> Row:
+    """The row of a picture, whose results are in the target when this returns.
+
+    Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. Another
+        attempt is expected to succeed, so that the picture is not listed as failed.
+    """
+    began_s = time.monotonic()
+    picture = task.picture
+    row = Row(
+        source=encodable_text(picture.key),
+        version=picture.version,
+        size_bytes=picture.size_bytes,
+        options=tools.request.options_hash,
+        outcome="done",
+    )
+    staged = tools.folder / "source"
+    try:
+        with _emptied(tools.folder):
+            sha256, info = _fetch(tools, picture, staged)
+            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size)
+            results = _run(tools, picture, staged, info)
+            row = _written(tools, task, _with_stages(row, results), results, staged, info)
+    except _Failed as failed:
+        row = structs.replace(
+            row, outcome=failed.outcome, failure=failed.kind, problems=(Problem(None, failed.message),)
+        )
+    return structs.replace(row, total_s=time.monotonic() - began_s)
+
+
+@contextmanager
+def _emptied(folder: Path) -> Iterator[None]:
+    """Inside the block, the folder is for one picture; its files are deleted before and after."""
+
+    def empty() -> None:
+        for file in folder.iterdir():
+            file.unlink()
+
+    folder.mkdir(exist_ok=True)
+    empty()
+    try:
+        yield
+    finally:
+        empty()
+
+
+# ---- reading ----
+
+
+def _fetch(tools: Tools, picture: SourceObject, staged: Path) -> tuple[str, ImageInfo]:
+    """Copy the picture to `staged`; its SHA-256 and header. Raises: _Failed."""
+    accepted = tools.request.accepted
+    try:
+        if picture.size_bytes > tools.max_upload_bytes:
+            _require_size(picture.size_bytes, tools.source.head(picture.key), tools.max_upload_bytes)
+        sha256 = tools.source.fetch(picture.key, staged)
+        with staged.open("rb") as file:
+            _require_size(staged.stat().st_size, file.read(4), tools.max_upload_bytes)
+    except FileNotFoundError:
+        raise _Failed("It was deleted after it had been listed.", "source") from None
+    except OSError as error:
+        if is_disk_full(error):
+            raise StorageFailed("The disk for temporary files of a worker is full.") from error
+        raise _Failed(f"It can't be read: {error.strerror or error}.", "source") from error
+    try:
+        with opened(staged) as data:
+            detect(data, accepted)
+    except UnsupportedImage as error:
+        raise _Failed(error.message, "", "skipped") from None
+    try:
+        return sha256, probe(staged, tools.max_pixels, accepted)
+    except BadImage as error:
+        raise _Failed(error.message, "picture") from None
+
+
+def _require_size(size_bytes: int, head: bytes, max_upload_bytes: int) -> None:
+    max_bytes = max_local_bytes(head, max_upload_bytes)
+    if size_bytes > max_bytes:
+        raise _Failed(
+            f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more.", "picture"
+        )
+
+
+# ---- the stages ----
+
+
+def _run(tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo) -> dict[StageName, StageResult]:
+    name = PurePosixPath(picture.key).name
+    results = (result for plan in tools.request.plans for result in run_stages(tools.direct, plan, staged, name, info))
+    return {result.stage: result for result in results}
+
+
+def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:
+    """The row with what the stages report: their durations and errors, and the private data that was removed."""
+    outputs = [result.output for result in results.values() if result.output is not None]
+    problems = tuple(Problem(stage.value, result.error) for stage, result in results.items() if result.output is None)
+    duration_s = {stage: result.seconds for stage, result in results.items()}
+    return structs.replace(
+        row,
+        outcome="failed" if problems else "done",
+        failure="picture" if problems else "",
+        problems=problems,
+        removed=tuple(sorted({kind for output in outputs for kind in output.removed})),
+        analyze_s=duration_s.get(StageName.ANALYZE),
+        optimize_s=duration_s.get(StageName.OPTIMIZE),
+        convert_s=duration_s.get(StageName.CONVERT),
+    )
+
+
+# ---- writing ----
+
+
+def _written(
+    tools: Tools, task: Task, row: Row, results: dict[StageName, StageResult], staged: Path, info: ImageInfo
+) -> Row:
+    """The row with the results, which are written to the target. Earlier results are replaced.
+
+    If nothing was made that could replace earlier results, these remain. Raises: StorageFailed.
+    """
+    key = PurePosixPath(task.picture.key)
+    analyzed = results.get(StageName.ANALYZE)
+    texts = analyzed.output.texts if analyzed is not None and analyzed.output is not None else ()
+    base = texts[0].seo_filename if texts else fallback_name(key, tools.request.languages[0])
+    name = archive_name(base, task.picture.key)
+    files, problems = _files(tools, key, results, texts, staged, info)
+    earlier = task.earlier
+    if earlier is not None and earlier.files and problems and not files:
+        return structs.replace(
+            earlier, version=row.version, outcome="failed", failure="picture", problems=(*row.problems, *problems)
+        )
+    if earlier is not None:
+        _remove_own(tools.target, earlier)
+    written: dict[str, ResultFile] = {}
+    for result in files:
+        path = str(key.parent / (name + result.ending))
+        sha256 = hash_file(result.file)
+        if _create(tools.target, path, result.file, sha256):
+            size_bytes = result.file.stat().st_size
+            written[result.kind] = ResultFile(encodable_text(path), sha256, size_bytes, result.format)
+        else:
+            message = f"{path} exists, and is not a result of this archive. Rename it, and run the command again."
+            problems.append(Problem(None, message))
+    failure: FailureKind = row.failure or ("target" if problems else "")
+    return structs.replace(
+        row,
+        outcome="failed" if failure else "done",
+        failure=failure,
+        problems=(*row.problems, *problems),
+        translations=tuple(_stored(text, task.picture.key) for text in texts),
+        optimized=written.get("optimized"),
+        converted=written.get("converted"),
+        sidecar=written.get("sidecar"),
+    )
+
+
+def _files(
+    tools: Tools,
+    key: PurePosixPath,
+    results: dict[StageName, StageResult],
+    texts: tuple[Translation, ...],
+    staged: Path,
+    info: ImageInfo,
+) -> tuple[list[_Result], list[Problem]]:
+    """The results in local files, with their texts if that is asked for, and why some have none."""
+    files: list[_Result] = []
+    problems: list[Problem] = []
+    ending = None
+    for stage in (StageName.OPTIMIZE, StageName.CONVERT):
+        output = results[stage].output if stage in results else None
+        if output is None:
+            continue
+        file = staged if output.path is None else Path(output.path).rename(tools.folder / stage.value)
+        result_format = output.format or info.format
+        if stage is StageName.OPTIMIZE:
+            ending = optimized_ending(key, result_format)
+            files.append(_Result("optimized", file, ending, result_format))
+        else:
+            files.append(_Result("converted", file, converted_ending(result_format, ending), result_format))
+    if tools.request.write_metadata and texts:
+        for number, result in enumerate(files):
+            try:
+                files[number] = structs.replace(result, file=_with_texts(tools, result, texts))
+            except ServiceError as error:
+                if isinstance(error, StorageFailed):
+                    raise
+                problems.append(Problem(None, f"The texts are not in the {result.kind} file: {error.message}"))
+    if tools.request.sidecar and (content := sidecar_content(texts)) is not None:
+        file = tools.folder / "sidecar"
+        file.write_bytes(content)
+        files.append(_Result("sidecar", file, SIDECAR_ENDING))
+    return files, problems
+
+
+def _with_texts(tools: Tools, result: _Result, texts: tuple[Translation, ...]) -> Path:
+    assert result.format is not None
+    work = TextsWork(bytes(result.file), result.format, texts, tools.request.overwrite)
+    written = write_texts(tools.direct.workers, tools.direct.timeout_s, work, threading.Event())
+    return written.rename(tools.folder / f"{result.kind}-with-texts")
+
+
+def _stored(text: Translation, key: str) -> Translation:
+    """A text as the manifest has it: with the name of the files, and empty if a person has to write it."""
+    alt_text = "" if text.needs_text else text.seo_alt_text
+    return structs.replace(text, seo_filename=archive_name(text.seo_filename, key), seo_alt_text=alt_text)
+
+
+def _create(target: Store, path: str, file: Path, sha256: str) -> bool:
+    """Write a result. False if the target has an object of this name with another content. Raises: StorageFailed."""
+    return _writing(lambda: target.create(path, file) or target.sha256(path) == sha256)
+
+
+def _remove_own(target: Store, earlier: Row) -> None:
+    """Delete those results of an earlier run that still have the content that it wrote. Raises: StorageFailed."""
+
+    for file in earlier.files:
+        _writing(partial(_remove_unchanged, target, file))
+
+
+def _remove_unchanged(target: Store, file: ResultFile) -> None:
+    try:
+        if target.sha256(file.path) == file.sha256:
+            target.remove(file.path)
+    except FileNotFoundError:
+        return
+
+
+def _writing(write: Callable[[], T]) -> T:
+    try:
+        return write()
+    except OSError as error:
+        what = "The target is full" if is_disk_full(error) else "The target can't be written"
+        raise StorageFailed(f"{what} ({error.strerror or error}).") from error

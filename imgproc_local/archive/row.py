@@ -1,0 +1,61 @@
+"""What the manifest of an archive says about one picture. Rows are stored as Parquet (`manifest`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.result import Translation
+
+Outcome = Literal["done", "failed", "skipped"]
+"""`skipped` is an object that is not a picture."""
+FailureKind = Literal["", "picture", "source", "target", "worker"]
+"""What failed: a stage or the picture itself, reading it, writing its results, or every worker that processed it."""
+
+
+class Problem(Struct, frozen=True):
+    """An error of one picture. `stage` is None for an error outside a stage."""
+
+    stage: str | None
+    message: str
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """What became of one picture.
+
+    `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and time of the file.
+    `options` is the `options_hash` of the `Request`. `removed` are the kinds
+    of private data that the picture holds and a result does not. A text that a person has to write is empty.
+
+    The durations are those of the stages, and of everything together, in seconds; None is a stage that was not run.
+    """
+
+    source: str
+    version: str
+    size_bytes: int
+    options: str
+    outcome: Outcome
+    failure: FailureKind = ""
+    problems: tuple[Problem, ...] = ()
+    sha256: str = ""
+    optimized: ResultFile | None = None
+    converted: ResultFile | None = None
+    sidecar: ResultFile | None = None
+    translations: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+    analyze_s: float | None = None
+    optimize_s: float | None = None
+    convert_s: float | None = None
+    total_s: float = 0.0
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        return tuple(file for file in (self.optimized, self.converted, self.sidecar) if file is not None)
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write one of the alt texts."""
+        return any(text.needs_text for text in self.translations)

@@ -1,0 +1,75 @@
+"""Where pictures are read from and results are written to: a folder of this machine, or an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+STATE_FOLDER = ".imgproc-local-archive"
+"""The folder of the manifest, in the root of the target. It is hidden, so that no command searches it for pictures."""
+PAGE_KEYS = 1000
+"""The most objects of one page of a listing, as in S3."""
+HEAD_BYTES = 512
+
+
+class SourceObject(Struct, frozen=True):
+    """A file or an object that may be a picture.
+
+    `key` is its path below the root, with `/` between the parts. `version` changes when the content does: the ETag of
+    an object, or the size and time of a file.
+    """
+
+    key: str
+    size_bytes: int
+    version: str
+
+
+class Store(Protocol):
+    """The objects below one root, by key. Every call blocks.
+
+    Every method raises OSError, and FileNotFoundError where the object does not exist.
+    """
+
+    def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
+        """The objects in pages, without hidden ones and those below the key `exclude`. Memory is bounded by a page."""
+        ...
+
+    def fetch(self, key: str, file: Path) -> str:
+        """Copy an object to a local file, and return the SHA-256 of its content."""
+        ...
+
+    def head(self, key: str) -> bytes:
+        """The first `HEAD_BYTES` of an object."""
+        ...
+
+    def create(self, key: str, file: Path) -> bool:
+        """Store a copy of a local file in one step. False, with nothing changed, if the key is taken."""
+        ...
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Store an object in one step, in place of another."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """The content of an object."""
+        ...
+
+    def sha256(self, key: str) -> str:
+        """The SHA-256 of the content of an object."""
+        ...
+
+    def keys(self, folder: str) -> list[str]:
+        """The keys of the objects directly in a folder, sorted; empty if it does not exist."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Delete an object, if it exists."""
+        ...
+
+
+def is_hidden(key: str) -> bool:
+    """Whether a part of the key begins with a dot."""
+    return key.startswith(".") or "/." in key

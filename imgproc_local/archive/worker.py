@@ -1,0 +1,144 @@
+"""The side of the workers: runs one task, which is a few pictures, and stores their rows as one part of the manifest.
+
+Before a picture is begun, its key is written to the mark of the task. Whoever finds the mark after the worker was
+killed knows which picture the worker was processing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local import __version__
+from imgproc_local.archive.location import open_store
+from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
+from imgproc_local.archive.picture import Task, Tools, process_picture
+from imgproc_local.archive.row import FailureKind, Row
+from imgproc_local.batch.request import Request
+from imgproc_local.compose import open_stages
+from imgproc_local.config import Config, load
+from imgproc_local.domain.errors import SettingInvalid
+
+SHARED_SETTINGS = (
+    "quality_target",
+    "effort",
+    "keep_location",
+    "use_gps",
+    "pixel_texts",
+    "max_upload_bytes",
+    "max_pixels",
+    "stage_timeout_s",
+)
+"""The settings of the client that apply to every worker, because results depend on them."""
+
+
+class Job(Struct, frozen=True):
+    """What is the same for all tasks of a run. `settings` are the values of `SHARED_SETTINGS`.
+
+    `program_version` is that of the client; a worker of another version refuses the task.
+    """
+
+    source: str
+    target: str
+    request: Request
+    settings: dict[str, Any]
+    program_version: str = __version__
+
+
+class PictureSummary(Struct, frozen=True):
+    """What the client learns of a picture at once; the rest is in the manifest. `key` is that of the source."""
+
+    key: str
+    outcome: str
+    failure: FailureKind
+    size_bytes: int
+    optimized_bytes: int | None
+    needs_text: bool
+    total_s: float
+
+
+def shared_settings(config: Config) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins({name: getattr(config, name) for name in SHARED_SETTINGS})
+    return values
+
+
+def run_task(job: Job, tasks: Sequence[Task], name: str) -> list[PictureSummary]:
+    """Process pictures, store their rows as the part `name`, and return a summary of each.
+
+    Runs in a worker process of Dask, one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the
+    target is full. No part is stored then.
+    """
+    tools = _tools(job)
+    target = tools.target
+    rows: list[Row] = []
+    for task in tasks:
+        target.replace(mark_key(name), task.picture.key.encode("utf-8", "surrogateescape"))
+        rows.append(process_picture(tools, task))
+    target.replace(part_key(name), encode_rows(rows))
+    target.remove(mark_key(name))
+    return [_summary(row) for row in rows]
+
+
+def _summary(row: Row) -> PictureSummary:
+    optimized = row.optimized.size_bytes if row.optimized is not None else None
+    return PictureSummary(row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s)
+
+
+class _Current:
+    """The tools of the run that this process works for; those of the run before are closed first."""
+
+    job: Job | None = None
+    tools: Tools | None = None
+    opened = ExitStack()
+
+
+@atexit.register
+def _close() -> None:
+    _Current.opened.close()
+
+
+def _tools(job: Job) -> Tools:
+    if _Current.tools is not None and _Current.job == job:
+        return _Current.tools
+    _Current.opened.close()
+    _Current.tools = None
+    if job.program_version != __version__:
+        raise SettingInvalid(
+            f"This worker has version {__version__} of the program, and the client {job.program_version}."
+            " Install the same version on every machine."
+        )
+    with ExitStack() as opening:
+        folder = Path(
+            opening.enter_context(tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=_local_folder()))
+        )
+        config = load({**job.settings, "model": "none"}).config
+        direct = opening.enter_context(open_stages(config, folder))
+        _Current.tools = Tools(
+            job.request,
+            direct,
+            open_store(job.source),
+            open_store(job.target),
+            folder / "picture",
+            config.max_pixels,
+            config.max_upload_bytes,
+        )
+        _Current.opened, _Current.job = opening.pop_all(), job
+    return _Current.tools
+
+
+def _local_folder() -> str | None:
+    """The folder for temporary files of this Dask worker, which Dask deletes if the worker is killed."""
+    from distributed import get_worker
+
+    try:
+        folder: str = get_worker().local_directory
+    except ValueError:
+        return None
+    return folder

@@ -1,0 +1,1 @@
+"""`imgproc-local archive`."""

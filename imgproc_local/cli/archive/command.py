@@ -1,0 +1,90 @@
+"""The command `archive`: processes more pictures than one machine can, on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
+from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.picture_options import PictureFlags, picture_options, requested
+
+if TYPE_CHECKING:
+    from imgproc_local.archive.run import Counts
+
+HOW_TO_INSTALL = "This command needs the extra `cluster`: install imgproc-local[cluster]."
+
+
+@click.command("archive")
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Start N worker processes on this machine.  [default: one per core]",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, such as tls://HOST:8786.")
+@click.option(
+    "--allow-open-tcp",
+    is_flag=True,
+    help="Use a scheduler on another machine without TLS. Whoever reaches it can run any program on the workers.",
+)
+@picture_options
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Process at most N pictures.")
+@data_dir_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    source: str,
+    target: str,
+    workers: int | None,
+    scheduler: str | None,
+    allow_open_tcp: bool,
+    picture: PictureFlags,
+    limit: int | None,
+    data_dir: str | None,
+) -> None:
+    """Process an archive of pictures on many workers.
+
+    SOURCE and TARGET are folders, which every worker must see under the same path, or URLs of object stores, such as
+    s3://BUCKET/PATH. The results are those of `process --archive-names`, in the same subfolders. TARGET also gets
+    archive.parquet, with a row per picture, and alt.csv, with the texts.
+
+    The same command again continues an interrupted run, and processes what is new, changed or failed.
+
+    Exit code: 0 every picture is done, 1 some failed, 2 nothing was done, 130 interrupted.
+    """
+    from imgproc_local.compose import core_count
+
+    config = load_config(ctx, data_dir, effort=picture.effort, quality_target=picture.quality)
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--scheduler has its own workers: leave out --workers.")
+    if config.compression_service != "local":
+        raise Refused("archive optimizes with the local codecs: set compression_service to 'local'.")
+    if config.air_gapped:
+        raise Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
+    try:
+        from imgproc_local.archive.run import Arguments, run_archive
+
+        arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
+        counts = run_archive(arguments, requested(picture, config, archive_names=True), config, lambda _: None)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("distributed", "dask", "fsspec", "pyarrow"):
+            raise
+        raise Refused(HOW_TO_INSTALL) from error
+    except KeyboardInterrupt:
+        click.echo("Interrupted. The same command again continues the run.", err=True)
+        ctx.exit(EXIT_INTERRUPTED)
+    click.echo(_closing_line(counts))
+    if not (counts.done or counts.failed or counts.unchanged):
+        ctx.exit(EXIT_REFUSED)
+    ctx.exit(EXIT_PROBLEM if counts.failed else 0)
+
+
+def _closing_line(counts: Counts) -> str:
+    return (
+        f"{counts.done:,} done, {counts.unchanged:,} unchanged since an earlier run, {counts.failed:,} failed,"
+        f" {counts.skipped:,} skipped, {counts.needing_text:,} in need of a text."
+    )

@@ -1,0 +1,86 @@
+"""`archive`: the files and texts are those of `process --archive-names`, whatever the number of workers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Program
+from tests.support import pictures
+
+pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+
+FLAGS = ("--languages", "en,de", "--write-metadata", "--sidecar", "--effort", "fast")
+TIMEOUT_S = 240
+BOOKKEEPING = {"archive.parquet", "alt.csv"}
+"""What `archive` writes besides the results, in folders that are not hidden."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures of five formats in two folders, among them two of the same name, one that is damaged and no picture."""
+    folder = tmp_path_factory.mktemp("archive") / "museum"
+    files = {
+        "red bicycle.JPG": pictures.jpeg(),
+        "old harbour.png": pictures.png(),
+        "wrong name.png": pictures.jpeg(seed=3),
+        "west wing/red bicycle.jpg": pictures.jpeg(seed=2),
+        "west wing/spinning wheel.gif": pictures.gif(),
+        "west wing/green hill.webp": pictures.webp(),
+        "west wing/damaged.jpg": pictures.broken_jpeg(),
+        "west wing/empty.jpg": b"",
+        "notes.txt": b"no picture",
+        ".hidden/secret.jpg": pictures.jpeg(seed=9),
+    }
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return folder
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by path, without hidden ones."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    shown = (path for path in paths if not any(part.startswith(".") for part in path.parts))
+    return {path.as_posix(): (folder / path).read_bytes() for path in shown}
+
+
+def texts(table: Path) -> list[list[str]]:
+    """The rows of a table of alt texts, sorted, without the column that has the path of the original."""
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        return sorted([row[0], *row[2:]] for row in csv.reader(file))
+
+
+class Processed:
+    """The results of `process --archive-names`."""
+
+    def __init__(self, folder: Path, source: Path) -> None:
+        ended = Program(folder)(
+            "process", source, "--archive-names", "--out", folder / "out", "--csv", folder / "alt.csv", *FLAGS
+        )
+        assert ended.returncode == 1, ended.stderr  # of the damaged picture
+        self.files = tree(folder / "out")
+        self.texts = texts(folder / "alt.csv")
+
+
+@pytest.fixture(scope="module")
+def processed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Processed:
+    return Processed(tmp_path_factory.mktemp("process"), source)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_results_are_those_of_process(
+    program: Program, source: Path, processed: Processed, tmp_path: Path, workers: int
+) -> None:
+    target = tmp_path / "target"
+    ended = program("archive", source, target, "--workers", workers, *FLAGS, timeout_s=TIMEOUT_S)
+    assert ended.stdout.startswith("6 done, 0 unchanged since an earlier run, 1 failed, 2 skipped"), ended.stderr
+    assert ended.returncode == 1
+    files = tree(target)
+    assert sorted(files) == sorted([*processed.files, *BOOKKEEPING])
+    assert [name for name in processed.files if files[name] != processed.files[name]] == []
+    assert texts(target / "alt.csv") == processed.texts
