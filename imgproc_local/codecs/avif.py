@@ -115,15 +115,16 @@ def candidates(source: Source) -> Iterator[bytes]:
     alphas = AlphaEncoder(check_stop)
     if alpha:
         alphas.use_stored(image, alpha)
-    encoder = _encoder(info, source.effort, check_stop, alphas, graphic=_is_graphic(sample.image))
-    encoded = reencode_smaller(image, blocks.icc, encoder, size_bytes, source.target, sample)
+    encoder = _encoder(info, source.options.effort, check_stop, alphas, graphic=_is_graphic(sample.image))
+    encoded = reencode_smaller(image, blocks.icc, encoder, size_bytes, source.options.target, sample)
     if encoded:
         yield container.with_blocks(encoded, blocks)
 
 
 def converted(source: Source) -> bytes:
     """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence."""
-    path, info, target, effort, check_stop = source.path, source.info, source.target, source.effort, source.check_stop
+    path, info, check_stop = source.path, source.info, source.check_stop
+    target, effort = source.options.target, source.options.effort
     published = source.blocks_for(Format.AVIF)
     if info.frames > 1:
         shown = animation.with_actual_alpha(path, info, check_stop)

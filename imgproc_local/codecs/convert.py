@@ -8,12 +8,10 @@ from pathlib import Path
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.source import Source, open_source
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, ResultOptions, Source, open_source
 from imgproc_local.codecs.working_copy import working_copy
 from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.stop import CheckStop
 
 CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
@@ -24,15 +22,13 @@ def convert_file(
     info: ImageInfo,
     new_format: Format,
     check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
+    options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
 ) -> bytes:
     """The picture in `new_format`. The frames, delays and number of plays of an animation are preserved.
 
-    With `size` (as displayed) the picture is scaled to that size. `target` is the SSIMULACRA 2.1 score that the
-    result must reach, against the scaled picture; of an animation, some frames are scored together.
+    With `size` (as displayed) the picture is scaled to that size, and the score is measured against the scaled picture.
+    Of an animation, some frames are scored together.
     Raises: BrokenImage; StageFailed, also for a picture that the format can't hold; and what `check_stop` raises.
     """
     name = FORMATS[new_format].name
@@ -44,7 +40,7 @@ def convert_file(
                 f"An animated {FORMATS[info.format].name} can't be converted to {name}: expected a still picture,"
                 " or an animated GIF, WebP or PNG."
             )
-        with open_source(path, info, check_stop, target, keep_location, effort) as source:
+        with open_source(path, info, check_stop, options) as source:
             if size is None and info.format not in READ_ONLY_FORMATS:
                 return CONVERTERS[new_format](source)
             with working_copy(source, size, eight_bit=new_format is Format.WEBP) as copy:

@@ -17,13 +17,11 @@ from imgproc_local.codecs.embedded import private_kinds
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.source import Source, open_source
+from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, ResultOptions, Source, open_source
 from imgproc_local.codecs.png import optimize as png
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.working_copy import has_transparency, working_copy
 from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.stop import CheckStop
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
@@ -40,33 +38,29 @@ def optimize_file(
     path: Path,
     info: ImageInfo,
     check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
+    options: ResultOptions = DEFAULT_OPTIONS,
 ) -> bytes | None:
     """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 
     A file with private data is never left as it is: if no smaller file was found, the cleaned one is returned although
-    it is not smaller. `target` is the SSIMULACRA 2.1 score that a lossy encoding must reach.
+    it is not smaller.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with (
         translate_errors(f"The {FORMATS[info.format].name} can't be optimised"),
-        open_source(path, info, check_stop, target, keep_location, effort) as source,
+        open_source(path, info, check_stop, options) as source,
     ):
         best = min(CANDIDATES[info.format](source), key=len)
         if len(best) < len(source.data):
             return best
-        return best if private_kinds(path, info, keep_location) and best != source.data[:] else None
+        return best if private_kinds(path, info, options.keep_location) and best != source.data[:] else None
 
 
 def encode_file(
     path: Path,
     info: ImageInfo,
     check_stop: CheckStop,
-    target: float = TARGET_SCORE,
-    keep_location: KeepLocation = KeepLocation.CITY,
-    effort: Effort = "balanced",
+    options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
 ) -> tuple[bytes, Format]:
     """The picture encoded anew, and its format: that of the file, or of a TIFF or HEIC, which aren't written, JPEG, or
@@ -79,7 +73,7 @@ def encode_file(
     name = FORMATS[info.format].name
     with (
         translate_errors(f"The {name} can't be {'scaled' if size else 'converted'}"),
-        open_source(path, info, check_stop, target, keep_location, effort) as source,
+        open_source(path, info, check_stop, options) as source,
     ):
         if info.format is Format.GIF and size is not None:
             return gif.scaled(source, size), Format.GIF

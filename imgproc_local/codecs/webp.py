@@ -74,8 +74,8 @@ def candidates(source: Source) -> Iterator[bytes]:
         image = evaluate(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
-        encoder = lossy_encoder(image, sample, source.target, EFFORTS[source.effort], check_stop)
-        encoded = reencode_smaller(image, profile, encoder, size_bytes, source.target, sample)
+        encoder = lossy_encoder(image, sample, source.options.target, EFFORTS[source.options.effort], check_stop)
+        encoded = reencode_smaller(image, profile, encoder, size_bytes, source.options.target, sample)
     if encoded:
         # libvips does not apply the orientation of an animation
         orientation = info.orientation if info.frames > 1 else 1
@@ -84,8 +84,8 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def converted(source: Source) -> bytes:
     """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and loop count."""
-    path, info, blocks = source.path, source.info, source.blocks
-    target, effort, check_stop, size_bytes = source.target, source.effort, source.check_stop, len(source.data)
+    path, info, blocks, size_bytes = source.path, source.info, source.blocks, len(source.data)
+    target, effort, check_stop = source.options.target, source.options.effort, source.check_stop
     if info.frames > 1:
         info = animation.with_actual_alpha(path, info, check_stop)
     if info.frames > 1 and info.format is Format.PNG:

@@ -12,18 +12,11 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture in `work.convert_to`, at the target score."""
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.embedded import private_kinds
+    from imgproc_local.codecs.picture.source import ResultOptions
 
     options = work.options
-    data = convert_file(
-        work.original,
-        work.info,
-        work.convert_to,
-        check_stop,
-        options.target_score,
-        options.keep_location,
-        options.effort,
-        work.result_size,
-    )
+    result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
+    data = convert_file(work.original, work.info, work.convert_to, check_stop, result_options, work.result_size)
     removed = private_kinds(work.original, work.info, options.keep_location)
     return Output(data=data, format=work.convert_to, removed=removed)
 

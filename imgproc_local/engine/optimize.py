@@ -44,23 +44,21 @@ def run(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.embedded import private_kinds
     from imgproc_local.codecs.optimize import encode_file, optimize_file
+    from imgproc_local.codecs.picture.source import ResultOptions
 
     options = work.options
+    result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
     if work.must_be_encoded:
         encoded, new_format = encode_file(
             work.original,
             work.info,
             check_stop,
-            options.target_score,
-            options.keep_location,
-            options.effort,
+            result_options,
             work.result_size,
         )
         removed = private_kinds(work.original, work.info, options.keep_location)
         return Output(data=encoded, format=new_format, removed=removed)
-    data = optimize_file(
-        work.original, work.info, check_stop, options.target_score, options.keep_location, options.effort
-    )
+    data = optimize_file(work.original, work.info, check_stop, result_options)
     removed = private_kinds(work.original, work.info, options.keep_location)
     if data is None:
         if removed:

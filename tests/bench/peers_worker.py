@@ -62,16 +62,17 @@ def ours() -> tuple[str, Callable[[Task], Response]]:
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.optimize import optimize_file
     from imgproc_local.codecs.picture import probe
+    from imgproc_local.codecs.picture.source import ResultOptions
     from imgproc_local.domain.image import Format
 
     def encode(task: Task) -> Response:
-        source, options = Path(task["source"]), dict(task["options"])
+        source, options = Path(task["source"]), ResultOptions(**task["options"])
         info = probe.probe(source, MAX_PIXELS)
         name = task["format"]
         if name.startswith("to "):
-            data: bytes | None = convert_file(source, info, Format(name[3:]), lambda: None, **options)
+            data: bytes | None = convert_file(source, info, Format(name[3:]), lambda: None, options)
         else:
-            data = optimize_file(source, info, lambda: None, **options)
+            data = optimize_file(source, info, lambda: None, options)
         # None: there is no smaller file, and the service would return the original
         Path(task["result"]).write_bytes(source.read_bytes() if data is None else data)
         return {"unchanged": data is None}

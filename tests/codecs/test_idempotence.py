@@ -17,6 +17,7 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
@@ -33,7 +34,7 @@ CONTAINER = {
 
 def optimized(folder: Path, data: bytes, form: str, **options: Any) -> bytes:
     path = pictures.write(folder, data)
-    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop, **options)
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(**options))
     return data if out is None else out
 
 

@@ -19,6 +19,7 @@ from imgproc_local.codecs.optimize import encode_file
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import detect, probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.plan import Operation, accepted_formats
@@ -103,7 +104,7 @@ def test_a_tiff_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, 
     make, expected = ORIGINALS[name]
     path = pictures.write(tmp_path, make())
     info = probe(path, 10**9, LOCAL)
-    out, new_format = encode_file(path, info, never_stop, effort="fast")
+    out, new_format = encode_file(path, info, never_stop, ResultOptions(effort="fast"))
     assert info.format is Format.TIFF
     assert info.pages == (3 if name == "several pages" else 2 if name == "big endian" else 1)
     assert new_format is (Format.PNG if expected.shape[2] == 4 else Format.JPEG)
@@ -126,7 +127,7 @@ def test_a_tiff_is_converted(tmp_path: Path, name: str, target: Format) -> None:
     make, expected = ORIGINALS[name]
     path = pictures.write(tmp_path, make())
     info = probe(path, 10**9, LOCAL)
-    out = convert_file(path, info, target, never_stop, effort="fast")
+    out = convert_file(path, info, target, never_stop, ResultOptions(effort="fast"))
     with Image.open(io.BytesIO(out)) as result:
         assert result.size == (WIDTH, HEIGHT)
         shown = np.asarray(result.convert("RGBA" if expected.shape[2] == 4 else "RGB")).astype(float)
@@ -149,7 +150,7 @@ def test_the_metadata_of_a_tiff_is_read_and_published_without_private_data(tmp_p
     size = info.scaled_within(100, None)
     for out in (
         encode_file(path, info, never_stop, size=size)[0],
-        convert_file(path, info, Format.WEBP, never_stop, effort="fast"),
+        convert_file(path, info, Format.WEBP, never_stop, ResultOptions(effort="fast")),
     ):
         assert not [name for name, secret in pictures.SECRETS.items() if secret in out]
         xmp = FORMATS[detect(out)].container.read_blocks(out).xmp or b""
@@ -303,8 +304,8 @@ def test_a_heic_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, 
     info = probe(path, 10**9, LOCAL)
     assert (info.format, info.bits_per_sample) == (Format.HEIC, bits)
     assert info.display_size_px == expected.shape[1::-1]
-    encoded, new_format = encode_file(path, info, never_stop, effort="fast")
-    results = [encoded, convert_file(path, info, Format.AVIF, never_stop, effort="fast")]
+    encoded, new_format = encode_file(path, info, never_stop, ResultOptions(effort="fast"))
+    results = [encoded, convert_file(path, info, Format.AVIF, never_stop, ResultOptions(effort="fast"))]
     assert new_format is (Format.PNG if expected.shape[2] == 4 else Format.JPEG)
     for out in results:
         with Image.open(io.BytesIO(out)) as result:

@@ -19,6 +19,7 @@ from imgproc_local.codecs.picture.decode import open_upright
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.scale import scaled
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
@@ -69,7 +70,7 @@ def scaled_result(folder: Path, data: bytes, side_px: int = SIDE_PX, **options: 
     info = probe(path, 10**9)
     size = info.scaled_within(side_px, side_px)
     assert size is not None
-    encoded, encoded_format = encode_file(path, info, never_stop, effort="fast", size=size, **options)
+    encoded, encoded_format = encode_file(path, info, never_stop, ResultOptions(effort="fast", **options), size)
     assert encoded_format is info.format
     return info, encoded
 
@@ -111,7 +112,7 @@ def test_a_conversion_is_scaled(tmp_path: Path, name: str, target: Format) -> No
     info = probe(path, 10**9)
     size = info.scaled_within(64, 48)
     assert size is not None
-    out = convert_file(path, info, target, never_stop, effort="fast", size=size)
+    out = convert_file(path, info, target, never_stop, ResultOptions(effort="fast"), size)
     result = probe(pictures.write(tmp_path, out, "result"), 10**9)
     assert (result.format, result.display_size_px, result.frames) == (
         target,

@@ -85,7 +85,7 @@ def _with_gain_map(source: Source, iso_segments: bytes, gain_map: bytes) -> Iter
     def write(blocks: Blocks, _shortest: bool) -> bytes:  # a JPEG's blocks have only one form, so none is shorter
         return container.with_blocks_and_gain_map(source.data, blocks, iso_segments, gain_map)
 
-    published = strip.publishable(source.blocks, source.keep_location, gain_map=True)
+    published = strip.publishable(source.blocks, source.options.keep_location, gain_map=True)
     options = {"orientation": source.info.orientation, "gain_map_bytes": len(gain_map)}
     clean = strip.clean_file(source.data, source.blocks, published, Format.JPEG, write, **options)
     yield clean
@@ -146,7 +146,7 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
 
     `clean` is the JPEG that the picture is decoded from, None if it is a working copy.
     """
-    info, target, check_stop = source.info, source.target, source.check_stop
+    info, target, check_stop = source.info, source.options.target, source.check_stop
     image, profile = _opened(source, fail_on)
     image = evaluate(image, check_stop, "copy_memory")
     if info.pixels < MIN_LARGE_PIXELS:
@@ -155,7 +155,7 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
         original = None
         if clean is not None and in_srgb is image and container.components(clean) == 3:
             original = Original(clean, info.orientation)
-        encoded = smallest(in_srgb, profile, original, target, max_bytes, check_stop, source.effort)
+        encoded = smallest(in_srgb, profile, original, target, max_bytes, check_stop, source.options.effort)
     else:
         sample = Sample(image, profile=profile)
         image, _ = _opened(source, fail_on)

@@ -13,16 +13,28 @@ from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.quality import TARGETS, Effort
 from imgproc_local.domain.stop import CheckStop
+
+
+class ResultOptions(Struct, frozen=True):
+    """What a result must be: the SSIMULACRA 2.1 score that it reaches if it is lossy (`target`), how exact the place
+    names in its metadata may be, and the effort to make it small.
+    """
+
+    target: float = TARGETS["web"]
+    keep_location: KeepLocation = KeepLocation.CITY
+    effort: Effort = "balanced"
+
+
+DEFAULT_OPTIONS = ResultOptions()
 
 
 class Source(Struct, frozen=True):
     """An opened picture file: an original or, where results are scaled, a working copy with the original's metadata.
 
     `data` is valid inside the `with` block of `open_source`. `blocks` is the metadata as stored in a file of
-    `original_format`, `published` what of it may be in a result. `target` is the SSIMULACRA 2.1 score that results must
-    reach.
+    `original_format`, `published` what of it may be in a result.
     """
 
     path: Path
@@ -31,9 +43,7 @@ class Source(Struct, frozen=True):
     original_format: Format
     blocks: Blocks
     published: strip.Published
-    keep_location: KeepLocation
-    target: float
-    effort: Effort
+    options: ResultOptions
     check_stop: CheckStop
 
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
@@ -58,17 +68,10 @@ class Source(Struct, frozen=True):
 
 
 @contextmanager
-def open_source(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    target: float,
-    keep_location: KeepLocation,
-    effort: Effort,
-) -> Iterator[Source]:
+def open_source(path: Path, info: ImageInfo, check_stop: CheckStop, options: ResultOptions) -> Iterator[Source]:
     """Raises: BrokenImage, StageFailed, and what `check_stop` raises."""
     check_stop()
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
-        published = strip.publishable(blocks, keep_location)
-        yield Source(path, info, data, info.format, blocks, published, keep_location, target, effort, check_stop)
+        published = strip.publishable(blocks, options.keep_location)
+        yield Source(path, info, data, info.format, blocks, published, options, check_stop)

@@ -51,8 +51,8 @@ def candidates(source: Source) -> Iterator[bytes]:
         yield container.with_blocks(_with_density(packed, data, 1), blocks)
         yield deflated_again(clean, info, check_stop)
     else:
-        target = None if deflate.is_marked(data) else source.target
-        packed, profile = _encoded(path, info, source.published.icc, target, source.effort, check_stop)
+        target = None if deflate.is_marked(data) else source.options.target
+        packed, profile = _encoded(path, info, source.published.icc, target, source.options.effort, check_stop)
         blocks = structs.replace(source.blocks_for(Format.PNG), icc=profile)
         yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
 
@@ -62,7 +62,8 @@ def converted(source: Source) -> bytes:
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     if container.has_own_colours(data):
         return container.with_blocks(deflated_again(bytes(data), info, check_stop), source.blocks_for(Format.PNG))
-    packed, profile = _encoded(path, info, source.published.icc, source.target, source.effort, check_stop)
+    options = source.options
+    packed, profile = _encoded(path, info, source.published.icc, options.target, options.effort, check_stop)
     return container.with_blocks(packed, structs.replace(source.blocks_for(Format.PNG), icc=profile))
 
 

@@ -20,6 +20,7 @@ from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference
@@ -32,7 +33,7 @@ MAX_PIXELS = 10**9
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, target)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
 
 
 def score(source: bytes, out: bytes) -> float:

@@ -18,6 +18,7 @@ from imgproc_local.codecs.embedded import private_kinds, read_embedded
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.words import words_of, write_words
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.result import Translation
@@ -174,8 +175,8 @@ def test_the_setting_decides_which_place_names_are_preserved(
     path = pictures.write(tmp_path, source("JPEG"))
     info = probe(path, MAX_PIXELS)
     for data, name in (
-        (optimize_file(path, info, never_stop, keep_location=keep_location), "JPEG"),
-        (to_webp(path, info, never_stop, keep_location=keep_location), "WEBP"),
+        (optimize_file(path, info, never_stop, ResultOptions(keep_location=keep_location)), "JPEG"),
+        (to_webp(path, info, never_stop, ResultOptions(keep_location=keep_location)), "WEBP"),
     ):
         assert data is not None
         found = set(found_in(searchable(data, name)))

@@ -18,6 +18,7 @@ from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
@@ -100,7 +101,7 @@ def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, poorly_compressed(picture))
     sizes = []
     for target in (95.0, 85.0, 70.0):
-        out = whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, target))
+        out = whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target)))
         assert score(Image.fromarray(picture), pictures.opened(out)) >= target
         sizes.append(len(out))
     assert sizes[0] > sizes[1] > sizes[2]
@@ -134,7 +135,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
 
     def lossless(data: bytes) -> bytes:
         path = pictures.write(tmp_path, data)
-        return whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, 100.0))
+        return whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(100.0)))
 
     redundant = {
         "an opaque alpha": ("colour", np.concatenate([scene, np.full_like(grey, 255)], axis=2)),
@@ -151,7 +152,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
 def test_a_picture_of_few_colours_is_indexed_losslessly_at_any_target(tmp_path: Path) -> None:
     picture = pictures.graphic(300, 200) & 0xE0
     path = pictures.write(tmp_path, poorly_compressed(picture))
-    out = pictures.opened(whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, 100.0)))
+    out = pictures.opened(whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(100.0))))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB")), picture)
 

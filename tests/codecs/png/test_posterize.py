@@ -15,6 +15,7 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.png import deflate, posterize
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
@@ -43,7 +44,7 @@ def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.nd
 
 def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
     path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, target)
+    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
 
 
 def image_of(picture: np.ndarray) -> pyvips.Image:

@@ -14,6 +14,7 @@ from PIL import Image
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
@@ -36,7 +37,7 @@ CONVERT = {"webp": to_webp, "avif": to_avif}
 def converted(folder: Path, data: bytes, format: str, target: float = 85.0) -> tuple[bytes, float]:
     """The result and its score. Pillow decodes it, because browsers decode AVIF with libavif as Pillow does."""
     path = pictures.write(folder, data)
-    out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, target)
+    out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
     before = to_srgb(pyvips.Image.new_from_buffer(data, "")).copy_memory()
     with Image.open(io.BytesIO(out)) as shown:
         after = pyvips.Image.new_from_array(np.asarray(shown.convert("RGB")), interpretation="srgb")
@@ -68,7 +69,9 @@ def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path
 def test_a_transparent_picture_can_be_converted_at_every_effort(tmp_path: Path, format: str, effort: Effort) -> None:
     pixels = np.dstack([pictures.photo(333, 251), pictures.graphic(333, 251, alpha=True)[..., 3]])
     path = pictures.write(tmp_path, pictures.saved(pixels, "PNG"))
-    with Image.open(io.BytesIO(CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, effort=effort))) as shown:
+    with Image.open(
+        io.BytesIO(CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, ResultOptions(effort=effort)))
+    ) as shown:
         alpha = np.asarray(shown.convert("RGBA"))[..., 3]
     assert np.abs(alpha.astype(int) - pixels[..., 3]).max() <= 16
 
@@ -102,7 +105,7 @@ def test_an_animation_meets_the_target(tmp_path: Path, format: str, source: str)
     sizes = []
     for target in (80.0, 90.0):
         path = pictures.write(tmp_path, data)
-        out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, target)
+        out = CONVERT[format](path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
         sizes.append(len(out))
         before, after = (frames_stacked(each) for each in (data, out))
         assert target - 3 <= Sample(before, WHOLE).score(after) <= target + 4
