@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.clients.test_clients import check_results
@@ -104,6 +105,11 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
+def serving(folder: Path) -> AbstractContextManager[Running]:
+    """A service whose limits the clients reach."""
+    return running(folder, max_upload_bytes=MAX_UPLOAD_BYTES, first_balance=CREDITS)
+
+
 def prove(name: str, tools: Path, service: Running, folder: Path) -> None:
     """Generate and run one client, as an account of its own, and check the files that it stored."""
     (folder / "out").mkdir(parents=True)
@@ -125,15 +131,17 @@ def prove(name: str, tools: Path, service: Running, folder: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", type=Path, help="the folder of the generators")
-    parser.add_argument("clients", nargs="*", choices=CLIENTS, default=list(CLIENTS))
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; default: all")
     options = parser.parse_args(arguments)
+    if unknown := set(options.clients) - set(CLIENTS):
+        parser.error(f"there is no client {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         tools = (options.tools or folder / "tools").absolute()
         tools.mkdir(parents=True, exist_ok=True)
         install(tools)
-        with running(folder / "data", max_upload_bytes=MAX_UPLOAD_BYTES, first_balance=CREDITS) as service:
-            for name in options.clients:
+        with serving(folder / "data") as service:
+            for name in options.clients or CLIENTS:
                 began_s = time.monotonic()
                 prove(name, tools, service, folder / name)
                 print(f"{name}: generated, checked and run in {time.monotonic() - began_s:.0f} s", flush=True)
