@@ -218,7 +218,7 @@ class Batch:
                 job = await self._submit(picture, plan, sha256, is_first=not jobs)
                 if job is not None:
                     jobs.append(job)
-                    self._progress.job_adopted(job)
+                    self._progress.job_submitted(job)
                 if job is None or number in self._dropped:
                     return Finished(picture, job_ids=_ids(jobs), interrupted=True)
             for index in range(len(jobs)):

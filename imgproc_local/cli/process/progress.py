@@ -59,7 +59,7 @@ class StageProgress:
                 self._done[new.name] += 1
         self._update()
 
-    def job_adopted(self, job: Job) -> None:
+    def job_submitted(self, job: Job) -> None:
         """Count the stages of a job that had ended before this run."""
         for stage in job.stages:
             self._done[stage.name] += _ended(stage.state)

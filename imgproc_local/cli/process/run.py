@@ -26,7 +26,7 @@ from imgproc_local.cli.process.publishing import Publisher
 from imgproc_local.cli.process.results import Results
 from imgproc_local.cli.process.staging import Stager
 from imgproc_local.cli.process.texts import TextWriter, text_writer
-from imgproc_local.cli.process.watch import POLL_S, SCAN_SHARE, Settling
+from imgproc_local.cli.process.watch import POLL_S, SCAN_SHARE, CompletePictures
 from imgproc_local.cli.serve.running import running_server
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.compose import Store, open_services, open_store
@@ -137,7 +137,7 @@ class Run:
 
     async def _watch(self, batch: Batch, store: Store, manifest: Manifest, progress: StageProgress) -> None:
         """Process what is there and what is added or changes, until the run is interrupted."""
-        settling = Settling()
+        complete_pictures = CompletePictures()
         outcomes: dict[Path, Outcome] = {}
 
         def report(outcome: Outcome) -> None:
@@ -154,7 +154,7 @@ class Run:
             self.discovery = await asyncio.to_thread(self._finder.find)
             pending, unchanged = await asyncio.to_thread(self._divide, manifest.records)
             outcomes = {outcome.picture: outcome for outcome in unchanged} | outcomes
-            ready = settling.settled(pending)
+            ready = complete_pictures.complete(pending)
             scan_s = time.monotonic() - began_s
             if ready:
                 await self._require_credits(store, len(ready))
@@ -162,7 +162,7 @@ class Run:
                 await batch.run(ready, report)
                 for picture in ready:
                     if picture.path in outcomes and not outcomes[picture.path].done:
-                        settling.failed(picture)
+                        complete_pictures.mark_failed(picture)
             await batch.wait_for_stop(max(POLL_S, scan_s / SCAN_SHARE))
         self.outcomes = list(outcomes.values())
 

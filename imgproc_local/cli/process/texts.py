@@ -19,7 +19,7 @@ from imgproc_local.engine.workers import Workers
 
 
 class TextWriter:
-    """Writes texts into staged files. With `overwrite`, texts that the pictures have are replaced."""
+    """Writes texts into staged files. With `overwrite`, texts that the pictures already have are replaced."""
 
     def __init__(self, workers: Workers, results: Results, timeout_s: float, *, overwrite: bool) -> None:
         self._workers = workers
@@ -29,7 +29,7 @@ class TextWriter:
         self._cancelled = threading.Event()
 
     async def write(self, staged: StagedFile, texts: Sequence[Translation]) -> StagedFile:
-        """The staged file with the texts, in place of `staged`. Raises: ServiceError, OSError; `staged` remains."""
+        """A staged file with the texts. `staged` is deleted; if this raises ServiceError or OSError, it remains."""
         return await asyncio.to_thread(self._write, staged, texts)
 
     def cancel(self) -> None:

@@ -42,7 +42,7 @@ def run(stream: io.StringIO) -> None:
     progress = StageProgress(tuple(StageName), stream)
     with progress.shown():
         progress.expect(2)
-        progress.job_adopted(job(PENDING, PENDING, PENDING))
+        progress.job_submitted(job(PENDING, PENDING, PENDING))
         progress.job_changed(job(PENDING, PENDING, PENDING), job(DONE, RUNNING, FAILED))
         progress.picture_finished(RECORD, 3_000_000)
         logging.getLogger("imgproc_local.test").warning("disk [is] slow")

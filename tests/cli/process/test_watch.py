@@ -13,7 +13,7 @@ from PIL import Image
 
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import read_manifest
-from imgproc_local.cli.process.watch import SETTLED_S, Settling
+from imgproc_local.cli.process.watch import SETTLED_S, CompletePictures
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
 from tests.codecs.pictures import jpeg_with_metadata
@@ -22,22 +22,22 @@ from tests.support import pictures
 
 def test_only_files_that_have_not_changed_for_a_while_are_complete() -> None:
     now = 0.0
-    settling = Settling(lambda: now)
+    watched = CompletePictures(lambda: now)
 
     def picture(name: str, size_bytes: int) -> Picture:
         return Picture(Path(name), PurePosixPath(), size_bytes, 7)
 
-    assert settling.settled([picture("a", 1), picture("b", 1)]) == []
+    assert watched.complete([picture("a", 1), picture("b", 1)]) == []
     now = SETTLED_S / 2
-    assert settling.settled([picture("a", 1), picture("b", 2)]) == []
+    assert watched.complete([picture("a", 1), picture("b", 2)]) == []
     now = SETTLED_S
-    assert settling.settled([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
-    settling.failed(picture("a", 1))
+    assert watched.complete([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
+    watched.mark_failed(picture("a", 1))
     now = 2 * SETTLED_S
-    assert settling.settled([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
-    assert settling.settled([picture("a", 3)]) == []
+    assert watched.complete([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
+    assert watched.complete([picture("a", 3)]) == []
     now = 4 * SETTLED_S
-    assert settling.settled([picture("a", 3)]) == [picture("a", 3)]
+    assert watched.complete([picture("a", 3)]) == [picture("a", 3)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
