@@ -127,7 +127,7 @@ final class Imgproc_Local_Files {
 		}
 		$format = Imgproc_Local_Settings::can_write( $format ) ? $format : 'webp';
 		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
-			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) ) {
+			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
 				self::write_copy( $folder, $name, $format, $state );
 			}
 		}

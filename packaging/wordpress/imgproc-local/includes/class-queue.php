@@ -29,18 +29,17 @@ final class Imgproc_Local_Queue {
 	const PAUSE = 'imgproc_local_pause';
 
 	/**
-	 * Errors that concern every picture, with the seconds of the first pause. It is doubled each time, up to the longest.
+	 * Errors that concern every picture: seconds of the first pause, which is doubled each time, and of the longest.
 	 */
-	const PAUSES        = array(
-		'service_down'   => 15,
-		'wrong_key'      => 60,
-		'no_credits'     => 60,
-		'wrong_settings' => 60,
-		'old_version'    => 300,
-		'rate_limited'   => 5,
-		'queue_full'     => 5,
+	const PAUSES = array(
+		'service_down'   => array( 15, 120 ),
+		'wrong_key'      => array( 60, 600 ),
+		'no_credits'     => array( 60, 600 ),
+		'wrong_settings' => array( 60, 600 ),
+		'old_version'    => array( 300, 600 ),
+		'rate_limited'   => array( 5, 60 ),
+		'queue_full'     => array( 5, 60 ),
 	);
-	const LONGEST_PAUSE = 600;
 
 	/**
 	 * Reasons that forbid to send; jobs that the service has are still finished.
@@ -263,12 +262,10 @@ final class Imgproc_Local_Queue {
 		$before = get_option( self::PAUSE );
 		$count  = is_array( $before ) && $before['reason'] === $code ? $before['count'] + 1 : 0;
 		$data   = $error->get_error_data();
-		$wait_s = min( self::LONGEST_PAUSE, self::PAUSES[ $code ] * ( 2 ** min( $count, 10 ) ) );
+		list( $first_s, $longest_s ) = self::PAUSES[ $code ];
+		$wait_s                      = min( $longest_s, $first_s * ( 2 ** min( $count, 10 ) ) );
 		if ( 'rate_limited' === $code && ! empty( $data['retry_after'] ) ) {
 			$wait_s = (int) $data['retry_after'];
-		}
-		if ( 'queue_full' === $code ) {
-			$wait_s = min( 60, $wait_s );
 		}
 		update_option(
 			self::PAUSE,
