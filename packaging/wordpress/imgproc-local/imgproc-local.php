@@ -20,7 +20,7 @@ define( 'IMGPROC_LOCAL_FILE', __FILE__ );
 define( 'IMGPROC_LOCAL_DIR', plugin_dir_path( __FILE__ ) );
 define( 'IMGPROC_LOCAL_URL', plugin_dir_url( __FILE__ ) );
 
-foreach ( array( 'settings', 'client', 'source', 'files', 'attachment', 'lock', 'queue', 'worker', 'background', 'display', 'images', 'library', 'panel', 'bulk', 'notices', 'cli' ) as $imgproc_local_part ) {
+foreach ( array( 'settings', 'client', 'source', 'encoder', 'files', 'attachment', 'lock', 'queue', 'worker', 'background', 'display', 'images', 'library', 'panel', 'bulk', 'notices', 'cli' ) as $imgproc_local_part ) {
 	if ( is_readable( IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php" ) ) {
 		require_once IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php";
 	}

@@ -125,7 +125,7 @@ final class Imgproc_Local_Files {
 		if ( '' === $format || empty( $meta['sizes'] ) || 'image/gif' === get_post_mime_type( $attachment_id ) ) {
 			return true;
 		}
-		$format = Imgproc_Local_Settings::can_write( $format ) ? $format : 'webp';
+		$format = Imgproc_Local_Encoder::can_write( $format ) ? $format : 'webp';
 		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
 			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
 				self::write_copy( $folder, $name, $format, $state );
@@ -323,7 +323,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Has WordPress write a copy of one size, which is removed again if it is not smaller.
+	 * Writes a copy of one size, which is removed again if it is not smaller.
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param string $name   Name of the source.
@@ -331,31 +331,12 @@ final class Imgproc_Local_Files {
 	 * @param array  $state  State of the attachment; changed.
 	 */
 	private static function write_copy( $folder, $name, $format, array &$state ) {
-		$mime   = 'image/' . $format;
-		$editor = wp_get_image_editor( $folder . $name, array( 'output_mime_type' => $mime ) );
-		if ( is_wp_error( $editor ) || ( $editor instanceof WP_Image_Editor_GD && self::is_palette_png( $folder . $name ) ) ) {
-			return;
+		$copy = self::copy_name( $folder, $name, $format, $state );
+		if ( Imgproc_Local_Encoder::encode( $folder . $name, $folder . $copy, $format ) && filesize( $folder . $copy ) < filesize( $folder . $name ) ) {
+			self::record( $folder, $name, $copy, $state );
+		} elseif ( file_exists( $folder . $copy ) ) {
+			wp_delete_file( $folder . $copy );
 		}
-		$copy  = self::copy_name( $folder, $name, $format, $state );
-		$saved = $editor->save( $folder . $copy, $mime );
-		if ( is_wp_error( $saved ) || $saved['path'] !== $folder . $copy || filesize( $saved['path'] ) >= filesize( $folder . $name ) ) {
-			if ( ! is_wp_error( $saved ) ) {
-				wp_delete_file( $saved['path'] );
-			}
-			return;
-		}
-		self::record( $folder, $name, $copy, $state );
-	}
-
-	/**
-	 * Whether a file is a PNG with a palette, which GD can’t write as WebP.
-	 *
-	 * @param string $path Path of the file.
-	 * @return bool
-	 */
-	private static function is_palette_png( $path ) {
-		$head = (string) file_get_contents( $path, false, null, 0, 26 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
-		return 26 === strlen( $head ) && "\x89PNG" === substr( $head, 0, 4 ) && 3 === ord( $head[25] );
 	}
 
 	/**

@@ -96,16 +96,6 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Whether WordPress can write this format, which the smaller sizes of an image need.
-	 *
-	 * @param string $format webp or avif.
-	 * @return bool
-	 */
-	public static function can_write( $format ) {
-		return wp_image_editor_supports( array( 'mime_type' => 'image/' . $format ) );
-	}
-
-	/**
 	 * Registers the option and the fields of its page.
 	 */
 	public static function register() {
@@ -442,10 +432,10 @@ final class Imgproc_Local_Settings {
 			printf( '<option value="%s"%s>%s</option>', esc_attr( $value ), selected( self::get( 'format' ), $value, false ), esc_html( $label ) );
 		}
 		echo '</select><p class="description">' . esc_html__( 'Sent to browsers that accept it, where it is smaller. A cache of whole pages has to respect “Vary: Accept”.', 'imgproc-local' );
-		if ( ! self::can_write( 'webp' ) ) {
+		if ( ! Imgproc_Local_Encoder::can_write( 'webp' ) ) {
 			echo ' ' . esc_html__( 'PHP on this server can’t write WebP, so that only images in full size are sent in the modern format.', 'imgproc-local' );
-		} elseif ( ! self::can_write( 'avif' ) ) {
-			echo ' ' . esc_html__( 'WordPress on this server can’t write AVIF: with AVIF, the smaller sizes of an image are WebP.', 'imgproc-local' );
+		} elseif ( ! Imgproc_Local_Encoder::can_write( 'avif' ) ) {
+			echo ' ' . esc_html__( 'PHP on this server can’t write AVIF: with AVIF, the smaller sizes of an image are WebP.', 'imgproc-local' );
 		}
 		echo '</p>';
 	}
