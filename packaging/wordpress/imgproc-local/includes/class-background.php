@@ -224,6 +224,7 @@ final class Imgproc_Local_Background {
 	 * Ends a pause when the settings were changed.
 	 */
 	public static function settings_changed() {
+		delete_transient( 'imgproc_local_languages' );
 		Imgproc_Local_Queue::resume();
 		if ( null !== Imgproc_Local_Queue::next_due() ) {
 			self::start();

@@ -158,7 +158,7 @@ final class Imgproc_Local_Display {
 	 * @return string[] MIME types.
 	 */
 	private static function accepted() {
-		$is_page = ! is_admin() && ! is_feed() && ! wp_doing_cron() && ! wp_doing_ajax() && ! ( defined( 'REST_REQUEST' ) && REST_REQUEST ) && ! ( defined( 'WP_CLI' ) && WP_CLI );
+		$is_page = ! is_admin() && ! ( did_action( 'parse_query' ) && is_feed() ) && ! wp_doing_cron() && ! wp_doing_ajax() && ! ( defined( 'REST_REQUEST' ) && REST_REQUEST ) && ! ( defined( 'WP_CLI' ) && WP_CLI );
 		$accept  = isset( $_SERVER['HTTP_ACCEPT'] ) ? sanitize_text_field( wp_unslash( $_SERVER['HTTP_ACCEPT'] ) ) : '';
 		if ( ! $is_page || '' === $accept || '' === Imgproc_Local_Settings::get( 'format' ) ) {
 			return array();

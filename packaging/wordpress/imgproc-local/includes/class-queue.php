@@ -259,11 +259,12 @@ final class Imgproc_Local_Queue {
 	 * @param WP_Error $error Error with the message, and retry_after where the service named it.
 	 */
 	public static function begin_pause( $code, WP_Error $error ) {
+		list( $first_s, $longest_s ) = self::PAUSES[ $code ];
+
 		$before = get_option( self::PAUSE );
 		$count  = is_array( $before ) && $before['reason'] === $code ? $before['count'] + 1 : 0;
 		$data   = $error->get_error_data();
-		list( $first_s, $longest_s ) = self::PAUSES[ $code ];
-		$wait_s                      = min( $longest_s, $first_s * ( 2 ** min( $count, 10 ) ) );
+		$wait_s = min( $longest_s, $first_s * ( 2 ** min( $count, 10 ) ) );
 		if ( 'rate_limited' === $code && ! empty( $data['retry_after'] ) ) {
 			$wait_s = (int) $data['retry_after'];
 		}

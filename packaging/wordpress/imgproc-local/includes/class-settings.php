@@ -194,20 +194,18 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Languages of the service, read at most once a day.
+	 * Languages of the service, asked for at most once a day, and once a minute while it does not answer.
 	 *
 	 * @return array Code => name; empty if the service has never been reached.
 	 */
 	public static function known_languages() {
 		$known = get_transient( 'imgproc_local_languages' );
-		if ( is_array( $known ) && $known ) {
+		if ( is_array( $known ) ) {
 			return $known;
 		}
 		$known = ( new Imgproc_Local_Client() )->languages();
-		if ( is_wp_error( $known ) ) {
-			return array();
-		}
-		set_transient( 'imgproc_local_languages', $known, DAY_IN_SECONDS );
+		$known = is_wp_error( $known ) ? array() : $known;
+		set_transient( 'imgproc_local_languages', $known, $known ? DAY_IN_SECONDS : MINUTE_IN_SECONDS );
 		return $known;
 	}
 
