@@ -129,6 +129,7 @@ final class Imgproc_Local_Files {
 		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
 			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
 				self::write_copy( $folder, $name, $format, $state );
+				Imgproc_Local_Queue::save( $attachment_id, $state ); // A request that is ended goes on with the next size.
 			}
 		}
 		return true;
