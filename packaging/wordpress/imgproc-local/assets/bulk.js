@@ -187,6 +187,7 @@
 		if ( ! start ) {
 			storeStart( { done: queue.done, failed: queue.failed } );
 		}
+		render();
 		let after = 0;
 		let added = 0;
 		try {
@@ -224,7 +225,11 @@
 			return; // addAll() stops the queue after its current request.
 		}
 		try {
-			update( await request( '/queue/stop', {} ) );
+			let before;
+			do {
+				before = queue.waiting;
+				update( await request( '/queue/stop', {} ) );
+			} while ( queue.waiting && queue.waiting < before );
 			wp.a11y.speak( __( 'The queue was stopped.', 'imgproc-local' ), 'assertive' );
 		} catch ( error ) {
 			showError( error );

@@ -16,7 +16,7 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Bulk {
 
 	/**
-	 * Images that one request adds to the queue, and failed images on one page of the list.
+	 * Images that one request adds to the queue or removes from it, and failed images on one page of the list.
 	 */
 	const PAGE_SIZE     = 100;
 	const FAILURES_PAGE = 20;
@@ -221,7 +221,7 @@ final class Imgproc_Local_Bulk {
 				'<button type="button" class="button" data-imgproc-action="retry" data-id="%d" aria-label="%s">%s</button>',
 				(int) $post->ID,
 				/* translators: %s: Attachment title. */
-				esc_attr( sprintf( __( 'Try &#8220;%s&#8221; again', 'imgproc-local' ), $title ) ),
+				esc_attr( sprintf( __( 'Try again: %s', 'imgproc-local' ), $title ) ),
 				esc_html__( 'Try again', 'imgproc-local' )
 			);
 		} else {
@@ -380,12 +380,12 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Removes the images that wait from the queue. Those that the service has already are finished.
+	 * Removes a page of the waiting images from the queue. Those that the service has already are finished.
 	 *
 	 * @return WP_REST_Response
 	 */
 	public static function rest_stop(): WP_REST_Response {
-		Imgproc_Local_Queue::stop();
+		Imgproc_Local_Queue::stop( self::PAGE_SIZE );
 		return self::rest_queue();
 	}
 

@@ -58,7 +58,7 @@ final class Imgproc_Local_Panel {
 			$id,
 			$pending ? ' data-pending' : ''
 		);
-		$html   .= sprintf( '<h3 id="imgproc-local-heading-%d">%s</h3>', $id, esc_html__( 'Imgproc Local', 'imgproc-local' ) );
+		$html   .= sprintf( '<h2 id="imgproc-local-heading-%d">%s</h2>', $id, esc_html__( 'Imgproc Local', 'imgproc-local' ) );
 		$badge   = Imgproc_Local_Library::badge( $id );
 		$html   .= '' === $badge ? '' : '<p>' . $badge . '</p>';
 		$html   .= self::saved( $id );

@@ -102,10 +102,11 @@ final class Imgproc_Local_Queue {
 	/**
 	 * Takes back what was not sent yet. Jobs that the service has are finished, because they are paid for.
 	 *
+	 * @param int $limit Largest number of attachments; a few hundred per request.
 	 * @return int How many were taken back.
 	 */
-	public static function stop(): int {
-		$ids = self::due( 'waiting', PHP_INT_MAX, PHP_INT_MAX );
+	public static function stop( int $limit = PHP_INT_MAX ): int {
+		$ids = self::due( 'waiting', PHP_INT_MAX, $limit );
 		foreach ( $ids as $id ) {
 			wp_cache_delete( $id, 'post_meta' );
 			$state = self::state( $id );
