@@ -22,7 +22,7 @@ def main() -> None:
     elif sys.argv[1:2] == ["archive-cluster"]:
         from imgproc_local.archive import cluster
 
-        cluster.run_local_cluster(int(sys.argv[2]))
+        cluster.run_local_cluster(int(sys.argv[2]), int(sys.argv[3]))
     else:
         from imgproc_local import cli
 

@@ -20,6 +20,8 @@ from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.system.child import program
 
 COMMAND = "archive-cluster"
+VISION = {"VISION": 1}
+"""The resource of workers that have the vision model: `dask worker --resources VISION=1`."""
 SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.allowed-failures": 0,
@@ -33,33 +35,36 @@ SETTINGS = {
 """Dask: a worker gets one task at a time, and the client hears of the first death. Results have no size to spill."""
 
 
-def run_local_cluster(workers: int) -> None:
-    """The process of the local cluster: print the scheduler's address, and serve until standard input is closed."""
+def run_local_cluster(workers: int, describing: int) -> None:
+    """The process of the local cluster: print the scheduler's address, and serve until standard input is closed.
+
+    `describing` of the `workers` have the resource that tasks of the vision model need.
+    """
     import dask
-    from distributed import LocalCluster
+    from distributed import Nanny, Scheduler, SpecCluster
 
     dask.config.set(SETTINGS)
-    with LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address=None,
-        memory_limit=0,
-    ) as cluster:
+    options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "dashboard": False}
+    specs = [
+        {"cls": Nanny, "options": {**options, "resources": VISION if number < describing else {}}}
+        for number in range(workers)
+    ]
+    scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
+    with SpecCluster(workers=dict(enumerate(specs)), scheduler=scheduler) as cluster:
         sys.stdout.write(f"{cluster.scheduler_address}\n")
         sys.stdout.flush()
         sys.stdin.read()
 
 
 @contextmanager
-def local_cluster(workers: int, environment: Mapping[str, str]) -> Iterator[str]:
+def local_cluster(workers: int, describing: int, environment: Mapping[str, str]) -> Iterator[str]:
     """The address of a scheduler with `workers` processes on this machine, which end with the block.
 
-    `environment` is added to that of this process. Raises: ChildProcessError, if it does not start.
+    `describing` of them may load the vision model. `environment` is added to that of this process.
+    Raises: ChildProcessError, if it does not start.
     """
     with subprocess.Popen(  # noqa: S603 - this program itself
-        program(COMMAND, str(workers)),
+        program(COMMAND, str(workers), str(describing)),
         cwd=Path(imgproc_local.__file__).parents[1],
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -42,10 +42,15 @@ T = TypeVar("T")
 
 
 class Task(Struct, frozen=True):
-    """A picture to process. `earlier` is its row of an earlier run, whose results are replaced."""
+    """A picture to process. `earlier` is its row of an earlier run, whose results are replaced.
+
+    `described` is what the analyze stage made of it on a worker that has the vision model; None if the worker that
+    processes the picture runs that stage too.
+    """
 
     picture: SourceObject
     earlier: Row | None = None
+    described: StageResult | None = None
 
 
 class Tools(Struct, frozen=True):
@@ -99,7 +104,7 @@ def process_picture(tools: Tools, task: Task) -> Row:
         with _emptied(tools.folder):
             sha256, info = _fetch(tools, picture, staged)
             row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size)
-            results = _run(tools, picture, staged, info)
+            results = _run(tools, task, staged, info)
             row = _written(tools, task, _with_stages(row, results), results, staged, info)
     except _Failed as failed:
         row = structs.replace(
@@ -164,10 +169,30 @@ def _require_size(size_bytes: int, head: bytes, max_upload_bytes: int) -> None:
 # ---- the stages ----
 
 
-def _run(tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo) -> dict[StageName, StageResult]:
-    name = PurePosixPath(picture.key).name
-    results = (result for plan in tools.request.plans for result in run_stages(tools.direct, plan, staged, name, info))
+def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
+    """What the analyze stage makes of a picture. Raises: StorageFailed, if the disk of the temporary files is full."""
+    staged = tools.folder / "source"
+    try:
+        with _emptied(tools.folder):
+            _, info = _fetch(tools, picture, staged)
+            return _stages(tools, picture, staged, info, (StageName.ANALYZE,))[0]
+    except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
+        return StageResult(StageName.ANALYZE, None, failed.message, 0.0)
+
+
+def _run(tools: Tools, task: Task, staged: Path, info: ImageInfo) -> dict[StageName, StageResult]:
+    wanted = [stage for stage in StageName if stage is not StageName.ANALYZE or task.described is None]
+    results = [] if task.described is None else [task.described]
+    results += _stages(tools, task.picture, staged, info, wanted)
     return {result.stage: result for result in results}
+
+
+def _stages(
+    tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo, wanted: Sequence[StageName]
+) -> list[StageResult]:
+    name = PurePosixPath(picture.key).name
+    plans = tools.request.plans
+    return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, info, wanted)]
 
 
 def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.archive.client import Submitter
 from imgproc_local.archive.cluster import local_cluster, require_protected
+from imgproc_local.archive.describing import Describing, describing_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.known import Known, open_known
 from imgproc_local.archive.location import absolute, inside_source, open_store
 from imgproc_local.archive.manifest import finish
 from imgproc_local.archive.picture import Task
-from imgproc_local.archive.worker import Job, PictureSummary, shared_settings
+from imgproc_local.archive.worker import Job, PictureSummary, model_identity, shared_settings
 from imgproc_local.batch.request import Request
 from imgproc_local.config import Config
+
+log = logging.getLogger(__name__)
 
 
 class Arguments(Struct, frozen=True):
@@ -64,7 +68,8 @@ def run_archive(arguments: Arguments, request: Request, config: Config, on_chang
 
     source, target = absolute(arguments.source), absolute(arguments.target)
     exclude = inside_source(source, target)
-    job = Job(source, target, request, shared_settings(config))
+    model = model_identity(config) if needs_texts(request) else ""
+    job = Job(source, target, request, shared_settings(config), model)
     counts, durations = Counts(), Durations()
 
     def on_done(summaries: Sequence[PictureSummary]) -> None:
@@ -79,11 +84,22 @@ def run_archive(arguments: Arguments, request: Request, config: Config, on_chang
             address = arguments.scheduler
         else:
             environment = {"IMGPROC_DATA_DIR": str(config.data_dir)}
-            address = opened.enter_context(local_cluster(arguments.workers, environment))
+            address = opened.enter_context(local_cluster(arguments.workers, 1 if model else 0, environment))
         client = opened.enter_context(Client(address, set_as_default=False))
+        describing = describing_workers(client) if model else 0
+        if model and not describing:
+            log.warning(
+                "No worker has the resource VISION: the texts are made from metadata, without the vision model %s.",
+                model,
+            )
+            # another hash, so that a later run with such a worker describes the pictures
+            request = structs.replace(request, options_hash=f"{request.options_hash}-without-model")
+            job = structs.replace(job, request=request, model="")
         store = open_store(target)
         known = opened.enter_context(open_known(store))
-        pending = islice(_pending(source, exclude, known, request, counts), arguments.limit)
+        pending: Iterator[Task] = islice(_pending(source, exclude, known, request, counts), arguments.limit)
+        if describing:
+            pending = Describing(client, job, describing).described(pending)
         Submitter(client, job, store, on_done).run(grouped(pending, durations))
         known.read_parts()
         finish(store, known.rows())

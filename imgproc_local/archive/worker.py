@@ -19,12 +19,15 @@ from msgspec import Struct
 from imgproc_local import __version__
 from imgproc_local.archive.location import open_store
 from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
-from imgproc_local.archive.picture import Task, Tools, process_picture
+from imgproc_local.archive.picture import Task, Tools, describe_picture, process_picture
 from imgproc_local.archive.row import FailureKind, Row
+from imgproc_local.archive.store import SourceObject
 from imgproc_local.batch.request import Request
-from imgproc_local.compose import open_stages
+from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.engine.direct import StageResult
+from imgproc_local.vision.models.store import NO_MODEL
 
 SHARED_SETTINGS = (
     "quality_target",
@@ -42,13 +45,16 @@ SHARED_SETTINGS = (
 class Job(Struct, frozen=True):
     """What is the same for all tasks of a run. `settings` are the values of `SHARED_SETTINGS`.
 
-    `program_version` is that of the client; a worker of another version refuses the task.
+    `model` is the identity of the vision model (`model_identity`), "" if the texts are made without one. A worker with
+    another model refuses to describe. `program_version` is that of the client; a worker of another version refuses
+    every task.
     """
 
     source: str
     target: str
     request: Request
     settings: dict[str, Any]
+    model: str = ""
     program_version: str = __version__
 
 
@@ -86,6 +92,32 @@ def run_task(job: Job, tasks: Sequence[Task], name: str) -> list[PictureSummary]
     return [_summary(row) for row in rows]
 
 
+def describe(job: Job, pictures: Sequence[SourceObject]) -> list[StageResult]:
+    """What the vision model makes of the pictures, with an output or an error for each.
+
+    Runs in a worker process that has the resource `cluster.VISION`. Raises: SettingInvalid; StorageFailed.
+    """
+    tools = _tools(job)
+    assert _Current.config is not None
+    own = model_identity(_Current.config)
+    if own != job.model:
+        raise SettingInvalid(
+            f"A worker with the resource VISION has the vision model {own or 'none'}, and the client {job.model}:"
+            " expected the same files. Install that model with `imgproc-local models`, or start the worker without the"
+            " resource."
+        )
+    return [describe_picture(tools, picture) for picture in pictures]
+
+
+def model_identity(config: Config) -> str:
+    """The name of the vision model in use and the SHA-256 of its files; "" if none can be used."""
+    status = used_model_status(config)
+    if status.model is None or status.problem is not None:
+        return ""
+    model = model_store(config).active_model(config.model)
+    return f"{status.model} {getattr(model, 'digest', '')}".strip()
+
+
 def _summary(row: Row) -> PictureSummary:
     optimized = row.optimized.size_bytes if row.optimized is not None else None
     return PictureSummary(row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s)
@@ -95,6 +127,7 @@ class _Current:
     """The tools of the run that this process works for; those of the run before are closed first."""
 
     job: Job | None = None
+    config: Config | None = None
     tools: Tools | None = None
     opened = ExitStack()
 
@@ -118,7 +151,7 @@ def _tools(job: Job) -> Tools:
         folder = Path(
             opening.enter_context(tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=_local_folder()))
         )
-        config = load({**job.settings, "model": "none"}).config
+        config = load(job.settings if job.model else {**job.settings, "model": NO_MODEL}).config
         direct = opening.enter_context(open_stages(config, folder))
         _Current.tools = Tools(
             job.request,
@@ -129,7 +162,7 @@ def _tools(job: Job) -> Tools:
             config.max_pixels,
             config.max_upload_bytes,
         )
-        _Current.opened, _Current.job = opening.pop_all(), job
+        _Current.opened, _Current.job, _Current.config = opening.pop_all(), job, config
     return _Current.tools
 
 

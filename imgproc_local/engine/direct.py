@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Container
 from pathlib import Path
 
 from msgspec import Struct
@@ -45,8 +46,10 @@ class StageResult(Struct, frozen=True):
     seconds: float
 
 
-def run_stages(direct: DirectStages, plan: Plan, file: Path, name: str, info: ImageInfo) -> list[StageResult]:
-    """The results of the stages of `plan` for a picture that was called `name`, in the order of the pipeline.
+def run_stages(
+    direct: DirectStages, plan: Plan, file: Path, name: str, info: ImageInfo, wanted: Container[StageName]
+) -> list[StageResult]:
+    """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
     Raises: StorageFailed, if the disk of the temporary files is full.
     """
@@ -63,8 +66,8 @@ def run_stages(direct: DirectStages, plan: Plan, file: Path, name: str, info: Im
         max_width_px=plan.max_width_px,
         max_height_px=plan.max_height_px,
     )
-    wanted = STAGES[plan.operation]
-    return [_result(stage, work, direct.timeout_s) for stage in direct.stages if stage.name in wanted]
+    stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
+    return [_result(stage, work, direct.timeout_s) for stage in stages]
 
 
 def _result(stage: Stage, work: WorkItem, timeout_s: float) -> StageResult:
