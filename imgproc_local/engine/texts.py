@@ -35,15 +35,15 @@ class Texts:
         return self._published(await self._translations.edit(job_id, language_code, alt_text=alt_text, slug=slug))
 
     async def undo(self, job_id: str, language_code: str) -> Job:
-        """Put the version before the one in force into force. Raises: NotFound, NoSuchVersion."""
+        """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
         return self._published(await self._translations.undo(job_id, language_code))
 
     async def redo(self, job_id: str, language_code: str) -> Job:
-        """Put the version after the one in force into force. Raises: NotFound, NoSuchVersion."""
+        """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
         return self._published(await self._translations.redo(job_id, language_code))
 
     async def regenerate(self, job_id: str, language_code: str, *, timeout_s: float = 0) -> Job:
-        """Have one text written anew. The job, after the text was written or could not be, or after `timeout_s`.
+        """Have one text written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
         Only one request for a text waits at a time.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.

@@ -46,11 +46,11 @@ def handles_for_connections(limits: Limits) -> int:
 
     A request that is being answered counts as two handles, because an upload or a download also has an open file.
     """
-    most, limit = 2 * limits.connections, _handle_limit()
-    return most if limit is None else max(MIN_HANDLES, min(most, limit - limits.reserved_handles))
+    needed, limit = 2 * limits.connections, _handle_limit()
+    return needed if limit is None else max(MIN_HANDLES, min(needed, limit - limits.reserved_handles))
 
 
-if sys.platform == "win32":  # where the handles of a process have no limit to speak of
+if sys.platform == "win32":  # a process may have millions of handles there
 
     def raise_handle_limit(limits: Limits) -> None:
         """Does nothing."""

@@ -43,12 +43,12 @@ class Translations:
             return await read_job(tx, job_id)
 
     async def undo(self, job_id: str, language_code: str) -> Job:
-        """Put the version before the one in force into force. Raises: NotFound, NoSuchVersion."""
+        """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
         message = f"There is no earlier version of the text in {language_code!r}: nothing was changed."
         return await self._restore(job_id, language_code, -1, message)
 
     async def redo(self, job_id: str, language_code: str) -> Job:
-        """Put the version after the one in force into force. Raises: NotFound, NoSuchVersion."""
+        """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
         message = f"There is no later version of the text in {language_code!r}: nothing was changed."
         return await self._restore(job_id, language_code, 1, message)
 
@@ -98,7 +98,7 @@ async def read_text(tx: Transaction, job_id: str, language_code: str) -> Row:
 
 
 async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
-    """Put `new` into force as the version after `text`; nothing if its words and source are the same."""
+    """Make `new` the version in force, after `text`; nothing if its words and source are the same."""
     name, base, number = await _name_for(tx, text, new.seo_filename)
     if (name, new.seo_alt_text, new.source) == (text["seo_filename"], text["seo_alt_text"], text["source"]):
         return
@@ -121,10 +121,10 @@ async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
 
 
 async def _name_for(tx: Transaction, text: Row, wanted: str) -> tuple[str, str, int]:
-    """The file name that `text` gets if `wanted` is asked for, and its halves."""
+    """The file name that `text` gets if `wanted` is requested, and the base and number that it is made of."""
     own: tuple[str, str, int] = (text["seo_filename"], text["slug_base"], text["slug_number"])
     if wanted == own[0] or (wanted == own[1] and await _is_taken(tx, text, wanted)):
-        return own  # the second: it has a number of the wanted name already
+        return own  # it is the wanted name, or the wanted name with a number because that is taken
     base, number = await _free_name(tx, text, wanted)
     return _nth_name(base, number), base, number
 
@@ -133,7 +133,7 @@ async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) 
     """`base`, and the number that makes it a file name that no other picture of the project has in this language."""
     if not await _is_taken(tx, text, base):
         return base, 1
-    highest = await tx.value("highest_slug_number", {**_place(text), "slug_base": base})
+    highest = await tx.value("highest_slug_number", {**_scope(text), "slug_base": base})
     number = (highest or 1) + 1
     while await _is_taken(tx, text, _nth_name(base, number)):
         number += 1
@@ -141,10 +141,11 @@ async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) 
 
 
 async def _is_taken(tx: Transaction, text: Row | Mapping[str, str], name: str) -> bool:
-    return await tx.value("slug_taken", {**_place(text), "seo_filename": name}) is not None
+    return await tx.value("slug_taken", {**_scope(text), "seo_filename": name}) is not None
 
 
-def _place(text: Row | Mapping[str, str]) -> dict[str, str]:
+def _scope(text: Row | Mapping[str, str]) -> dict[str, str]:
+    """The parameters of a query for the names that a text must not have: those of other pictures in its project."""
     return {name: text[name] for name in ("job_id", "project_id", "language_code")}
 
 

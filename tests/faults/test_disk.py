@@ -1,4 +1,4 @@
-"""A disk that is full or can't be written: uploads are refused in clear words, nothing is lost, work goes on later."""
+"""A disk that is full or can't be written: uploads are refused with the reason, nothing is lost, and work continues."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ TMPFS_BYTES = 3 * 1024 * 1024
 WAIT_S = 20
 
 
-class Tap:
-    """While it is off, bringing bytes to the disk fails as on a full one."""
+class FullDisk:
+    """Replaces `os.fsync`: while `is_full` is set, it fails as on a full disk. `refused` counts these failures."""
 
     def __init__(self, fsync: Callable[[int], None]) -> None:
         self._fsync = fsync
-        self.full = False
+        self.is_full = False
         self.refused = 0
 
     def __call__(self, descriptor: int) -> None:
-        if self.full:
+        if self.is_full:
             self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._fsync(descriptor)
 
 
 @pytest.fixture
-def tap(monkeypatch: pytest.MonkeyPatch) -> Tap:
-    tap = Tap(os.fsync)
-    monkeypatch.setattr("imgproc_local.storage.blobs.os.fsync", tap)
-    return tap
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    full_disk = FullDisk(os.fsync)
+    monkeypatch.setattr("imgproc_local.storage.blobs.os.fsync", full_disk)
+    return full_disk
 
 
-def traces(service: Running) -> tuple[list[str], list[Path], int, int]:
-    """All that an upload could leave: files, half-written files, jobs, credits."""
+def stored_state(service: Running) -> tuple[list[str], list[Path], int, int]:
+    """What an upload changes: the stored files, the incoming files, the number of jobs, and the balance."""
     folder = service.services.config.data_dir
-    spent = service.client.get("/credits/balance").json()["data"]["balance"]
-    return sorted(disk.stored_files(folder)), disk.incoming_files(folder), disk.count_jobs(folder), spent
+    balance = service.client.get("/credits/balance").json()["data"]["balance"]
+    return sorted(disk.stored_files(folder)), disk.incoming_files(folder), disk.count_jobs(folder), balance
 
 
 def upload(service: Running, picture: bytes) -> httpx.Response:
@@ -72,15 +72,17 @@ def pragma(service: Running, statement: str) -> Any:
     return list(rows)
 
 
-def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(service: Running, tap: Tap) -> None:
-    before = traces(service)
-    tap.full = True
+def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(
+    service: Running, full_disk: FullDisk
+) -> None:
+    before = stored_state(service)
+    full_disk.is_full = True
     answer = upload(service, pictures.jpeg(seed=11))
     assert answer.status_code == 503
     assert "full" in answer.json()["message"]
     assert int(answer.headers["Retry-After"]) > 0
-    tap.full = False
-    assert traces(service) == before
+    full_disk.is_full = False
+    assert stored_state(service) == before
     assert upload(service, pictures.jpeg(seed=11)).status_code == 202
 
 
@@ -97,12 +99,12 @@ def test_upload_without_space_for_the_database_leaves_nothing(gated: Running, de
     while send(seed).status_code == 202:  # the last pages have room for a few
         seed, accepted = seed + 1, accepted + 1
         assert accepted < 500
-    before = traces(gated)
+    before = stored_state(gated)
     assert before[1:3] == ([], accepted)
     refused = send(seed + 1)
     assert refused.status_code == 503
     assert "full" in refused.json()["message"]
-    assert traces(gated) == before
+    assert stored_state(gated) == before
     pragma(gated, "max_page_count = 1000000000")
     describer.open.set()
     job_id = send(seed + 2).json()["data"]["job_id"]
@@ -110,18 +112,18 @@ def test_upload_without_space_for_the_database_leaves_nothing(gated: Running, de
 
 
 def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
-    gated: Running, describer: GatedDescriber, tap: Tap
+    gated: Running, describer: GatedDescriber, full_disk: FullDisk
 ) -> None:
     job_id = gated.dispatch("process", pictures.jpeg(640, 480, seed=14))["job_id"]
-    # the upload is on the disk; from now on no result gets there
-    tap.full = True
-    second_is_refused = upload(gated, pictures.jpeg(seed=15))
-    assert second_is_refused.status_code == 503
-    wait_until(lambda: tap.refused >= 3, "the results meet the full disk again and again")
+    # the upload is stored; from now on no result can be
+    full_disk.is_full = True
+    second = upload(gated, pictures.jpeg(seed=15))
+    assert second.status_code == 503
+    wait_until(lambda: full_disk.refused >= 3, "storing the result is tried three times")
     assert gated.job(job_id)["status"] not in ("completed", "failed")
-    tap.full = False
+    full_disk.is_full = False
     assert gated.final(job_id)["status"] == "completed"
-    assert gated.process("optimize", pictures.jpeg(seed=16))["status"] == "completed", "the lanes live on"
+    assert gated.process("optimize", pictures.jpeg(seed=16))["status"] == "completed", "the lanes still run"
 
 
 def test_health_is_503_while_the_database_can_not_be_written_and_200_afterwards(gated: Running) -> None:
@@ -138,13 +140,13 @@ def test_health_is_503_while_the_database_can_not_be_written_and_200_afterwards(
     assert gated.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
-def test_health_is_503_while_files_can_not_be_written(gated: Running, tap: Tap) -> None:
+def test_health_is_503_while_files_can_not_be_written(gated: Running, full_disk: FullDisk) -> None:
     """On a full disk the database may still have room in its own file; uploads have none."""
-    tap.full = True
+    full_disk.is_full = True
     refused = httpx.get(f"{gated.root}/healthz")
     assert refused.status_code == 503
     assert "full" in refused.json()["message"]
-    tap.full = False
+    full_disk.is_full = False
     assert httpx.get(f"{gated.root}/healthz").status_code == 200
     assert disk.incoming_files(gated.services.config.data_dir) == []
 
@@ -156,7 +158,7 @@ def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
     jobs = [gated.dispatch("analyze", pictures.jpeg(seed=seed))["job_id"] for seed in range(3)]
     pragma(gated, "query_only = ON")
     describer.open.set()
-    wait_until(lambda: describer.described == 1, "the stage that runs comes to its end")
+    wait_until(lambda: describer.described == 1, "the running stage ends")
     time.sleep(0.2)
     assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not stored is not reported"
     pragma(gated, "query_only = OFF")
@@ -181,7 +183,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(ballast: Path) -> None:
-    """Write until nothing more goes onto the disk."""
+    """Write until the disk is full."""
     with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
         while file.write(bytes(4096)):
             pass
@@ -203,8 +205,10 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
             refused = send(2)
             assert refused.status_code == 503, refused.text
             assert "full" in refused.json()["message"]
-            assert client.get("/credits/balance").status_code == 200, "reading goes on"
-            wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 503, "health tells that nothing can be taken")
+            assert client.get("/credits/balance").status_code == 200, "reading still works"
+            wait_until(
+                lambda: httpx.get(f"{url}/healthz").status_code == 503, "healthz reports that nothing can be stored"
+            )
             assert server.process.poll() is None
             ballast.unlink()
             accepted.append(send(3))
