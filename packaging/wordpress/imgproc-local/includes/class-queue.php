@@ -77,7 +77,7 @@ final class Imgproc_Local_Queue {
 		$state['attempts'] = 0;
 		$state['error']    = '';
 		$state['job_id']   = '';
-		unset( $state['context'] );
+		unset( $state['context'], $state['resent'] );
 		self::save( $attachment_id, $state, time() + $delay_s );
 		Imgproc_Local_Background::start( $delay_s );
 		return true;

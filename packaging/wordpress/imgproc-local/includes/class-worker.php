@@ -173,6 +173,10 @@ final class Imgproc_Local_Worker {
 				}
 				$state['args']['texts_only'] = true; // The other attachment has other languages.
 				$request                     = Imgproc_Local_Source::request( $id, $state['args'], $state );
+				if ( is_wp_error( $request ) ) {
+					Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+					return;
+				}
 			}
 		}
 		if ( isset( $request['fields']['context'] ) ) {
@@ -241,15 +245,22 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Puts an attachment back into the queue whose job is not at the service.
+	 * Puts an attachment back into the queue whose job is not at the service. The request has the same Idempotency-Key, so
+	 * that an account that has the job after all is not charged again.
 	 *
 	 * @param int   $id    Attachment.
 	 * @param array $state State.
 	 */
 	private static function send_again( $id, array $state ) {
-		$state['state']         = 'waiting';
-		$state['job_id']        = '';
-		$state['args']['again'] = time();
+		$state['resent'] = isset( $state['resent'] ) ? $state['resent'] + 1 : 1;
+		if ( $state['resent'] > self::MAX_ATTEMPTS ) {
+			$state['error'] = __( 'The service has lost the job of this image repeatedly.', 'imgproc-local' );
+			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+			return;
+		}
+		$state['state']    = 'waiting';
+		$state['job_id']   = '';
+		$state['attempts'] = 0;
 		Imgproc_Local_Queue::save( $id, $state, time() );
 	}
 
