@@ -39,9 +39,9 @@ MAX_RENDERER_MIB = 250
 MAX_FIRST_PAINT_MS = 300
 MAX_CONNECTIONS = 3
 VIEWPORT = {"width": 1440, "height": 900}
-GESTURES = 5
 GESTURE_PX = 12_000
-SPEED_PX_PER_S = 4000
+FAST_PX_PER_S, SLOW_PX_PER_S = 4000, 1200
+"""Faster than thumbnails are loaded, and a speed at which all of them are."""
 EMPTY_PAGE = """
 <style>
   html, body { margin: 0; height: 100%; }
@@ -95,32 +95,32 @@ def private_bytes(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
-def scroll(page: Any, browser: Any, path: Path) -> tuple[float, float]:
-    """Frames per second that the browser drew while the list was scrolled, by its trace, and the seconds that took."""
+def scroll(page: Any, browser: Any, path: Path, speed_px_per_s: int, gestures: int) -> float:
+    """Frames per second that the browser drew while the list was scrolled, by its trace."""
     cdp = page.context.new_cdp_session(page)
     browser.start_tracing(page=page, path=path, categories=TRACED)
     seconds = 0.0
-    for gesture in range(GESTURES):
+    for gesture in range(gestures):
         began = time.perf_counter()
         distance = -GESTURE_PX if gesture % 2 == 0 else GESTURE_PX * 3 // 4
         cdp.send(
             "Input.synthesizeScrollGesture",
-            {"x": 300, "y": 500, "yDistance": distance, "speed": SPEED_PX_PER_S, "gestureSourceType": "mouse"},
+            {"x": 300, "y": 500, "yDistance": distance, "speed": speed_px_per_s, "gestureSourceType": "mouse"},
         )
         seconds += time.perf_counter() - began
     browser.stop_tracing()
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     drawn = Counter(event["pid"] for event in events if event.get("name") == "DrawFrame")
-    return max(drawn.values(), default=0) / seconds, seconds
+    return max(drawn.values(), default=0) / seconds
 
 
-def scroll_empty(browser: Any, path: Path) -> tuple[float, float]:
-    """As `scroll`, of a page without pictures and scripts."""
+def scroll_empty(browser: Any, path: Path) -> float:
+    """As `scroll` at the higher speed, of a page without pictures and scripts."""
     page = browser.new_page(viewport=VIEWPORT)
     page.set_content(EMPTY_PAGE)
-    measured = scroll(page, browser, path)
+    fps = scroll(page, browser, path, FAST_PX_PER_S, gestures=3)
     page.close()
-    return measured
+    return fps
 
 
 def run(count: int, busy: int) -> int:
@@ -140,7 +140,7 @@ def run(count: int, busy: int) -> int:
                     client.post("/images/process", files=[image]).raise_for_status()
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page(viewport=VIEWPORT)
-            empty_before, _ = scroll_empty(browser, Path(name) / "empty.json")
+            empty_before = scroll_empty(browser, Path(name) / "empty.json")
             link = command_line("sign-in", data_dir=folder).stdout
             page.goto(next(word for word in link.split() if word.startswith("http")))
             began = time.perf_counter()
@@ -151,20 +151,22 @@ def run(count: int, busy: int) -> int:
             load_s = time.perf_counter() - began
             paints = page.evaluate("performance.getEntriesByName('first-contentful-paint').map((e) => e.startTime)")
             page.wait_for_timeout(2000)
-            fps, seconds = scroll(page, browser, Path(name) / "trace.json")
+            fast_fps = scroll(page, browser, Path(name) / "trace.json", FAST_PX_PER_S, gestures=5)
+            slow_fps = scroll(page, browser, Path(name) / "trace.json", SLOW_PX_PER_S, gestures=3)
             open_connections = connections(port)
             memory_mib = renderer_memory_mib(browser.new_browser_cdp_session())
             tiles = page.evaluate("document.querySelectorAll('.tile').length")
             left = page.evaluate("document.querySelector('.totals')?.textContent ?? ''")
             page.close()
-            empty_after, _ = scroll_empty(browser, Path(name) / "empty.json")
+            empty_after = scroll_empty(browser, Path(name) / "empty.json")
             browser.close()
     load = os.getloadavg()[0]
     print_table(
         f"The page with {count} finished pictures, {busy} in progress",
         [
-            ("frames per second while scrolling", f"{fps:.1f} in {seconds:.1f} s", f"at least {MIN_FPS}"),
-            ("the same on an empty page", f"{empty_before:.1f} before, {empty_after:.1f} after", ""),
+            (f"frames per second at {FAST_PX_PER_S:,} pixels per second", f"{fast_fps:.1f}", f"at least {MIN_FPS}"),
+            (f"at {SLOW_PX_PER_S:,} pixels per second, with thumbnails", f"{slow_fps:.1f}", f"at least {MIN_FPS}"),
+            ("on an empty page", f"{empty_before:.1f} before, {empty_after:.1f} after", ""),
             ("private memory of the renderer", f"{memory_mib:.0f} MiB", verdict(memory_mib, MAX_RENDERER_MIB, "MiB")),
             ("first paint", f"{paints[0]:.0f} ms", verdict(paints[0], MAX_FIRST_PAINT_MS, "ms")),
             ("all pictures in the list after", f"{load_s:.1f} s", ""),
@@ -175,7 +177,7 @@ def run(count: int, busy: int) -> int:
         ],
     )
     bounds = (memory_mib, MAX_RENDERER_MIB), (paints[0], MAX_FIRST_PAINT_MS), (open_connections, MAX_CONNECTIONS)
-    return 0 if fps >= MIN_FPS and all(value <= bound for value, bound in bounds) else 1
+    return 0 if min(fast_fps, slow_fps) >= MIN_FPS and all(value <= bound for value, bound in bounds) else 1
 
 
 def main() -> int:

@@ -171,7 +171,7 @@ class Tile extends Component {
     return html`
       <div id=${`picture-${id}`} data-id=${id} class="tile" role="option" style=${style} aria-selected=${String(selected)}
         aria-posinset=${place + 1} aria-setsize=${count} data-current=${isCurrent ? "" : null}>
-        <${Thumbnail} imageId=${image.id} name=${name} />
+        <${Thumbnail} picture=${picture} />
         <span class="check" aria-hidden="true"></span>
         <span class="caption">
           <span class="name" dir="auto">${name}</span>
