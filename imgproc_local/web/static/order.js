@@ -18,7 +18,7 @@ export const SHOWS = {
   all: "All",
   text: "Needs text",
   failed: "Failed",
-  larger: "Larger as WebP or AVIF",
+  larger: "WebP/AVIF larger",
   open: "In progress",
   done: "Done",
 };
