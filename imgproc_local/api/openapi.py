@@ -172,7 +172,7 @@ def _operation(
     tag: str,
     operation_id: str,
     summary: str,
-    answers: dict[str, Any],
+    responses: dict[str, Any],
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     return {
@@ -180,18 +180,22 @@ def _operation(
         "tags": [tag],
         "summary": summary,
         "parameters": parameters or [],
-        "responses": keyed(answers),
+        "responses": keyed(responses),
     }
 
 
 def _translation(
-    operation_id: str, summary: str, answers: dict[str, Any], status: str = "200", headers: dict[str, Any] | None = None
+    operation_id: str,
+    summary: str,
+    responses: dict[str, Any],
+    status: str = "200",
+    headers: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An operation that changes one text of an image and responds with it."""
     written = json_response(bodies.EditedTranslationBody, "the text as it is now", headers)
     no_text = json_response(bodies.ErrorBody, "no such image in this account, or it has no text in this language (yet)")
     return _operation(
-        "translations", operation_id, summary, {status: written, "404": no_text, **answers}, [IMAGE_ID, LANGUAGE]
+        "translations", operation_id, summary, {status: written, "404": no_text, **responses}, [IMAGE_ID, LANGUAGE]
     )
 
 
