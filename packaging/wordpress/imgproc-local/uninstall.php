@@ -8,7 +8,6 @@
 defined( 'ABSPATH' ) || exit;
 defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
 
-define( 'IMGPROC_LOCAL_VERSION', '' );
 foreach ( array( 'settings', 'files', 'lock', 'queue', 'background' ) as $imgproc_local_part ) {
 	require_once __DIR__ . "/includes/class-$imgproc_local_part.php";
 }

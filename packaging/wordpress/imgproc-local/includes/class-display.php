@@ -39,7 +39,7 @@ final class Imgproc_Local_Display {
 		if ( ! self::accepted() ) {
 			return $tag;
 		}
-		return preg_replace_callback(
+		$changed = preg_replace_callback(
 			'/(\s(?:src|srcset)=)("|\')(.*?)\2/s',
 			function ( $found ) use ( $attachment_id ) {
 				$sources = array_map(
@@ -54,6 +54,7 @@ final class Imgproc_Local_Display {
 			},
 			$tag
 		);
+		return null === $changed ? $tag : $changed;
 	}
 
 	/**
