@@ -88,7 +88,7 @@ class EncoderEffort(Struct, frozen=True):
     other: int
     photo_preset_from_pixels: int = NEVER
     """Photographs of at least this size are drafted with libwebp's preset "photo", too. It takes 1 to 7 % fewer bytes
-    for pictures with noise or soft grounds, and more for others; a draft of the sample shows which.
+    for pictures with noise or soft backgrounds, and more for others; a draft of the sample shows which.
     """
 
     draft: int = DRAFT_EFFORT

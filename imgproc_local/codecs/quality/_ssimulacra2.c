@@ -4,9 +4,9 @@
  * Both pictures are walked once, row by row and side by side. Each row is turned from sRGB to linear light and handed to
  * the first of up to six levels; every second row a level hands a row of half the width to the next one. A level keeps
  * the last eleven rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs
- * memory for rows only, whatever the height, and the rows stay in the processor's cache. Nothing is kept of the picture
- * that others are compared with but its pixels: to compute the rest again takes less time than to be given the memory
- * for it. Maps whose weights are negligible are left out, which halves the work.
+ * memory for rows only, whatever the height, and the rows stay in the processor's cache. Of the picture
+ * that others are compared with only the pixels are kept: computing the rest again takes less time than touching the
+ * memory that it would fill. Maps whose weights are negligible are left out, which halves the work.
  *
  * Invariants: the object is not changed after it was made, so several threads may score at once; the interpreter's lock
  * is released while pixels are read; results are the same on every processor, since the order of the additions is fixed
@@ -214,8 +214,8 @@ typedef struct {
 } Reference;
 
 typedef struct {
-    float *linear[CHANNELS];             /* the row that has come */
-    float *upper[CHANNELS];              /* the one before, until a pair is there to be halved */
+    float *linear[CHANNELS];             /* the current row */
+    float *upper[CHANNELS];              /* the row before it, until both are halved */
     float *image[CHANNELS][TAPS];        /* rings of XYB and of rows blurred across, by row modulo TAPS */
     float *mean[CHANNELS][TAPS];
     float *square[CHANNELS][TAPS];
@@ -223,9 +223,9 @@ typedef struct {
 } Rows;
 
 typedef struct {
-    size_t width, height, rows;          /* rows: how many have come */
+    size_t width, height, rows;          /* rows: number received so far */
     unsigned channels;                   /* those that are computed, as in CHANNELS_THAT_COUNT */
-    float *block;                        /* what all the rows below lie in */
+    float *block;                        /* the memory of all rows below */
     Rows picture[PICTURES];
     float *apart2[CHANNELS][TAPS];
     float *unblurred, *blurred_apart2, *zero;
@@ -310,7 +310,7 @@ static void blur_ring(const Level *level, float *const ring[TAPS], size_t y, int
     blur_down(rows, out, level->width);
 }
 
-/* All rows that row `y` depends on have come. */
+/* Called when all rows that row `y` depends on were received. */
 static void finish_row(const Walk *walk, Level *level, size_t y)
 {
     int mirrored_down = !walk->columns_first;
@@ -351,7 +351,7 @@ static void blur_row(const Walk *walk, const Level *level, const Rows *rows, siz
     }
 }
 
-/* Takes the rows in `linear` and hands on what they complete. */
+/* Processes the rows in `linear`, and the rows of the following levels that they complete. */
 static void take_rows(Walk *walk, int index)
 {
     Level *level = &walk->level[index];

@@ -3,7 +3,7 @@
 100 is the same picture, 90 can't be told apart when flickering between both, 70 is high quality, 50 medium; below 0 the
 pictures have little in common. The error maps are computed by a C extension of this package or, if it was not built, by
 libvips, at least 15 times slower. Both return the means and 4-norms of the maps, which this module combines into one
-score.
+score. The C extension leaves out maps whose weights are negligible.
 
 Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary; weights and polynomial as published with libjxl. Borders are treated as
 in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl pads with zeros: above 80 its scores are higher,
