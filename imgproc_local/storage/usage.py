@@ -14,8 +14,8 @@ MAX_ENTRIES = 200_000
 """The most files of one folder that are counted."""
 
 
-class Share(Struct, frozen=True):
-    """The files of one kind, and their size in bytes."""
+class FileTotals(Struct, frozen=True):
+    """The number of files of one kind, and their bytes together."""
 
     files: int
     size_bytes: int
@@ -25,20 +25,20 @@ class JobFiles(Struct, frozen=True):
     """The files that jobs reference, without those that wait for their deletion. `jobs` is the number of all jobs."""
 
     jobs: int
-    originals: Share
-    results: Share
+    originals: FileTotals
+    results: FileTotals
 
 
 async def job_files(database: Database) -> JobFiles:
     """What the jobs of all accounts store."""
     async with database.listing() as read:
         jobs = int(await read.value("count_jobs"))
-        kinds = {row["kind"]: Share(row["files"], row["size_bytes"]) for row in await read.all("files_by_kind")}
+        kinds = {row["kind"]: FileTotals(row["files"], row["size_bytes"]) for row in await read.all("files_by_kind")}
     return JobFiles(jobs, kinds["originals"], kinds["results"])
 
 
-def share_of(paths: Sequence[Path]) -> Share:
-    """The files at `paths` and in the folders among them, without those that can't be read or have just vanished."""
+def totals_of(paths: Sequence[Path]) -> FileTotals:
+    """The totals of the files at `paths` and in folders among them, without those that can't be read."""
     files = size_bytes = 0
     waiting = list(paths)
     while waiting and files < MAX_ENTRIES:
@@ -52,4 +52,4 @@ def share_of(paths: Sequence[Path]) -> Share:
                 files += 1
         except OSError:
             continue
-    return Share(files, size_bytes)
+    return FileTotals(files, size_bytes)

@@ -17,7 +17,7 @@ from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.storage.database import rfc3339
 from imgproc_local.storage.retention import FOREVER, MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
-from imgproc_local.storage.usage import JobFiles, Share, job_files, share_of
+from imgproc_local.storage.usage import FileTotals, JobFiles, job_files, totals_of
 from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import get, require_same_origin, require_session
 
@@ -66,14 +66,14 @@ class Storage(Struct, frozen=True):
 
     data_dir: str
     jobs: int
-    originals: Share
-    results: Share
-    thumbnails: Share
-    models: Share
-    database: Share
-    backups: Share
-    logs: Share
-    temporary: Share
+    originals: FileTotals
+    results: FileTotals
+    thumbnails: FileTotals
+    models: FileTotals
+    database: FileTotals
+    backups: FileTotals
+    logs: FileTotals
+    temporary: FileTotals
     free_bytes: int
     disk_bytes: int
     retention_days: dict[Only, int]
@@ -159,12 +159,12 @@ def _storage(services: Services, stored: JobFiles, counted_at: str, planned: Pru
         jobs=stored.jobs,
         originals=stored.originals,
         results=stored.results,
-        thumbnails=share_of([blobs.thumbnail_folder]),
-        models=share_of([config.models_folder]),
-        database=share_of([database, *(_beside(database, end) for end in ("-wal", "-shm", "-commits"))]),
-        backups=share_of(backups),
-        logs=share_of([folder / "logs"]),
-        temporary=share_of([blobs.incoming_folder, folder / WORK_FOLDER]),
+        thumbnails=totals_of([blobs.thumbnail_folder]),
+        models=totals_of([config.models_folder]),
+        database=totals_of([database, *(_beside(database, end) for end in ("-wal", "-shm", "-commits"))]),
+        backups=totals_of(backups),
+        logs=totals_of([folder / "logs"]),
+        temporary=totals_of([blobs.incoming_folder, folder / WORK_FOLDER]),
         free_bytes=disk.free,
         disk_bytes=disk.total,
         retention_days={
