@@ -110,7 +110,22 @@ def process_picture(tools: Tools, task: Task) -> Row:
         row = structs.replace(
             row, outcome=failed.outcome, failure=failed.kind, problems=(Problem(None, failed.message),)
         )
+        row = _with_earlier_results(row, task.earlier)
     return structs.replace(row, total_s=time.monotonic() - began_s)
+
+
+def _with_earlier_results(row: Row, earlier: Row | None) -> Row:
+    """The row of a picture without results, with those of an earlier run, which nothing replaces."""
+    if earlier is None or not earlier.files:
+        return row
+    return structs.replace(
+        row,
+        optimized=earlier.optimized,
+        converted=earlier.converted,
+        sidecar=earlier.sidecar,
+        translations=earlier.translations,
+        removed=earlier.removed,
+    )
 
 
 @contextmanager
@@ -228,13 +243,11 @@ def _written(
     base = texts[0].seo_filename if texts else fallback_name(key, tools.request.languages[0])
     name = archive_name(base, task.picture.key)
     files, problems = _files(tools, key, results, texts, staged, info)
-    earlier = task.earlier
-    if earlier is not None and earlier.files and problems and not files:
-        return structs.replace(
-            earlier, version=row.version, outcome="failed", failure="picture", problems=(*row.problems, *problems)
-        )
-    if earlier is not None:
-        _remove_own(tools.target, earlier)
+    failure: FailureKind = "picture" if row.problems or problems else ""
+    if failure and not files:
+        return _with_earlier_results(row, task.earlier)
+    if task.earlier is not None:
+        _remove_own(tools.target, task.earlier)
     written: dict[str, ResultFile] = {}
     for result in files:
         path = str(key.parent / (name + result.ending))
@@ -245,7 +258,7 @@ def _written(
         else:
             message = f"{path} exists, and is not a result of this archive. Rename it, and run the command again."
             problems.append(Problem(None, message))
-    failure: FailureKind = row.failure or ("target" if problems else "")
+            failure = failure or "target"
     return structs.replace(
         row,
         outcome="failed" if failure else "done",

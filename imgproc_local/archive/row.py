@@ -27,8 +27,9 @@ class Row(Struct, frozen=True, kw_only=True):
     """What became of one picture.
 
     `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and time of the file.
-    `options` is the `options_hash` of the `Request`. `removed` are the kinds
-    of private data that the picture holds and a result does not. A text that a person has to write is empty.
+    `options` is the `options_hash` of the `Request`. `removed` are the kinds of private data that the picture holds and
+    a result does not. A text that a person has to write is empty. A picture that failed has the results of an earlier
+    run, if these were not replaced.
 
     The durations are those of the stages, and of everything together, in seconds; None is a stage that was not run.
     """
