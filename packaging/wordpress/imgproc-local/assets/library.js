@@ -103,7 +103,7 @@
 			data.alt = text.querySelector( 'textarea' ).value;
 		}
 		panel.setAttribute( 'aria-busy', 'true' );
-		panel.querySelectorAll( 'button' ).forEach( ( one ) => {
+		panel.querySelectorAll( 'button, textarea' ).forEach( ( one ) => {
 			one.disabled = true;
 		} );
 		try {
@@ -119,7 +119,7 @@
 			refreshCells( [ fresh.dataset.id ] );
 		} catch ( error ) {
 			panel.removeAttribute( 'aria-busy' );
-			panel.querySelectorAll( 'button' ).forEach( ( one ) => {
+			panel.querySelectorAll( 'button, textarea' ).forEach( ( one ) => {
 				one.disabled = false;
 			} );
 			button.focus();
