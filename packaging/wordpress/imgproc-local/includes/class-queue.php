@@ -69,6 +69,11 @@ final class Imgproc_Local_Queue {
 		if ( 'sent' === $state['state'] ) {
 			return true;
 		}
+		if ( 'waiting' === $state['state'] && array() === $args && array() === $state['args'] && 0 === $state['attempts'] ) {
+			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is queued twice.
+			Imgproc_Local_Background::start( $delay_s );
+			return true;
+		}
 		if ( ! empty( $args['force'] ) || ( 'failed' === $state['state'] && '' !== $state['job_id'] ) ) {
 			$args['again'] = time();
 		}
