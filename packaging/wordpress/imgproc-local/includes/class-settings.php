@@ -148,6 +148,9 @@ final class Imgproc_Local_Settings {
 			if ( '' === $address ) {
 				add_settings_error( self::OPTION, 'address', __( 'The address must begin with http:// or https:// and have a host name, such as http://127.0.0.1:8484. The old one was left as it was.', 'imgproc-local' ) );
 			} else {
+				if ( $address !== $old['address'] ) {
+					delete_transient( 'imgproc_local_languages' ); // They are those of the service at the old address.
+				}
 				$new['address'] = $address;
 			}
 		}
@@ -222,7 +225,9 @@ final class Imgproc_Local_Settings {
 		if ( is_wp_error( $languages ) ) {
 			return $languages;
 		}
-		set_transient( 'imgproc_local_languages', $languages, DAY_IN_SECONDS );
+		if ( null === $address || self::get( 'address' ) === $address ) {
+			set_transient( 'imgproc_local_languages', $languages, DAY_IN_SECONDS );
+		}
 		$version = $client->check_version();
 		if ( is_wp_error( $version ) ) {
 			return $version;
