@@ -11,7 +11,7 @@ from tests.wordpress.site import Site
 
 PAGE = "upload.php?page=imgproc-local-bulk"
 COUNT = 310
-BULK_WAIT_S = 540
+BULK_WAIT_S = 1200
 
 
 def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, described: Running) -> None:

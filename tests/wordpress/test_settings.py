@@ -75,7 +75,8 @@ def test_the_test_button_says_what_is_wrong(site: Site, admin: Admin, tmp_path: 
     said["other"] = said_about(admin, site.url, "imgp_secret4")
     said["right"] = said_about(admin, described.root, described.key)
     admin.picture("settings-right-key")
-    for name, word in (("down", "not answer"), ("key", "key"), ("credits", "credits"), ("version", "version")):
+    assert admin.page.get_by_label("Deutsch", exact=True).count() == 1, "the languages are those of another service"
+    for name, word in (("down", "can’t be reached"), ("key", "key"), ("credits", "credits"), ("version", "version")):
         assert word in said[name].lower(), said
     assert len(set(said.values())) == len(said), said
     assert site.php("return get_option( 'imgproc_local_settings' )['key'];") == described.key

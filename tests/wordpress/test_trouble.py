@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.faults.server_process import ServerProcess, make_key
+from tests.faults.server_process import ServerProcess, command_line
 from tests.support import pictures
 from tests.support.service import Running, running
 from tests.wordpress.admin import Admin
@@ -60,7 +61,8 @@ def paused(site: Site) -> bool:
 def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_path: Path, end: str) -> None:
     folder, port, count = tmp_path / "data", free_port(), 24
     folder.mkdir(mode=0o700)
-    key = make_key(folder)
+    made = command_line("keys", "create", "--name", "site", "--rate-limit", "0", "--json", data_dir=folder)
+    key = json.loads(made.stdout)["key"]
     server = ServerProcess(folder, port)
     try:
         root = server.wait_ready()
@@ -72,7 +74,7 @@ def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_pa
         wait_until(site, lambda: paused(site), "paused")
         unfinished = count - done(site)
         assert unfinished > 0
-        notice(admin, "imgproc", "not answer")
+        notice(admin, "imgproc", "can’t be reached")
         admin.picture(f"service-down-{end}")
         assert "failed" not in states(site).values()
 
@@ -83,7 +85,7 @@ def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_pa
             assert client.get("/jobs", params={"limit": 1}).headers["X-Total-Count"] == str(count)
             assert client.get("/credits/balance").json()["data"]["balance"] == 1_000_000 - PRICE * count
         admin.open("upload.php?mode=list")
-        assert "not answer" not in admin.notices()
+        assert "can’t be reached" not in admin.notices()
     finally:
         if server.process.poll() is None:
             server.kill()
@@ -124,10 +126,11 @@ def test_missing_credits_are_waited_for(site: Site, admin: Admin, tmp_path: Path
         ids = site.add_pictures(small(6))
         queue(site, ids)
         wait_until(site, lambda: paused(site), "paused")
-        assert done(site) == 3
+        wait_until(site, lambda: done(site) == 3, "finished as far as the credits last")
         notice(admin, "imgproc", "credits")
         admin.picture("credits-gone")
-        service.run(service.services.store.accounts.grant("default", 1000))
+        account = service.run(service.services.store.keys.account_id())
+        service.run(service.services.store.credits.grant(account, 1000))
         let_time_pass(site, LONG_S)
         assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
         assert jobs_and_balance(service) == (6, PRICE * 3 + 1 + 1000 - PRICE * 6)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import httpx
+
 from tests.support.service import Running
 from tests.wordpress.admin import Admin, Uploader
 from tests.wordpress.conftest import SiteDescriber
 from tests.wordpress.library import configure, twelve, wait_finished
 from tests.wordpress.site import Site
+
+OF_WORDPRESS = {"finished_updating_comment_type", "https_detection_errors", "recovery_keys", "recently_activated"}
+"""Options that WordPress itself stores after a while, or when a plugin is deactivated or deleted."""
 
 
 def snapshot(site: Site) -> dict[str, list[list[str]]]:
@@ -33,6 +38,8 @@ def snapshot(site: Site) -> dict[str, list[list[str]]]:
 def test_deleting_the_plugin_leaves_nothing(
     site: Site, admin: Admin, uploader: Uploader, described: Running, describer: SiteDescriber
 ) -> None:
+    admin.open("plugins.php")
+    httpx.get(f"{site.url}/wp-cron.php", timeout=60)  # WordPress stores what it stores at its first run
     site.php("deactivate_plugins( 'imgproc-local/imgproc-local.php' );")
     uploader.upload("before.jpg", twelve()["photo.jpg"])
     before = snapshot(site)
@@ -56,7 +63,8 @@ def test_deleting_the_plugin_leaves_nothing(
     # alt texts are the site's own
     after["post meta"] = [row for row in after["post meta"] if row != ["_wp_attachment_image_alt"]]
     for kind in ("options", "post meta", "tables", "hooks"):
-        assert [row for row in after[kind] if row not in before[kind]] == [], kind
+        left = {row[0] for row in after[kind] if row not in before[kind]}
+        assert left <= OF_WORDPRESS, f"{kind}: {left}"
     assert not site.plugin.exists()
     # the originals are back, and the copies are gone
     assert (site.uploads / "photo.jpg").read_bytes() == uploads["photo.jpg"]
