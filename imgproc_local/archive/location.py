@@ -26,6 +26,12 @@ def open_store(location: str) -> Store:
     return ObjectStore(location) if is_url(location) else LocalStore(Path(location))
 
 
+def require_folder(source: str) -> None:
+    """Raises: InvalidRequest, if the source is a path without a folder. A URL is tried when it is listed."""
+    if not is_url(source) and not Path(source).is_dir():
+        raise InvalidRequest({"source": [f"Expected a folder or a URL as SOURCE, but there is no folder {source}."]})
+
+
 def inside_source(source: str, target: str) -> str | None:
     """The key of `target` below `source`; None if it lies elsewhere.
 

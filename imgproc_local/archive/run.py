@@ -14,7 +14,7 @@ from imgproc_local.archive.cluster import local_cluster, require_protected
 from imgproc_local.archive.describing import Describing, describing_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.known import Known, open_known
-from imgproc_local.archive.location import absolute, inside_source, open_store
+from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
 from imgproc_local.archive.manifest import finish
 from imgproc_local.archive.picture import Task
 from imgproc_local.archive.worker import Job, PictureSummary, model_identity, shared_settings
@@ -67,6 +67,7 @@ def run_archive(arguments: Arguments, request: Request, config: Config, on_chang
     from distributed import Client
 
     source, target = absolute(arguments.source), absolute(arguments.target)
+    require_folder(source)
     exclude = inside_source(source, target)
     model = model_identity(config) if needs_texts(request) else ""
     job = Job(source, target, request, shared_settings(config), model)

@@ -13,6 +13,7 @@ from imgproc_local.cli import COMMANDS
 from tests.cli.conftest import Program
 
 HEAVY_LIBRARIES = ("litestar", "pyvips", "PIL", "aiosqlite", "babel", "uvicorn")
+ARCHIVE_LIBRARIES = ("distributed", "dask", "fsspec", "pyarrow", "imgproc_local.archive", "imgproc_local.batch")
 
 
 def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
@@ -25,6 +26,13 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
     for command in COMMANDS:
         assert f"\n  {command} " in result.stdout
     assert "loaded: []" in result.stdout
+
+
+def test_the_service_does_not_load_what_only_archives_need() -> None:
+    service = "imgproc_local.api.app, imgproc_local.web, imgproc_local.server, imgproc_local.cli.serve.command"
+    script = f"import sys, {service}\nprint([name for name in {ARCHIVE_LIBRARIES!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,73 @@
+"""The arguments of `archive` that are refused before a worker is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.archive.cluster import require_protected
+from imgproc_local.archive.location import absolute, inside_source
+from imgproc_local.domain.errors import InvalidRequest
+from tests.cli.conftest import Program
+
+pytest.importorskip("distributed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing", "target"), "there is no folder"),
+        (("source", "source"), "Expected a TARGET outside SOURCE"),
+        (("source/deeper", "source"), "Expected a TARGET outside SOURCE"),
+        (("source", "target", "--scheduler", "tcp://192.0.2.1:8786"), "Expected a scheduler with TLS"),
+        (("source", "target", "--scheduler", "tls://192.0.2.1:8786", "--workers", "2"), "leave out --workers"),
+        (("source", "target", "--overwrite"), "--overwrite needs --write-metadata"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_done(
+    program: Program, tmp_path: Path, arguments: tuple[str, str], message: str
+) -> None:
+    (tmp_path / "source" / "deeper").mkdir(parents=True)
+    source, target, *options = arguments
+    result = program.in_process("archive", tmp_path / source, tmp_path / target, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("setting", [{"air_gapped": "true"}, {"compression_service": "tinify", "compression_key": "x"}])
+def test_settings_that_archives_can_not_follow_are_refused(
+    program: Program, tmp_path: Path, setting: dict[str, str]
+) -> None:
+    result = program.in_process("archive", tmp_path, tmp_path / "target", **setting)
+    assert result.exit_code == 2
+    assert "archive" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "address", ["tls://192.0.2.1:8786", "tcp://127.0.0.1:8786", "localhost:8786", "tcp://[::1]:8786"]
+)
+def test_a_scheduler_with_tls_or_on_this_machine_is_accepted(address: str) -> None:
+    require_protected(address, allow_open=False)
+
+
+@pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "scheduler:8786", "ws://192.0.2.1:8786"])
+def test_an_open_scheduler_elsewhere_has_to_be_asked_for(address: str) -> None:
+    with pytest.raises(InvalidRequest):
+        require_protected(address, allow_open=False)
+    require_protected(address, allow_open=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key"),
+    [
+        ("/a/museum", "/a/museum/web", "web"),
+        ("/a/museum", "/a/museum-web", None),
+        ("s3://museum/scans/", "s3://museum/scans/web", "web"),
+        ("s3://museum/scans", "s3://web", None),
+        ("file:///a/museum", "/a/museum/web/all", "web/all"),
+    ],
+)
+def test_a_target_inside_the_source_is_not_searched(source: str, target: str, key: str | None) -> None:
+    assert inside_source(absolute(source), absolute(target)) == key
