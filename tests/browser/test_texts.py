@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from tests.browser.conftest import Desk, alt_text, jobs, show, translation, wait_for_text, wait_until_stored
@@ -139,6 +140,18 @@ def test_an_undo_is_not_repeated_when_its_answer_is_lost(desk: Desk, service: Ru
     assert translation(service, "1.jpg")["source"] == "vision"
 
 
+def test_enter_in_the_list_accepts_the_words_that_were_typed_last(desk: Desk, service: Running) -> None:
+    show(desk, "6.jpg")
+    desk.page.locator("[data-alt=en]").fill("Typed last.")
+    desk.page.locator(".list").press("Enter")
+    desk.wait("document.querySelector('#detail-title').textContent === '7.jpg'")
+    show(desk, "6.jpg")
+    desk.wait("document.querySelectorAll('.text .tag.good').length === 2")
+    assert translation(service, "6.jpg")["seo_alt_text"] == "Typed last."
+    desk.press("Control+z", "Control+z")
+    wait_until_stored(service, "6.jpg", "Text 6 in en.")
+
+
 def test_one_undo_is_for_all_texts_that_one_key_has_changed(desk: Desk, service: Running) -> None:
     show(desk, "5.jpg")
     before = jobs(service)["5.jpg"]["image"]["translations"]
@@ -171,6 +184,26 @@ def test_a_text_is_regenerated(desk: Desk, service: Running) -> None:
     desk.page.get_by_role("button", name="Regenerate English").click()
     desk.wait(f"document.querySelector('[data-alt=en]').value !== {json.dumps(before)}")
     assert translation(service, "5.jpg")["seo_alt_text"] == alt_text(desk) != before
+    desk.page.get_by_role("button", name="Undo English").click()
+    wait_for_text(desk, before)
+
+
+def test_an_answer_that_arrives_after_a_newer_event_does_not_replace_it(desk: Desk, service: Running) -> None:
+    show(desk, "5.jpg")
+    before = alt_text(desk)
+
+    def answer_late(route: Any) -> None:
+        answer = route.fetch()
+        while translation(service, "5.jpg")["seo_alt_text"] == before:
+            time.sleep(0.02)
+        time.sleep(0.5)  # the event arrives
+        route.fulfill(response=answer)
+
+    desk.page.route("**/translations/en/regenerate", answer_late)
+    desk.page.get_by_role("button", name="Regenerate English").click()
+    desk.wait(f"document.querySelector('[data-alt=en]').value !== {json.dumps(before)}")
+    desk.page.wait_for_timeout(300)
+    assert alt_text(desk) == translation(service, "5.jpg")["seo_alt_text"]
     desk.page.get_by_role("button", name="Undo English").click()
     wait_for_text(desk, before)
 

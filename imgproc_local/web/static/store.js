@@ -11,6 +11,7 @@ import { api, followAccount } from "./service.js";
 
 const PAGE_SIZE = 500;
 const ARRANGE_EVERY_MS = 400;
+const MAX_RELOADS = 5; // of a picture whose events arrive meanwhile: a job has a few
 const CHOICES_STORAGE_KEY = "imgproc-local.list";
 const FINISHED = ["completed", "done"];
 const ULID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -117,6 +118,7 @@ function dayOf(time) {
 // ---- loading and following ----
 
 const pending = new Map(); // job bodies by identifier that the next frame applies; null for a deleted job
+const events = new Map(); // how many events of a job have arrived, by its identifier
 let cancelFrame = null; // of the frame that will apply what is pending
 let arranging = null;
 let arrangedAt = 0;
@@ -129,10 +131,16 @@ export async function followPictures() {
   await followAccount((name, data) => {
     connected.set(name !== "lost");
     if (name === "snapshot" || name === "reset") load();
-    else if (name === "job") change(data.data.job_id, data.data);
+    else if (name === "job") {
+      events.set(data.data.job_id, eventsOf(data.data.job_id) + 1);
+      change(data.data.job_id, data.data);
+    }
     else if (name === "deleted") change(data.job_id, null);
   });
 }
+
+/** How many events of a picture have arrived: an answer to a request that was sent before an event may be older than it. */
+export const eventsOf = (id) => events.get(id) ?? 0;
 
 /** Load the whole list again. Events that arrive meanwhile are newer than the list, and win. */
 function load() {
@@ -169,9 +177,15 @@ function change(id, job) {
   applySoon();
 }
 
-/** Apply a job's body that a request returned, before its event arrives. */
-export function applyJob(job) {
-  change(job.job_id, job);
+/** Read the job of a picture again and apply it at once. Throws `Refused`. */
+export async function reloadPicture(id) {
+  for (let tries = 0; tries < MAX_RELOADS; tries += 1) {
+    const before = eventsOf(id);
+    const { data } = await (await api(`/jobs/${id}?include=removed,details`)).json();
+    if (eventsOf(id) !== before) continue; // an event that arrived meanwhile may be newer than this answer
+    change(id, data);
+    break;
+  }
   apply();
 }
 

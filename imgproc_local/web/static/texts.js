@@ -7,7 +7,7 @@
 import { announce, notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api } from "./service.js";
-import { applyJob, applyTranslation, latestText, pictureOf } from "./store.js";
+import { applyTranslation, eventsOf, latestText, pictureOf, reloadPicture } from "./store.js";
 
 // Entries: { id, texts: [{ code, before, state }] }, oldest first. `before` are the words that the action replaced; `state` is
 // "sent" until the service has answered, then "stored" or "refused", and "undone" after an undo.
@@ -53,13 +53,17 @@ async function request(id, code, method, action = "", words = undefined) {
   // the same words may be sent twice; a second undo would undo the change before
   const isRepeatable = method === "PATCH";
   const before = latestText(id, code);
+  const events = eventsOf(id);
   if (before === undefined) throw new Refused(404, "The picture was deleted.");
   try {
     const response = await api(`/images/${pictureOf(id).image.id}/translations/${code}${action}`, { method, headers, body, isRepeatable });
-    applyTranslation(id, (await response.json()).data);
+    const { data } = await response.json();
+    // a regenerated text may be reported by an event before the answer to the request for it arrives
+    if (eventsOf(id) === events) applyTranslation(id, data);
+    else await reloadPicture(id);
   } catch (error) {
     if (!(error instanceof AnswerLost)) throw error;
-    applyJob((await (await api(`/jobs/${id}?include=removed,details`)).json()).data);
+    await reloadPicture(id);
     const now = latestText(id, code);
     if (isSame(now, before) && now.regenerating === before.regenerating) {
       throw new Refused(0, "The connection to the service was interrupted, and the text is unchanged. Try again.");
@@ -130,9 +134,10 @@ function save(id, changes) {
 /** Store `words` ({ seo_alt_text, seo_filename }) of a text as a person's. Throws `Refused`. */
 export const saveText = (id, code, words) => save(id, [{ code, words }]);
 
-/** Accept the texts of a picture that no person has accepted yet, but none that a person has to write. */
+/** Accept the texts of a picture that no person has accepted or is changing, but none that a person has to write. */
 export const acceptTexts = ({ id, image }) => reporting(() => save(id, image.translations
   .filter(({ source, needs_text: needsText }) => source !== "person" && !needsText)
+  .filter(({ language_code: code }) => sent.value.get(keyOf(id, code))?.seo_alt_text === undefined)
   .map(({ language_code: code, seo_alt_text: altText }) => ({ code, words: { seo_alt_text: altText } }))));
 
 /** Let the service write texts again, in one action. The event stream reports when they are written. Throws `Refused`. */
@@ -179,17 +184,22 @@ async function restoreLast(action) {
   if (!isDone) return id;
   if (restored === 0) {
     // the action was refused, or has led to the same words: it has no version
-    to.splice(to.indexOf(entry), 1);
+    remove(to, entry);
     return restoreLast(action);
   }
   announce(message);
   return id;
 }
 
+/** Remove an entry from a list of the history, which may have been emptied since. */
+function remove(entries, entry) {
+  if (entries.includes(entry)) entries.splice(entries.indexOf(entry), 1);
+}
+
 /** An action that could not be undone can be tried again, unless the service does not store the version any more. */
 function moveBack(entry, action, error) {
   const { from, to } = ACTIONS[action];
-  if (to.includes(entry)) to.splice(to.indexOf(entry), 1);
+  remove(to, entry);
   if (error.status !== 409) from.push(entry);
 }
 
@@ -219,7 +229,7 @@ function restoreText(id, code, action) {
   const earlier = from.findLast((entry) => entry.id === id && entry.texts.some((text) => text.code === code));
   const text = earlier?.texts.find((other) => other.code === code) ?? { code, state: before };
   if (earlier !== undefined) earlier.texts = earlier.texts.filter((other) => other !== text);
-  if (earlier?.texts.length === 0) from.splice(from.indexOf(earlier), 1);
+  if (earlier?.texts.length === 0) remove(from, earlier);
   const entry = { id, texts: [text] };
   to.push(entry);
   return enqueueRestoring(id, async () => {
