@@ -296,10 +296,6 @@
 			},
 		} );
 
-		const ProcessSelected = media.view.DeleteSelectedButton.extend( {
-			filterChange() {}, // The label does not depend on the trash.
-		} );
-
 		const createToolbar = media.view.AttachmentsBrowser.prototype.createToolbar;
 		media.view.AttachmentsBrowser.prototype.createToolbar = function () {
 			createToolbar.apply( this, arguments );
@@ -314,6 +310,9 @@
 				priority: -73,
 			} ).render() );
 			if ( this.controller.isModeActive( 'grid' ) ) {
+				const ProcessSelected = media.view.DeleteSelectedButton.extend( {
+					filterChange() {}, // The label does not depend on the trash.
+				} );
 				this.toolbar.set( 'imgprocLocalProcess', new ProcessSelected( {
 					style: 'secondary',
 					disabled: true,

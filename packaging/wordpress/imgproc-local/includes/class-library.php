@@ -62,7 +62,7 @@ final class Imgproc_Local_Library {
 		}
 		$dependencies = array( 'wp-a11y', 'wp-api-fetch', 'wp-i18n' );
 		if ( did_action( 'wp_enqueue_media' ) ) {
-			$dependencies[] = 'media-grid';
+			$dependencies[] = 'media-views';
 		}
 		wp_enqueue_style( 'imgproc-local-library', IMGPROC_LOCAL_URL . 'assets/library.css', array(), IMGPROC_LOCAL_VERSION );
 		wp_enqueue_script( 'imgproc-local-library', IMGPROC_LOCAL_URL . 'assets/library.js', $dependencies, IMGPROC_LOCAL_VERSION, true );
