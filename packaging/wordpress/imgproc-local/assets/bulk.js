@@ -130,6 +130,9 @@
 	function update( answer ) {
 		const wasActive = isActive();
 		queue = answer;
+		if ( start ) { // An image that is processed again counts as finished only when it is finished again.
+			storeStart( { done: Math.min( start.done, queue.done ), failed: Math.min( start.failed, queue.failed ) } );
+		}
 		render();
 		if ( wasActive && ! isActive() ) {
 			finish();
