@@ -163,7 +163,7 @@ def _fetch(tools: Tools, picture: SourceObject, staged: Path) -> tuple[str, Imag
             raise StorageFailed("The disk for temporary files of a worker is full.") from error
         raise _Failed(f"It can't be read: {error.strerror or error}.", "source") from error
     try:
-        with opened(staged) as data:
+        with opened(staged, accepted) as data:
             detect(data, accepted)
     except UnsupportedImage as error:
         raise _Failed(error.message, "", "skipped") from None
