@@ -6,7 +6,6 @@ The tests of a running site take minutes. They run only if the command line name
 
 from __future__ import annotations
 
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +73,6 @@ def described(tmp_path: Path, describer: SiteDescriber) -> Iterator[Running]:
 def installed_site() -> Iterator[Site]:
     if lacking := sites.missing():
         pytest.skip(f"not installed: {', '.join(lacking)}")
-    # a time limit ends the tests with SIGTERM; then too, the programs of the site must end
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with sites.installed() as site:
         yield site
 

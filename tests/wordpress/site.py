@@ -333,6 +333,8 @@ def installed(port: int = 0, *, link: bool = False, activate: bool = True) -> It
 
     `link` uses the plugin's files in the repository, so that changes take effect at once.
     """
+    # a time limit ends Python with SIGTERM; then too, the programs of the site must end
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # sockets may have paths of at most 107 bytes
     with tempfile.TemporaryDirectory(prefix="wp-", dir="/tmp") as name:
         base = Path(name)
@@ -383,7 +385,6 @@ def main() -> None:
     arguments = parser.parse_args()
     if lacking := missing():
         raise SystemExit(f"not installed: {', '.join(lacking)}; see the first lines of this file")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with installed(arguments.port, link=arguments.link) as site, contextlib.suppress(KeyboardInterrupt):
         print(
             f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it",
