@@ -44,7 +44,7 @@ def test_a_text_is_written_again_and_replaces_the_old_one_when_accepted(
     page.get_by_role("button", name="Replace the alt text").click()
     page.get_by_text("Alt text in use").wait_for()
     assert alt_texts(site)[boat] == "A boat on the Elbe"
-    assert page.locator(f"#post-{boat} .imgproc-local-alt").inner_text() == "A boat on the Elbe"
+    page.locator(f"#post-{boat} .imgproc-local-alt", has_text="A boat on the Elbe").wait_for()
 
 
 def test_an_image_that_needs_a_text_is_found_and_gets_one(site: Site, admin: Admin, described: Running) -> None:

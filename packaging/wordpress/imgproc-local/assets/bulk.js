@@ -143,7 +143,7 @@
 		wp.a11y.speak( progressText( counts() ), 'assertive' );
 		storeStart( null );
 		spoken = { tenths: 0, pause: '' };
-		refreshPage();
+		refreshPage().catch( showError );
 	}
 
 	function poll() {
@@ -171,7 +171,7 @@
 		if ( ! list ) {
 			return;
 		}
-		showFailures( 1 );
+		await showFailures( 1 );
 		const numbers = await request( '/queue/counts' );
 		document.querySelectorAll( '.imgproc-local-count' ).forEach( ( count ) => {
 			count.textContent = '(' + numbers[ count.dataset.filter ] + ')';
@@ -265,7 +265,7 @@
 		} else if ( 'retry' === action ) {
 			retry( button );
 		} else if ( 'page' === action ) {
-			showFailures( Number( button.dataset.page ) );
+			showFailures( Number( button.dataset.page ) ).catch( showError );
 		}
 	} );
 

@@ -83,7 +83,7 @@
 				const fresh = showAnswer( panel, answer, Math.min( MAX_POLL_MS, 1.2 * delay ) );
 				if ( ! answer.pending ) {
 					wp.a11y.speak( answer.remark.label || __( 'The image was processed.', 'imgproc-local' ) );
-					refreshCells( [ fresh.dataset.id ] );
+					await refreshCells( [ fresh.dataset.id ] );
 				}
 			} catch ( error ) {
 				say( panel, error.message );
@@ -116,7 +116,7 @@
 				process: __( 'The image was added to the queue.', 'imgproc-local' ),
 			};
 			wp.a11y.speak( said[ action ] );
-			refreshCells( [ fresh.dataset.id ] );
+			await refreshCells( [ fresh.dataset.id ] );
 		} catch ( error ) {
 			panel.removeAttribute( 'aria-busy' );
 			panel.querySelectorAll( 'button, textarea' ).forEach( ( one ) => {
