@@ -7,11 +7,12 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, STATE_FOLDER, SourceObject
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.files import rename_to_new, write_atomically
+from imgproc_local.system.files import fsync_folder, rename_to_new, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -59,27 +60,25 @@ class LocalStore:
 
     def create(self, key: str, file: Path) -> bool:
         target = self._root / key
-        folder = self._root / PARTS_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{secrets.token_hex(8)}.part"
         try:
-            with file.open("rb") as source, part.open("xb") as copy:
-                while chunk := source.read(COPY_BYTES):
-                    copy.write(chunk)
-                copy.flush()
-                os.fsync(copy.fileno())
-            rename_to_new(part, target)
+            with self._copied(file) as part:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                rename_to_new(part, target)
         except FileExistsError:
             return False
-        finally:
-            part.unlink(missing_ok=True)
         return True
 
     def replace(self, key: str, data: bytes) -> None:
         target = self._root / key
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, data)
+
+    def replace_by_file(self, key: str, file: Path) -> None:
+        target = self._root / key
+        with self._copied(file) as part:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.replace(target)
+        fsync_folder(target.parent)
 
     def read(self, key: str) -> bytes:
         return (self._root / key).read_bytes()
@@ -96,6 +95,22 @@ class LocalStore:
 
     def remove(self, key: str) -> None:
         (self._root / key).unlink(missing_ok=True)
+
+    @contextmanager
+    def _copied(self, file: Path) -> Iterator[Path]:
+        """A copy of a local file on the disk of the root; deleted at the end of the block, if it is still there."""
+        folder = self._root / PARTS_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"{secrets.token_hex(8)}.part"
+        try:
+            with file.open("rb") as source, part.open("xb") as copy:
+                while chunk := source.read(COPY_BYTES):
+                    copy.write(chunk)
+                copy.flush()
+                os.fsync(copy.fileno())
+            yield part
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _log(error: OSError) -> None:

@@ -1,17 +1,24 @@
 """An object store as a `Store`, by the fsspec plug-in of its URL: `s3://`, `gs://`, `az://` and others.
 
 Credentials come from the environment of each process, in the way of the plug-in. They are in no argument, because
-arguments of tasks are stored in the memory of the scheduler.
+arguments of tasks are stored in the memory of the scheduler. S3 has calls of its own where fsspec's would hold a whole
+listing in memory.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import logging
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, is_hidden
+from imgproc_local.codecs.picture.formats import FORMATS
+
+log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 2
 """Of botocore. s3fs repeats each of its series 5 times, so that a store that always throttles gets 10 requests."""
@@ -22,8 +29,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     }
 }
 """The options of plug-ins, by protocol."""
-HASH_BYTES = 1024 * 1024
+UPLOAD_PART_BYTES = 16 * 1024 * 1024
+"""The parts in which S3 receives a file that has at least two of them."""
+READ_BYTES = 8 * 1024 * 1024
+MAX_FETCHES = 3
+"""How often a picture is fetched that is changed while it is fetched."""
 ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
+CONTENT_TYPES = {f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions}
 
 
 class ObjectStore:
@@ -34,16 +46,26 @@ class ObjectStore:
         import fsspec
 
         protocol = url.partition("://")[0]
-        self._fs, root = fsspec.url_to_fs(url, **OPTIONS.get(protocol, {}))
+        self._is_s3 = protocol in ("s3", "s3a")
+        with _os_errors():
+            self._fs, root = fsspec.url_to_fs(url, **OPTIONS["s3"] if self._is_s3 else {})
         self._root = root.rstrip("/")
 
     def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
         page: list[SourceObject] = []
-        for path, details in self._listed():
-            key = path[len(self._root) + 1 :]
-            if is_hidden(key) or (exclude is not None and key.startswith(f"{exclude}/")):
+        objects = self._listed_s3() if self._is_s3 else self._listed()
+        while True:
+            with _os_errors():
+                found = next(objects, None)
+            if found is None:
+                break
+            key = found.key
+            if is_hidden(key) or key.endswith("/") or (exclude is not None and key.startswith(f"{exclude}/")):
                 continue
-            page.append(SourceObject(key, int(details.get("size") or 0), _version(details)))
+            if key.startswith("/") or "//" in key:
+                log.warning("The object %s is not in the archive: its key has an empty part.", key)
+                continue
+            page.append(found)
             if len(page) == PAGE_KEYS:
                 yield page
                 page = []
@@ -51,53 +73,127 @@ class ObjectStore:
             yield page
 
     def fetch(self, key: str, file: Path) -> str:
-        self._fs.get_file(self._path(key), str(file))
-        with file.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        for _ in range(MAX_FETCHES - 1):
+            try:
+                return self._fetch_once(key, file)
+            except OSError as error:
+                if not _is_changed(error):
+                    raise
+        return self._fetch_once(key, file)
 
     def head(self, key: str) -> bytes:
-        data: bytes = self._fs.cat_file(self._path(key), start=0, end=HEAD_BYTES)
-        return data
+        with _os_errors():
+            data: bytes = self._fs.cat_file(self._path(key), start=0, end=HEAD_BYTES)
+            return data
 
     def create(self, key: str, file: Path) -> bool:
         try:
-            self._fs.pipe_file(self._path(key), file.read_bytes(), mode="create")
+            with _os_errors():
+                self._fs.put_file(str(file), self._path(key), mode="create", **self._upload_options(key))
         except FileExistsError:
             return False
         return True
 
     def replace(self, key: str, data: bytes) -> None:
-        self._fs.pipe_file(self._path(key), data)
+        with _os_errors():
+            self._fs.pipe_file(self._path(key), data)
+
+    def replace_by_file(self, key: str, file: Path) -> None:
+        with _os_errors():
+            self._fs.put_file(str(file), self._path(key), **self._upload_options(key))
 
     def read(self, key: str) -> bytes:
-        data: bytes = self._fs.cat_file(self._path(key))
-        return data
+        with _os_errors():
+            data: bytes = self._fs.cat_file(self._path(key))
+            return data
 
     def sha256(self, key: str) -> str:
-        return hashlib.sha256(self.read(key)).hexdigest()
+        digest = hashlib.sha256()
+        for chunk in self._chunks(key):
+            digest.update(chunk)
+        return digest.hexdigest()
 
     def keys(self, folder: str) -> list[str]:
-        self._fs.invalidate_cache()
         try:
-            entries = self._fs.ls(self._path(folder), detail=True)
+            with _os_errors():
+                self._fs.invalidate_cache()
+                entries = self._fs.ls(self._path(folder), detail=True)
         except FileNotFoundError:
             return []
         return sorted(entry["name"][len(self._root) + 1 :] for entry in entries if entry["type"] == "file")
 
     def remove(self, key: str) -> None:
         try:
-            self._fs.rm_file(self._path(key))
+            with _os_errors():
+                self._fs.rm_file(self._path(key))
         except FileNotFoundError:
             return
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
 
-    def _listed(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every object with its details, folder by folder."""
-        for folder, _, files in self._fs.walk(self._root, detail=True):
+    def _upload_options(self, key: str) -> dict[str, Any]:
+        if not self._is_s3:
+            return {}
+        content_type = CONTENT_TYPES.get(PurePosixPath(key).suffix.lower(), "application/octet-stream")
+        return {"chunksize": UPLOAD_PART_BYTES, "ContentType": content_type}
+
+    def _fetch_once(self, key: str, file: Path) -> str:
+        digest = hashlib.sha256()
+        with file.open("wb") as target:
+            for chunk in self._chunks(key):
+                digest.update(chunk)
+                target.write(chunk)
+        return digest.hexdigest()
+
+    def _chunks(self, key: str) -> Iterator[bytes]:
+        """The content of an object. Each request names its ETag, so that chunks of two versions are never mixed."""
+        with _os_errors():
+            opened = self._fs.open(self._path(key), "rb", block_size=READ_BYTES, cache_type="none")
+        with opened as source:
+            while True:
+                with _os_errors():
+                    chunk = source.read(READ_BYTES)
+                if not chunk:
+                    return
+                yield chunk
+
+    def _listed_s3(self) -> Iterator[SourceObject]:
+        """Every object, in pages of the store."""
+        bucket, _, folder = self._root.partition("/")
+        prefix = f"{folder}/" if folder else ""
+        request = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": PAGE_KEYS}
+        while True:
+            answer = self._fs.call_s3("list_objects_v2", **request)
+            for each in answer.get("Contents", ()):
+                yield SourceObject(each["Key"].removeprefix(prefix), int(each["Size"]), _version(each))
+            if not answer.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = answer["NextContinuationToken"]
+
+    def _listed(self) -> Iterator[SourceObject]:
+        """Every object, folder by folder."""
+        for folder, _, files in self._fs.walk(self._root, detail=True, on_error="raise"):
             for name in sorted(files):
-                yield f"{folder}/{name}", files[name]
+                details = files[name]
+                key = f"{folder}/{name}"[len(self._root) + 1 :]
+                yield SourceObject(key, int(details.get("size") or 0), _version(details))
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Inside the block, errors of the plug-in that are no OSError become one: of the network, of credentials."""
+    try:
+        yield
+    except (OSError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
+
+
+def _is_changed(error: OSError) -> bool:
+    """Whether the object was replaced since it was opened."""
+    return type(error).__name__ == "FileExpired"
 
 
 def _version(details: dict[str, Any]) -> str:

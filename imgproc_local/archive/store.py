@@ -53,6 +53,10 @@ class Store(Protocol):
         """Store an object in one step, in place of another."""
         ...
 
+    def replace_by_file(self, key: str, file: Path) -> None:
+        """Store a copy of a local file in one step, in place of another object."""
+        ...
+
     def read(self, key: str) -> bytes:
         """The content of an object."""
         ...
