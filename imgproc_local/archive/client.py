@@ -1,24 +1,26 @@
 """The client: submits tasks to Dask, a bounded number at a time, and finds the pictures that kill their workers.
 
 Dask's own retries do not count the deaths of workers, so each attempt of a task is submitted under a new key. A picture
-that was in work at two deaths is processed alone; if its worker dies again, it is listed as failed.
+that was in work at two deaths is processed alone; after two deaths alone it is listed as failed. One death alone is not
+enough, because workers also die for other reasons.
 """
 
 from __future__ import annotations
 
 import collections
-import secrets
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
+from imgproc_local.archive.manifest import decode_rows, encode_rows, mark_key, part_key
 from imgproc_local.archive.picture import Task
 from imgproc_local.archive.row import Problem, Row
 from imgproc_local.archive.store import Store
-from imgproc_local.archive.worker import Job, PictureSummary, run_task
+from imgproc_local.archive.worker import Job, PictureSummary, run_task, summary_of
+from imgproc_local.domain.errors import ServiceError, SettingInvalid
 from imgproc_local.system.files import encodable_text
 
 if TYPE_CHECKING:
@@ -26,85 +28,156 @@ if TYPE_CHECKING:
 
 IN_FLIGHT_PER_THREAD = 3
 """If there are more than two tasks a thread, Dask holds them back on the scheduler, so that a death blames only one."""
-STRIKES = 2
-"""A picture that was in work at this many deaths of workers is processed alone."""
+DEATHS_IN_COMPANY, DEATHS_ALONE = 2, 2
+"""A picture that was in work at so many deaths of workers is processed alone, and then listed."""
+MAX_ATTEMPTS = 3
+"""How often a task is tried that fails as a whole, such as on a worker whose disk is full."""
+MAX_UNBEGUN = 10
+"""How often a task is tried whose worker dies before its first picture."""
 KILLED = "Every worker that processed this picture ended without an answer."
 
 
-class _Attempt(Struct, frozen=True):
+class SchedulerLost(Exception):
+    """The connection to the scheduler broke. What was in work may or may not end."""
+
+
+class Attempt(Struct, frozen=True):
+    """One submission of a task. `failures` and `unbegun` count the earlier ones that ended so."""
+
     name: str
     tasks: tuple[Task, ...]
+    failures: int = 0
+    unbegun: int = 0
 
 
 class Submitter:
-    """Runs groups of pictures on a cluster. `on_done` receives the summaries of each task that ended."""
+    """Runs groups of pictures on the clusters of one run, one cluster after the other.
+
+    `on_done` receives the summaries of each task that ended. The names of parts and marks begin with `run_id`. When
+    `stop` is set, no more tasks are begun.
+    """
 
     def __init__(
-        self, client: Client, job: Job, target: Store, on_done: Callable[[Sequence[PictureSummary]], None]
+        self,
+        job: Job,
+        target: Store,
+        run_id: str,
+        on_done: Callable[[Sequence[PictureSummary]], None],
+        stop: threading.Event,
     ) -> None:
-        self._client = client
         self._job = job
         self._target = target
+        self._run_id = run_id
         self._on_done = on_done
-        self._run_id = secrets.token_hex(4)
+        self._stop = stop
         self._number = 0
-        self._live: dict[str, _Attempt] = {}
-        self._strikes: collections.Counter[str] = collections.Counter()
+        self._in_flight: dict[str, Attempt] = {}
+        self._deaths: collections.Counter[str] = collections.Counter()
 
-    def run(self, groups: Iterable[Sequence[Task]]) -> None:
-        """Return when every picture of the groups has a row. Raises: ServiceError, what a task raised."""
+    def run(self, client: Client, groups: Iterable[Sequence[Task]]) -> None:
+        """Return when every picture of the groups has a row, or when the tasks in work have ended after a stop.
+
+        Raises: SchedulerLost; ServiceError or what else a task raised at its last attempt.
+        """
         from distributed import as_completed
+        from distributed.comm.core import CommClosedError
 
-        remaining = iter(groups)
-        threads = max(1, sum(self._client.nthreads().values()))
-        running: Any = as_completed(
-            [self._submit(group) for group in islice(remaining, IN_FLIGHT_PER_THREAD * threads)],
-            loop=self._client.loop,
-        )
-        for future in running:
-            attempt = self._live.pop(future.key)
-            for group in self._ended(future, attempt) or islice(remaining, 1):
-                running.add(self._submit(group))
+        remaining = (Attempt("", tuple(group)) for group in groups)
+        threads = max(1, sum(client.nthreads().values()))
+        try:
+            futures = [self._submit(client, each) for each in islice(remaining, IN_FLIGHT_PER_THREAD * threads)]
+            running: Any = as_completed(futures, loop=client.loop)
+            for future in running:
+                attempt = self._in_flight.pop(future.key)
+                following = list(self._after(future, attempt))
+                future.release()
+                if self._stop.is_set():
+                    self._cancel_unbegun(client, running.futures)
+                    continue
+                for each in following or islice(remaining, 1):
+                    running.add(self._submit(client, each))
+        except (CommClosedError, TimeoutError) as error:
+            raise SchedulerLost from error
 
-    def _submit(self, tasks: Sequence[Task]) -> Future[list[PictureSummary]]:
+    def settle(self) -> None:
+        """After `SchedulerLost`: report the tasks in flight that have stored their part; forget the others."""
+        for attempt in self._in_flight.values():
+            if not self._report_stored(attempt):
+                self._target.remove(mark_key(attempt.name))
+        self._in_flight.clear()
+
+    def _report_stored(self, attempt: Attempt) -> bool:
+        """Report a task by the part that it stored, because its answer was lost. False, if there is none."""
+        try:
+            rows = decode_rows(self._target.read(part_key(attempt.name)))
+        except FileNotFoundError:
+            return False
+        self._on_done([summary_of(row) for row in rows])
+        return True
+
+    def _submit(self, client: Client, attempt: Attempt) -> Future[list[PictureSummary]]:
         self._number += 1
         name = f"{self._run_id}-{self._number:07d}"
         key = f"archive-{name}"  # one prefix: one group of tasks, so that the scheduler holds them back
-        self._live[key] = _Attempt(name, tuple(tasks))
-        return self._client.submit(run_task, self._job, tuple(tasks), name, key=key, pure=False)
+        self._in_flight[key] = Attempt(name, attempt.tasks, attempt.failures, attempt.unbegun)
+        return client.submit(run_task, self._job, attempt.tasks, name, key=key, pure=False)
 
-    def _ended(self, future: Future[list[PictureSummary]], attempt: _Attempt) -> Sequence[Sequence[Task]]:
+    def _cancel_unbegun(self, client: Client, futures: Iterable[Future[list[PictureSummary]]]) -> None:
+        in_work = {key for keys in client.processing().values() for key in keys}
+        client.cancel([future for future in futures if future.key not in in_work])
+
+    def _after(self, future: Future[list[PictureSummary]], attempt: Attempt) -> Iterator[Attempt]:
         """What has to be submitted in place of a task: nothing if it finished."""
         from distributed import KilledWorker
 
+        error: BaseException | None
         if future.status == "finished":
-            self._on_done(future.result())
-            future.release()
-            return ()
-        error = future.exception()
-        future.release()
-        if not isinstance(error, KilledWorker):
+            try:
+                # the answer is still on the worker, and if that has died meanwhile, the task is run once more
+                summaries = future.result()
+            except KilledWorker as killed:
+                error = killed
+            else:
+                self._on_done(summaries)
+                return
+        elif future.status in ("cancelled", "lost"):
+            if self._stop.is_set():
+                return
+            self._in_flight[str(future.key)] = attempt
+            raise SchedulerLost
+        else:
+            error = future.exception()
+        if isinstance(error, KilledWorker):
+            yield from self._after_death(attempt)
+        elif isinstance(error, SettingInvalid) or attempt.failures + 1 >= MAX_ATTEMPTS:
             raise error
-        return list(self._after_death(attempt))
+        else:
+            yield Attempt("", attempt.tasks, attempt.failures + 1)
 
-    def _after_death(self, attempt: _Attempt) -> Iterator[Sequence[Task]]:
+    def _after_death(self, attempt: Attempt) -> Iterator[Attempt]:
+        if self._report_stored(attempt):
+            self._target.remove(mark_key(attempt.name))
+            return
         suspect = self._marked(attempt)
         if suspect is None:
-            yield attempt.tasks
+            if attempt.unbegun + 1 >= MAX_UNBEGUN:
+                raise ServiceError("Workers end before they begin a picture. See the log of a worker for the reason.")
+            yield Attempt("", attempt.tasks, unbegun=attempt.unbegun + 1)
             return
-        self._strikes[suspect.picture.key] += 1
+        self._deaths[suspect.picture.key] += 1
+        deaths = self._deaths[suspect.picture.key]
         rest = tuple(task for task in attempt.tasks if task is not suspect)
-        if self._strikes[suspect.picture.key] < STRIKES:
-            yield attempt.tasks
-        elif rest:
-            yield rest
-            yield (suspect,)
-        elif self._strikes[suspect.picture.key] == STRIKES:
-            yield (suspect,)
-        else:
+        if deaths >= DEATHS_IN_COMPANY + DEATHS_ALONE:
             self._list(suspect, attempt.name)
+            if rest:
+                yield Attempt("", rest)
+        elif deaths >= DEATHS_IN_COMPANY and rest:
+            yield Attempt("", rest)
+            yield Attempt("", (suspect,))
+        else:
+            yield Attempt("", attempt.tasks)
 
-    def _marked(self, attempt: _Attempt) -> Task | None:
+    def _marked(self, attempt: Attempt) -> Task | None:
         """The picture that was in work when the worker died; None if the task had not begun."""
         try:
             key = self._target.read(mark_key(attempt.name)).decode("utf-8", "surrogateescape")
@@ -126,4 +199,4 @@ class Submitter:
             problems=(Problem(None, KILLED),),
         )
         self._target.replace(part_key(name), encode_rows([row]))
-        self._on_done([PictureSummary(row.source, "failed", "worker", row.size_bytes, None, False, 0.0)])
+        self._on_done([summary_of(row)])

@@ -10,6 +10,8 @@ import ipaddress
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,8 +37,16 @@ SETTINGS = {
 """Dask: a worker gets one task at a time, and the client hears of the first death. Results have no size to spill."""
 
 
+STOP_S = 10.0
+"""How long the workers may take to end before they are killed."""
+RESTART_S = 30.0
+
+
 def run_local_cluster(workers: int, describing: int) -> None:
     """The process of the local cluster: print the scheduler's address, and serve until standard input is closed.
+
+    It also ends if a worker that died is not there again after `RESTART_S`: Dask gives up a worker that does not start
+    in time. The client then starts another cluster.
 
     `describing` of the `workers` have the resource that tasks of the vision model need.
     """
@@ -53,7 +63,17 @@ def run_local_cluster(workers: int, describing: int) -> None:
     with SpecCluster(workers=dict(enumerate(specs)), scheduler=scheduler) as cluster:
         sys.stdout.write(f"{cluster.scheduler_address}\n")
         sys.stdout.flush()
-        sys.stdin.read()
+        closed = threading.Event()
+
+        def wait_for_end() -> None:
+            sys.stdin.read()
+            closed.set()
+
+        threading.Thread(target=wait_for_end, daemon=True).start()
+        complete_s = time.monotonic()
+        while not closed.wait(1.0) and time.monotonic() - complete_s < RESTART_S:
+            if len(cluster.scheduler.workers) >= workers:
+                complete_s = time.monotonic()
 
 
 @contextmanager
@@ -86,10 +106,6 @@ def local_cluster(workers: int, describing: int, environment: Mapping[str, str])
                 child.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 child.kill()
-
-
-STOP_S = 10.0
-"""How long the workers may take to end before they are killed."""
 
 
 def require_protected(address: str, *, allow_open: bool) -> None:

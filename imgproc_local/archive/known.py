@@ -28,6 +28,7 @@ class Known:
             "CREATE TABLE known (source TEXT PRIMARY KEY, version TEXT, options TEXT, outcome TEXT, part TEXT)"
             " WITHOUT ROWID"
         )
+        database.execute("CREATE TABLE processed (source TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def read_parts(self) -> int:
         """Add the rows of all parts; how many sources they have."""
@@ -45,17 +46,30 @@ class Known:
             ((row.source, row.version, row.options, row.outcome, part) for row in rows),
         )
 
-    def pending(self, pictures: Sequence[SourceObject], options: str) -> Iterator[Task]:
-        """Those of the pictures that have no row of this content and these options, or whose row failed."""
+    def add_processed(self, sources: Iterable[str]) -> None:
+        """Record that this run has processed pictures, so that it does not process them again."""
+        self._database.executemany("INSERT OR IGNORE INTO processed VALUES (?)", ((source,) for source in sources))
+
+    def compared(self, pictures: Sequence[SourceObject], options: str) -> Iterator[tuple[Task | None, bool]]:
+        """What to do with each picture: its task, None without one, and whether it is unchanged since an earlier run.
+
+        A picture has a task if there is no row of this content and these options, or if its row failed, unless this run
+        has processed it.
+        """
         for picture in pictures:
             source = encodable_text(picture.key)
+            if self._database.execute("SELECT 1 FROM processed WHERE source = ?", (source,)).fetchone():
+                yield None, False
+                continue
             found = self._database.execute(
                 "SELECT version, options, outcome, part FROM known WHERE source = ?", (source,)
             ).fetchone()
             if found is None:
-                yield Task(picture)
+                yield Task(picture), False
             elif found[:2] != (picture.version, options) or found[2] == "failed":
-                yield Task(picture, self._row(source, found[3]))
+                yield Task(picture, self._row(source, found[3])), False
+            else:
+                yield None, True
 
     def rows(self) -> Iterator[Row]:
         """One row per source, from the parts."""

@@ -89,7 +89,7 @@ def run_task(job: Job, tasks: Sequence[Task], name: str) -> list[PictureSummary]
         rows.append(process_picture(tools, task))
     target.replace(part_key(name), encode_rows(rows))
     target.remove(mark_key(name))
-    return [_summary(row) for row in rows]
+    return [summary_of(row) for row in rows]
 
 
 def describe(job: Job, pictures: Sequence[SourceObject]) -> list[StageResult]:
@@ -118,7 +118,7 @@ def model_identity(config: Config) -> str:
     return f"{status.model} {getattr(model, 'digest', '')}".strip()
 
 
-def _summary(row: Row) -> PictureSummary:
+def summary_of(row: Row) -> PictureSummary:
     optimized = row.optimized.size_bytes if row.optimized is not None else None
     return PictureSummary(row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -69,7 +73,10 @@ def command(
         from imgproc_local.archive.run import Arguments, run_archive
 
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
-        counts = run_archive(arguments, requested(picture, config, archive_names=True), config, lambda _: None)
+        stop = threading.Event()
+        with _interruptible(stop):
+            request = requested(picture, config, archive_names=True)
+            counts = run_archive(arguments, request, config, lambda _: None, stop)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("distributed", "dask", "fsspec", "pyarrow"):
             raise
@@ -78,9 +85,30 @@ def command(
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)
     click.echo(_closing_line(counts))
+    if stop.is_set():
+        click.echo("Interrupted. The same command again continues the run.", err=True)
+        ctx.exit(EXIT_INTERRUPTED)
     if not (counts.done or counts.failed or counts.unchanged):
         ctx.exit(EXIT_REFUSED)
     ctx.exit(EXIT_PROBLEM if counts.failed else 0)
+
+
+@contextmanager
+def _interruptible(stop: threading.Event) -> Iterator[None]:
+    """Inside the block, the first SIGINT or SIGTERM sets `stop`, and the second raises KeyboardInterrupt."""
+
+    def handle(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        click.echo("Finishing the tasks in work. Press Ctrl+C again to stop at once.", err=True)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _closing_line(counts: Counts) -> str:
