@@ -1,31 +1,52 @@
 """The manifest of an archive: parts in Parquet, each with the rows of one task, in the hidden folder of the target.
 
-A part is written in one step. The client reads their keys to know what is done; `archive.parquet` and `alt.csv` are
-made from all of them at the end.
+A part is written in one step and never changed. Its name begins with the number of the run, so that of two parts the
+later one has the later name. The client reads the columns `KEY_COLUMNS` of all parts to know what is done; `tables`
+makes `archive.parquet` and `alt.csv` from them at the end, and merges them into larger ones.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from imgproc_local.archive.row import Row
-from imgproc_local.archive.store import STATE_FOLDER, Store
-from imgproc_local.batch.alt_table import alt_rows, csv_bytes
+from imgproc_local.archive.store import STATE_FOLDER
 
 if TYPE_CHECKING:
     import pyarrow
 
 PARTS_FOLDER, MARKS_FOLDER = f"{STATE_FOLDER}/parts", f"{STATE_FOLDER}/marks"
 TABLE_NAME, TEXTS_NAME = "archive.parquet", "alt.csv"
+KEY_COLUMNS = ("source", "version", "options", "outcome")
+"""What a later run has to know of a picture."""
+MERGED = "sorted"
+"""What follows the number of the run in the names of merged parts. Such a name is after those of the parts of tasks,
+where hexadecimal digits follow, so a merged part is read after those that it replaces.
+"""
 
 
 def part_key(name: str) -> str:
     return f"{PARTS_FOLDER}/{name}.parquet"
+
+
+def next_run(parts: Iterable[str]) -> int:
+    """The number of a new run, higher than those of the runs that wrote the parts."""
+    numbers = (_after_folder(part).partition("-")[0] for part in parts)
+    return max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
+
+
+def run_name(number: int, token: str) -> str:
+    """What the names of the parts of a run begin with."""
+    return f"{number:06d}-{token}"
+
+
+def is_merged(part: str) -> bool:
+    return f"-{MERGED}-" in _after_folder(part)
 
 
 def mark_key(name: str) -> str:
@@ -61,9 +82,14 @@ def row_schema() -> pyarrow.Schema:
 def encode_rows(rows: Sequence[Row]) -> bytes:
     """The rows as the content of a Parquet file."""
     import pyarrow as pa
+
+    return encode_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema()))
+
+
+def encode_table(table: pyarrow.Table) -> bytes:
+    """The table as the content of a Parquet file."""
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema())
     content = io.BytesIO()
     pq.write_table(table, content, compression="zstd")
     return content.getvalue()
@@ -71,20 +97,20 @@ def encode_rows(rows: Sequence[Row]) -> bytes:
 
 def decode_rows(content: bytes) -> list[Row]:
     """The rows of a Parquet file that `encode_rows` made."""
+    return table_rows(decode_table(content))
+
+
+def decode_table(content: bytes, columns: Sequence[str] | None = None) -> pyarrow.Table:
+    """The rows of a Parquet file as a table, with all columns unless some are named."""
     import pyarrow.parquet as pq
 
-    return msgspec.convert(pq.read_table(io.BytesIO(content)).to_pylist(), list[Row])
+    with pq.ParquetFile(io.BytesIO(content)) as file:
+        return file.read(columns=None if columns is None else list(columns), use_threads=False)
 
 
-def stored_rows(target: Store) -> Iterator[Row]:
-    """All rows of the parts, in the order of their names."""
-    for key in target.keys(PARTS_FOLDER):
-        yield from decode_rows(target.read(key))
+def table_rows(table: pyarrow.Table) -> list[Row]:
+    return msgspec.convert(table.to_pylist(), list[Row])
 
 
-def finish(target: Store, rows: Iterable[Row]) -> None:
-    """Write the table of all pictures and that of the alt texts, sorted by source."""
-    listed = sorted(rows, key=lambda row: row.source)
-    target.replace(TABLE_NAME, encode_rows(listed))
-    table = (line for row in listed for line in alt_rows(row.source, (row.optimized, row.converted), row.translations))
-    target.replace(TEXTS_NAME, csv_bytes(table))
+def _after_folder(key: str) -> str:
+    return key.rpartition("/")[2]

@@ -23,8 +23,9 @@ from imgproc_local.archive.describing import Describing, describing_workers, nee
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.known import Known, open_known
 from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
-from imgproc_local.archive.manifest import MARKS_FOLDER, finish
+from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, run_name
 from imgproc_local.archive.picture import Task
+from imgproc_local.archive.tables import finish
 from imgproc_local.archive.worker import Job, PictureSummary, model_identity, shared_settings
 from imgproc_local.batch.request import Request
 from imgproc_local.config import Config
@@ -114,7 +115,7 @@ def run_archive(
                 durations.add(summary)
             on_change(counts)
 
-        run_id = secrets.token_hex(4)
+        run = next_run(known.parts())
         submitter: Submitter | None = None
         losses, timeout_s = 0, CONNECT_S
         while True:
@@ -123,7 +124,7 @@ def run_archive(
                 with _connected(arguments, config, bool(model), timeout_s) as client:
                     if submitter is None:
                         job, describing = _with_model(client, job)
-                        submitter = Submitter(job, store, run_id, on_done, stop)
+                        submitter = Submitter(job, store, run_name(run, secrets.token_hex(4)), on_done, stop)
                     limit = None if arguments.limit is None else arguments.limit - processed
                     pending: Iterator[Task] = islice(_pending(job, exclude, known, counts), limit)
                     if describing:
@@ -143,7 +144,7 @@ def run_archive(
             known.read_parts()
             timeout_s = RECONNECT_S
         known.read_parts()
-        finish(store, known.rows())
+        finish(store, known, run)
     return counts
 
 

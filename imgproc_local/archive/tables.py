@@ -1,0 +1,116 @@
+"""The tables of all pictures, `archive.parquet` and `alt.csv`, and larger parts of the manifest in place of small ones.
+
+All are sorted by source. The rows are sorted in two passes by temporary files of this machine, so that the memory does
+not grow with the archive: the first pass distributes them to files by ranges of sources, the second sorts each file.
+"""
+
+from __future__ import annotations
+
+import bisect
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from imgproc_local.archive.known import Known
+from imgproc_local.archive.manifest import (
+    MERGED,
+    TABLE_NAME,
+    TEXTS_NAME,
+    encode_table,
+    is_merged,
+    part_key,
+    row_schema,
+    run_name,
+    table_rows,
+)
+from imgproc_local.archive.store import Store
+from imgproc_local.batch.alt_table import alt_rows, csv_bytes
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PART_ROWS = 5000
+"""The rows of a merged part, and of one step of the second pass."""
+TEXT_ROWS = 500
+"""The rows that are Python objects at the same time."""
+
+
+def finish(target: Store, known: Known, run: int) -> None:
+    """Write both tables from the parts that `known` has read, then replace these by merged ones.
+
+    Does nothing if an earlier run has done so and no part was added since. If this is interrupted, the next run does it
+    again: the parts that were merged are deleted last. Raises: OSError.
+    """
+    parts = known.parts()
+    if all(is_merged(part) for part in parts) and _exists(target, TABLE_NAME) and _exists(target, TEXTS_NAME):
+        return
+    with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as folder:
+        files = _distribute(known, parts, Path(folder))
+        table, texts = Path(folder, TABLE_NAME), Path(folder, TEXTS_NAME)
+        _write_tables(files, table, texts)
+        target.replace_by_file(TABLE_NAME, table)
+        target.replace_by_file(TEXTS_NAME, texts)
+        merged = {part_key(f"{run_name(run, MERGED)}-{number:06d}"): file for number, file in enumerate(files)}
+        for key, file in merged.items():
+            target.replace(key, encode_table(_sorted_rows(file)))
+    for part in parts:
+        if part not in merged:
+            target.remove(part)
+
+
+def _distribute(known: Known, parts: list[str], folder: Path) -> list[Path]:
+    """Write each current row to one of the files that are returned, which have `PART_ROWS` sources each, in order."""
+    import pyarrow as pa
+
+    borders = known.every(PART_ROWS)
+    files = [folder / f"{number}.arrows" for number in range(len(borders) + 1)]
+    for part in parts:
+        rows = known.current(part).sort_by("source")
+        sources = rows["source"].to_pylist()
+        positions = [0, *(bisect.bisect_left(sources, border) for border in borders), len(sources)]
+        for file, (start, end) in zip(files, pairwise(positions), strict=True):
+            if start < end:
+                # a file has several streams, one after the other
+                with file.open("ab") as output, pa.ipc.new_stream(output, rows.schema) as stream:
+                    stream.write_table(rows.slice(start, end - start))
+    return [file for file in files if file.exists()]
+
+
+def _sorted_rows(file: Path) -> pyarrow.Table:
+    import pyarrow as pa
+
+    with pa.OSFile(str(file)) as stored:
+        size, tables = stored.size(), []
+        while stored.tell() < size:
+            tables.append(pa.ipc.open_stream(stored).read_all())
+    return pa.concat_tables(tables, promote_options="default").sort_by("source")
+
+
+def _write_tables(files: list[Path], table: Path, texts: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with ExitStack() as opened:
+        writer = opened.enter_context(pq.ParquetWriter(table, row_schema(), compression="zstd"))
+        lines = opened.enter_context(texts.open("wb"))
+        lines.write(csv_bytes(()))
+        for file in files:
+            rows = _sorted_rows(file)
+            writer.write_table(rows)
+            for batch in rows.to_batches(max_chunksize=TEXT_ROWS):
+                lines.write(csv_bytes(_alt_rows(batch), with_head=False))
+
+
+def _alt_rows(batch: pyarrow.RecordBatch) -> Iterator[tuple[str, ...]]:
+    for row in table_rows(batch):
+        yield from alt_rows(row.source, (row.optimized, row.converted), row.translations)
+
+
+def _exists(target: Store, key: str) -> bool:
+    try:
+        target.head(key)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""The tables of an archive are made from the parts of all runs, also if a run was killed between two steps."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from imgproc_local.archive import tables
+from imgproc_local.archive.known import open_known
+from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.row import Row
+from imgproc_local.archive.store import SourceObject
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.result import TextSource, Translation
+
+pytest.importorskip("pyarrow")
+
+from imgproc_local.archive.manifest import (
+    PARTS_FOLDER,
+    TABLE_NAME,
+    TEXTS_NAME,
+    decode_rows,
+    encode_rows,
+    next_run,
+    part_key,
+    run_name,
+)
+
+PART_ROWS = 10
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PART_ROWS", PART_ROWS)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def row(source: str, options: str = "one", outcome: str = "done", version: str = "1") -> Row:
+    file = ResultFile(f"{source}.webp", "00", 7, Format.WEBP)
+    text = Translation("en", source, f"A text of {source}", TextSource.FACTS)
+    done = Row(source=source, version=version, size_bytes=9, options=options, outcome="done")
+    return structs.replace(done, outcome=outcome, optimized=file, translations=(text,))
+
+
+def store_part(target: LocalStore, run: int, number: int, rows: Sequence[Row], token: str = "ab12cd34") -> None:
+    target.replace(part_key(f"{run_name(run, token)}-{number:07d}"), encode_rows(rows))
+
+
+def finish(target: LocalStore, run: int) -> None:
+    with open_known(target) as known:
+        tables.finish(target, known, run)
+
+
+def table(target: LocalStore) -> list[Row]:
+    return decode_rows(target.read(TABLE_NAME))
+
+
+def names(count: int) -> list[str]:
+    """Sources of which the order is not that of their numbers."""
+    return [f"{number * 7 % count:03}/é.jpg" for number in range(count)]
+
+
+def test_the_tables_are_sorted_and_parts_are_merged(target: LocalStore) -> None:
+    for number, start in enumerate(range(0, 36, 3)):
+        store_part(target, 1, number, [row(name) for name in names(36)[start : start + 3]])
+    finish(target, 1)
+    assert [each.source for each in table(target)] == sorted(names(36))
+    lines = list(csv.reader(io.StringIO(target.read(TEXTS_NAME).decode("utf-8-sig"))))
+    assert [line[1] for line in lines] == ["original_file", *sorted(names(36))]
+    parts = [decode_rows(target.read(part)) for part in target.keys(PARTS_FOLDER)]
+    assert [len(part) for part in parts] == [10, 10, 10, 6]
+    assert [each for part in parts for each in part] == table(target)
+
+
+@pytest.mark.parametrize("tokens", [("00", "ff"), ("ff", "00")])
+def test_the_row_of_the_last_run_is_in_the_tables(target: LocalStore, tokens: tuple[str, str]) -> None:
+    store_part(target, 1, 0, [row("a.jpg"), row("b.jpg")], tokens[0])
+    finish(target, 1)
+    store_part(target, 2, 0, [row("a.jpg", "two"), row("b.jpg", outcome="failed")], tokens[1])
+    finish(target, 2)
+    assert [(each.source, each.options, each.outcome) for each in table(target)] == [
+        ("a.jpg", "two", "done"),
+        ("b.jpg", "one", "done"),
+    ]
+    assert next_run(target.keys(PARTS_FOLDER)) == 3
+
+
+class Killed(BaseException):
+    pass
+
+
+class KillingStore(LocalStore):
+    """A store whose client is killed before its call number `last` that changes an object."""
+
+    def __init__(self, root: Path, last: int) -> None:
+        super().__init__(root)
+        self._last = last
+
+    def _count(self) -> None:
+        self._last -= 1
+        if self._last < 0:
+            raise Killed
+
+    def replace(self, key: str, data: bytes) -> None:
+        self._count()
+        super().replace(key, data)
+
+    def replace_by_file(self, key: str, file: Path) -> None:
+        self._count()
+        super().replace_by_file(key, file)
+
+    def remove(self, key: str) -> None:
+        self._count()
+        super().remove(key)
+
+
+@pytest.mark.parametrize("last", range(9))  # 2 tables, 3 merged parts, and 4 parts that these replace
+def test_a_run_continues_after_it_was_killed_between_two_steps(tmp_path: Path, last: int) -> None:
+    target = LocalStore(tmp_path)
+    store_part(target, 1, 0, [row(name) for name in names(24)[:20]])
+    finish(target, 1)
+    store_part(target, 2, 0, [row(name) for name in names(24)[20:]])
+    store_part(target, 2, 1, [row(names(24)[0], "two")])
+    with pytest.raises(Killed):
+        finish(KillingStore(tmp_path, last), 2)
+    finish(target, next_run(target.keys(PARTS_FOLDER)))
+    expected = sorted((name, "two" if name == names(24)[0] else "one") for name in names(24))
+    assert [(each.source, each.options) for each in table(target)] == expected
+    parts = [decode_rows(target.read(part)) for part in target.keys(PARTS_FOLDER)]
+    assert [(each.source, each.options) for part in parts for each in part] == expected
+
+
+def test_nothing_is_written_where_nothing_has_changed(target: LocalStore, tmp_path: Path) -> None:
+    store_part(target, 1, 0, [row(name) for name in names(24)])
+    finish(target, 1)
+    finish(KillingStore(tmp_path, 0), 2)
+    target.remove(TEXTS_NAME)
+    finish(target, 3)
+    assert target.read(TEXTS_NAME)
+
+
+class CountingStore(LocalStore):
+    reads = 0
+
+    def read(self, key: str) -> bytes:
+        self.reads += 1
+        return super().read(key)
+
+
+def test_a_part_is_read_once_for_all_pictures_that_were_changed(tmp_path: Path) -> None:
+    target = CountingStore(tmp_path)
+    store_part(target, 1, 0, [row(name) for name in names(24)])
+    page = [SourceObject(name, 9, "2" if name < "012" else "1") for name in sorted(names(24))]
+    with open_known(target) as known:
+        assert target.reads == 1
+        known.read_parts()
+        assert target.reads == 1, "a part is read once in a run"
+        compared = list(known.compared(page, "one"))
+        assert target.reads == 2
+    assert [unchanged for _, unchanged in compared] == [False] * 12 + [True] * 12
+    assert [task.earlier for task, _ in compared if task is not None] == [row(each.key) for each in page[:12]]
