@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from imgproc_local.archive.client import SchedulerLost, Submitter
 from imgproc_local.archive.cluster import local_cluster, require_protected
@@ -40,7 +40,7 @@ CONNECT_S = 60.0
 """How long to wait for a scheduler and its first worker."""
 RECONNECT_S = 600.0
 """The same after a scheduler was lost: its supervisor has to start it again."""
-TRY_S, CLOSE_S = 10.0, 5.0
+TRY_S, CLOSE_S, POLL_S = 10.0, 5.0, 1.0
 MAX_LOSSES = 5
 """The run fails when the scheduler was lost so many times without a task that ended between."""
 
@@ -60,7 +60,11 @@ class Arguments(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """How many objects were done, failed and skipped, and how many were unchanged since an earlier run."""
+    """How many objects were done, failed and skipped, and how many were unchanged since an earlier run.
+
+    `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
+    until all have been counted, and in a run with a limit.
+    """
 
     done: int = 0
     failed: int = 0
@@ -69,6 +73,8 @@ class Counts(Struct):
     needing_text: int = 0
     before_bytes: int = 0
     after_bytes: int = 0
+    listed: int | None = None
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def processed(self) -> int:
@@ -79,6 +85,7 @@ class Counts(Struct):
             self.done += 1
         elif summary.outcome == "failed":
             self.failed += 1
+            self.failures[summary.failure] = self.failures.get(summary.failure, 0) + 1
         else:
             self.skipped += 1
         self.needing_text += summary.needs_text
@@ -104,7 +111,7 @@ def run_archive(
     job = Job(source, target, request, shared_settings(config), model)
     store = open_store(target)
     counts, durations = Counts(), Durations()
-    with open_known(store) as known:
+    with open_known(store) as known, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         for mark in store.keys(MARKS_FOLDER):  # of a run that was killed
             store.remove(mark)
 
@@ -191,6 +198,35 @@ def _with_model(client: Client, job: Job) -> tuple[Job, int]:
     # another hash, so that a later run with such a worker describes the pictures
     request = structs.replace(job.request, options_hash=f"{job.request.options_hash}-without-model")
     return structs.replace(job, request=request, model=""), 0
+
+
+@contextmanager
+def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]:
+    """Inside the block, count the objects of the source for the time that is left, from the first result on.
+
+    It lists the source a second time, because the other listing waits for workers.
+    """
+    ended = threading.Event()
+
+    def count() -> None:
+        number = 0
+        while not counts.processed:  # a run that has nothing to do needs no time left
+            if ended.wait(POLL_S):
+                return
+        try:
+            for page in open_store(source).pages(exclude):
+                if ended.is_set():
+                    return
+                number += len(page)
+        except OSError:
+            return  # the listing fails in the same way and ends the run
+        counts.listed = number
+
+    threading.Thread(target=count, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _pending(job: Job, exclude: str | None, known: Known, counts: Counts) -> Iterator[Task]:

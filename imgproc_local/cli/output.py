@@ -53,6 +53,13 @@ def size_text(size_bytes: int) -> str:
     return f"{size:.1f} TB"
 
 
+def duration_text(seconds: float) -> str:
+    """`seconds` in the unit that fits, for people: 45 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def table(rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()) -> list[str]:
     """One line per row, with aligned columns. `right_aligned` are the indexes of the columns that are aligned right."""
     right = set(right_aligned)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local.cli.archive.progress import ArchiveProgress
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, requested
@@ -74,9 +76,10 @@ def command(
 
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
         stop = threading.Event()
-        with _interruptible(stop):
+        progress = ArchiveProgress(sys.stderr)
+        with progress.shown(), _interruptible(stop):
             request = requested(picture, config, archive_names=True)
-            counts = run_archive(arguments, request, config, lambda _: None, stop)
+            counts = run_archive(arguments, request, config, progress.update, stop)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("distributed", "dask", "fsspec", "pyarrow"):
             raise

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-from imgproc_local.cli.output import size_text
+from imgproc_local.cli.output import duration_text, size_text
 from imgproc_local.cli.process.manifest import Record
 from imgproc_local.cli.progress import REPORT_S, log_above
 from imgproc_local.domain.job import Job, StageName, StageState
@@ -101,7 +101,7 @@ class StageProgress:
         left = ""
         if self._finished:
             left_s = (now - self._begun_s) / self._finished * (self._pictures - self._finished)
-            left = f", about {_duration(left_s)} left"
+            left = f", about {duration_text(left_s)} left"
         self.print(
             f"{self._finished:,} of {self._pictures:,} pictures, {size_text(max(0, self._saved_bytes))} saved{left}."
         )
@@ -123,12 +123,6 @@ def _bars(stream: IO[str]) -> Progress:
         redirect_stdout=False,
         redirect_stderr=False,
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _ended(state: StageState) -> bool:
