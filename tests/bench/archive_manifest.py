@@ -1,0 +1,115 @@
+"""Measures the manifest of an archive of a million pictures: a resumed run, the tables, and the memory of the client.
+
+First the parts are those of tasks with 50 pictures each; the tables are made and the parts are merged. Then a run finds
+that nothing has changed. The objects of the source are invented, so that neither a listing nor pictures are measured.
+`python -m tests.bench.archive_manifest [--pictures 1000000]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from imgproc_local.archive.known import open_known
+from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.manifest import encode_rows, next_run, part_key, run_name
+from imgproc_local.archive.row import Row
+from imgproc_local.archive.store import PAGE_KEYS, SourceObject
+from imgproc_local.archive.tables import finish
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.result import TextSource, Translation
+
+TASK_PICTURES = 50
+SIZE_BYTES = 2_000_000
+OPTIONS = "options"
+
+
+def source_object(number: int) -> SourceObject:
+    version = hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
+    return SourceObject(f"museum/{number // 10_000:03d}/IMG_{number:07d}.jpg", SIZE_BYTES, version)
+
+
+def row(number: int) -> Row:
+    """A picture with two results and texts in two languages."""
+    picture = source_object(number)
+    sha256 = hashlib.sha256(picture.key.encode()).hexdigest()
+    slug = f"a-red-bicycle-in-front-of-a-house-{sha256[:8]}"
+    folder = picture.key.rpartition("/")[0]
+    return Row(
+        source=picture.key,
+        version=picture.version,
+        size_bytes=SIZE_BYTES,
+        options=OPTIONS,
+        outcome="done",
+        sha256=sha256,
+        optimized=ResultFile(f"{folder}/{slug}.jpg", sha256, 900_000, Format.JPEG),
+        converted=ResultFile(f"{folder}/{slug}.webp", sha256, 700_000, Format.WEBP),
+        translations=tuple(
+            Translation(language, slug, "A red bicycle stands in front of a house.", TextSource.FACTS)
+            for language in ("en", "de")
+        ),
+        total_s=1.0,
+    )
+
+
+def fill(folder: Path, pictures: int) -> None:
+    """Store the parts of the tasks of one run."""
+    name = run_name(1, "00000000")
+    for first in range(0, pictures, TASK_PICTURES):
+        part = folder / part_key(f"{name}-{first // TASK_PICTURES:07d}")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(encode_rows([row(first + number) for number in range(TASK_PICTURES)]))
+
+
+def pages(pictures: int) -> Iterator[list[SourceObject]]:
+    for first in range(0, pictures, PAGE_KEYS):
+        yield [source_object(number) for number in range(first, min(first + PAGE_KEYS, pictures))]
+
+
+def resume(folder: Path, pictures: int, title: str) -> None:
+    """What the client does in a run that has no picture to process."""
+    store = LocalStore(folder)
+    times_s = [time.monotonic()]
+    with open_known(store) as known:
+        parts = len(known.parts())
+        times_s.append(time.monotonic())
+        unchanged = sum(same for page in pages(pictures) for _, same in known.compared(page, OPTIONS))
+        times_s.append(time.monotonic())
+        finish(store, known, next_run(known.parts()))
+        times_s.append(time.monotonic())
+    assert unchanged == pictures
+    read, compared, finished = (after - before for before, after in pairwise(times_s))
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{title}: {parts:,} parts read in {read:.1f} s, {pictures:,} objects compared in {compared:.1f} s,"
+        f" tables in {finished:.1f} s, together {times_s[-1] - times_s[0]:.1f} s; {peak_mb:.0f} MB at the peak",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pictures", type=int, default=1_000_000)
+    pictures = parser.parse_args().pictures // TASK_PICTURES * TASK_PICTURES
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill(folder, pictures)
+        for title in ("parts of tasks", "merged parts"):
+            process = spawn.Process(target=resume, args=(folder, pictures, title))
+            process.start()
+            process.join()
+            if process.exitcode != 0:
+                raise SystemExit(f"The measurement ended with {process.exitcode}.")
+
+
+if __name__ == "__main__":
+    main()
