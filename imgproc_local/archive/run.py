@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -172,17 +172,23 @@ def _connected(arguments: Arguments, config: Config, has_model: bool, timeout_s:
             try:
                 # the client also waits so long for a lost scheduler, before its tasks are cancelled
                 client = Client(address, set_as_default=False, timeout=TRY_S)
-                opened.callback(client.close, timeout=CLOSE_S)
+                opened.callback(_close, client)
                 client.wait_for_workers(1, timeout=max(TRY_S, deadline_s - time.monotonic()))
                 break
             except (OSError, TimeoutError) as error:
                 if time.monotonic() > deadline_s:
                     raise ServiceError(
                         f"Expected a scheduler with a worker at {address}, but after {timeout_s:.0f} s there is none."
-                        " Start `dask scheduler` and `dask worker`, then run the same command again."
+                        " Start `dask scheduler` and `dask worker`, and check the certificates. Then run the same"
+                        " command again."
                     ) from error
                 time.sleep(1)
         yield client
+
+
+def _close(client: Client) -> None:
+    with suppress(OSError, TimeoutError):  # its scheduler may be lost
+        client.close(timeout=CLOSE_S)
 
 
 def _with_model(client: Client, job: Job) -> tuple[Job, int]:
