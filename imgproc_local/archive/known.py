@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-CACHE_KB = 16 * 1024
+CACHE_KB = 4 * 1024
 """What SQLite holds in memory; a million sources have about 100 MB."""
 
 
