@@ -175,6 +175,11 @@ def _connected(arguments: Arguments, config: Config, has_model: bool, timeout_s:
                 opened.callback(_close, client)
                 client.wait_for_workers(1, timeout=max(TRY_S, deadline_s - time.monotonic()))
                 break
+            except TypeError as error:  # what Dask raises without the certificates of the client
+                raise ServiceError(
+                    f"The scheduler at {address} needs certificates, but the settings of Dask name none for the client:"
+                    " set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY."
+                ) from error
             except (OSError, TimeoutError) as error:
                 if time.monotonic() > deadline_s:
                     raise ServiceError(
