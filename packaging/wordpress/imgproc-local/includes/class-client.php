@@ -343,7 +343,7 @@ final class Imgproc_Local_Client {
 				/* translators: %d: seconds. */
 				return new WP_Error( 'rate_limited', sprintf( __( 'The key has made as many requests as it may in a minute. The next one is sent in %d seconds.', 'imgproc-local' ), $retry_after ), array( 'retry_after' => $retry_after ) );
 			case 503:
-				$code = false === stripos( $said, 'queue' ) ? 'service_down' : 'queue_full';
+				$code = 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ? 'queue_full' : 'service_down';
 				return new WP_Error( $code, $said, array( 'retry_after' => $retry_after ) );
 		}
 		return new WP_Error( $status < 500 ? 'refused' : 'server_error', $said );
