@@ -68,8 +68,10 @@ class PipedChild:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._errors = b""
         self._lock = threading.Lock()
-        for work in (self._read_answers, self._read_errors):
-            threading.Thread(target=work, name=f"imgproc-child-{self.pid}", daemon=True).start()
+        name = f"imgproc-child-{self.pid}"
+        threading.Thread(target=self._read_answers, name=name, daemon=True).start()
+        self._error_reader = threading.Thread(target=self._read_errors, name=name, daemon=True)
+        self._error_reader.start()
 
     @property
     def has_ended(self) -> bool:
@@ -111,6 +113,7 @@ class PipedChild:
         with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(EXIT_WAIT_S)  # its own status is wanted, not that of the kill
         self.kill()
+        self._error_reader.join(EXIT_WAIT_S)  # it may not have read yet what the process wrote last
         lines = self._errors.decode("utf-8", "replace").splitlines()
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return ChildEnded(self._process.returncode, last)
