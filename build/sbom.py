@@ -151,7 +151,8 @@ def _version_data(distribution: Distribution) -> bytes:
 
 def _wheel_component(distribution: Distribution) -> Component:
     name, version = distribution.metadata["Name"], distribution.version
-    licence = distribution.metadata["License-Expression"] or distribution.metadata["License"]
+    metadata = distribution.metadata
+    licence = metadata.get("License-Expression") or metadata.get("License")
     if not licence or not SPDX_EXPRESSION.fullmatch(licence):
         classifiers = distribution.metadata.get_all("Classifier") or ()
         licence = (
