@@ -1,11 +1,11 @@
-#!/bin/bash
+#!/bin/sh
 # sbatch packaging/cluster/slurm.sh SOURCE TARGET [OPTIONS…] – not run by the project: adapt partition, time and paths.
 #SBATCH --job-name=imgproc-archive
 #SBATCH --ntasks=32
 #SBATCH --cpus-per-task=1
 #SBATCH --mem-per-cpu=3G
 #SBATCH --time=24:00:00
-set -euo pipefail
+set -eu
 
 bin=/opt/imgproc-local/.venv/bin
 set -a
