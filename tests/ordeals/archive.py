@@ -74,6 +74,15 @@ class Archive:
         with self.output.open("ab") as output:
             return subprocess.Popen(self._command, env=self._environment, stdout=output, stderr=output)
 
+    def run(self, timeout_s: float) -> int:
+        """The exit status of a run to its end. A run that takes longer is killed, and its output shown."""
+        with self.start() as running:
+            try:
+                return running.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                running.kill()
+                raise SystemExit(f"Not ended within {timeout_s:.0f} s:\n{self.output.read_text()[-6000:]}") from None
+
     def rows(self) -> list[dict[str, object]]:
         table: list[dict[str, object]] = pq.read_table(self.target / "archive.parquet").to_pylist()
         return table
@@ -151,7 +160,7 @@ def main() -> None:
         killed = disturbed(archive, options.kills, options.losses, random.Random(options.seed))
         duration_s = time.monotonic() - started_s
         quiet = Archive(work, work / "healthy", work / "undisturbed")
-        if quiet.start().wait(RUN_S) != 0:
+        if quiet.run(RUN_S) != 0:
             raise SystemExit(quiet.output.read_text())
         rows = archive.rows()
         done = {row["source"] for row in rows if row["outcome"] == "done"}

@@ -22,7 +22,7 @@ def test_a_picture_that_kills_its_workers_is_listed_and_the_others_are_done(tmp_
         (source / f"stone-{number}.jpg").write_bytes(pictures.jpeg(64, 48, seed=number))
     (source / "poison.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
     archive = Archive(tmp_path, tmp_path / "source", tmp_path / "target")
-    assert archive.start().wait(120) == 1, archive.output.read_text()
+    assert archive.run(120) == 1, archive.output.read_text()
     assert "3 done, 0 unchanged since an earlier run, 1 failed" in archive.output.read_text()
     outcomes = {str(row["source"]): (row["outcome"], row["failure"]) for row in archive.rows()}
     assert outcomes == {
