@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,9 +36,17 @@ class LocalStore:
                 name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
             )
             for name in sorted(names):
-                if name.startswith(".") or not (file := Path(folder, name)).is_file():
+                if name.startswith("."):
                     continue
-                status = file.stat()
+                try:
+                    status = Path(folder, name).stat()
+                except FileNotFoundError:  # deleted since it was listed, or a link to nothing
+                    continue
+                except OSError as error:
+                    _log(error)
+                    continue
+                if not stat.S_ISREG(status.st_mode):
+                    continue
                 version = f"{status.st_size}-{status.st_mtime_ns}"
                 page.append(SourceObject((prefix / name).as_posix(), status.st_size, version))
                 if len(page) == PAGE_KEYS:
@@ -114,6 +123,4 @@ class LocalStore:
 
 
 def _log(error: OSError) -> None:
-    log.warning(
-        "The folder %s can't be read (%s); its pictures are not in the archive.", error.filename, error.strerror
-    )
+    log.warning("%s can't be read (%s). Pictures there are not in the archive.", error.filename, error.strerror)
