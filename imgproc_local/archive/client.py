@@ -1,8 +1,8 @@
-"""The client: submits tasks to Dask, a bounded number at a time, and finds the pictures that kill their workers.
+"""Submits tasks to Dask, a bounded number at a time, and finds the pictures that kill their workers.
 
 Dask's own retries do not count the deaths of workers, so each attempt of a task is submitted under a new key. A picture
-that was in work at two deaths is processed alone; after two deaths alone it is listed as failed. One death alone is not
-enough, because workers also die for other reasons.
+whose worker died twice while processing it is processed alone; after two more deaths it is recorded as failed. One
+death is not enough, because workers also die for other reasons.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.archive.manifest import decode_rows, encode_rows, mark_key, part_key
-from imgproc_local.archive.picture import Task
+from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.row import Problem, Row
 from imgproc_local.archive.store import Store
-from imgproc_local.archive.worker import Job, PictureSummary, run_task, summary_of
+from imgproc_local.archive.worker import PictureSummary, RunSpec, run_task, summary_of
 from imgproc_local.domain.errors import ServiceError, SettingInvalid
 from imgproc_local.system.files import encodable_text
 
@@ -27,45 +27,51 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 IN_FLIGHT_PER_THREAD = 3
-"""If there are more than two tasks a thread, Dask holds them back on the scheduler, so that a death blames only one."""
-DEATHS_IN_COMPANY, DEATHS_ALONE = 2, 2
-"""A picture that was in work at so many deaths of workers is processed alone, and then listed."""
+"""More than two per thread, because Dask then queues the others on the scheduler: a death affects one task only."""
+DEATHS_IN_GROUP = 2
+"""A picture is processed alone after this many workers died while processing it."""
+DEATHS_ALONE = 2
+"""It is recorded as failed after this many more."""
 MAX_ATTEMPTS = 3
-"""How often a task is tried that fails as a whole, such as on a worker whose disk is full."""
+"""Attempts of a task that fails as a whole, for example because the disk of a worker is full."""
 MAX_UNBEGUN = 10
-"""How often a task is tried whose worker dies before its first picture."""
+"""Attempts of a task whose workers die before its first picture."""
 KILLED = "Every worker that processed this picture ended without an answer."
 
 
 class SchedulerLost(Exception):
-    """The connection to the scheduler broke. What was in work may or may not end."""
+    """The connection to the scheduler broke. The tasks that were running may still finish."""
 
 
 class Attempt(Struct, frozen=True):
-    """One submission of a task. `failures` and `unbegun` count the earlier ones that ended so."""
+    """An attempt to process a group of pictures as one task of Dask.
 
-    name: str
-    tasks: tuple[Task, ...]
+    `failures` counts the earlier attempts that failed, `unbegun` those whose worker died before the first picture.
+    `name` is that of the part and the mark; it is given at the submission.
+    """
+
+    pictures: tuple[PendingPicture, ...]
     failures: int = 0
     unbegun: int = 0
+    name: str = ""
 
 
 class Submitter:
     """Runs groups of pictures on the clusters of one run, one cluster after the other.
 
-    `on_done` receives the summaries of each task that ended. The names of parts and marks begin with `run_id`. When
+    `on_done` receives the summaries of each task that finished. The names of parts and marks begin with `run_id`. When
     `stop` is set, no more tasks are begun.
     """
 
     def __init__(
         self,
-        job: Job,
+        spec: RunSpec,
         target: Store,
         run_id: str,
         on_done: Callable[[Sequence[PictureSummary]], None],
         stop: threading.Event,
     ) -> None:
-        self._job = job
+        self._spec = spec
         self._target = target
         self._run_id = run_id
         self._on_done = on_done
@@ -74,22 +80,22 @@ class Submitter:
         self._in_flight: dict[str, Attempt] = {}
         self._deaths: collections.Counter[str] = collections.Counter()
 
-    def run(self, client: Client, groups: Iterable[Sequence[Task]]) -> None:
-        """Return when every picture of the groups has a row, or when the tasks in work have ended after a stop.
+    def run(self, client: Client, groups: Iterable[Sequence[PendingPicture]]) -> None:
+        """Return when every picture of the groups has a row, or when the running tasks have ended after a stop.
 
-        Raises: SchedulerLost; ServiceError or what else a task raised at its last attempt.
+        Raises: SchedulerLost; ServiceError, or what a task raised at its last attempt.
         """
         from distributed import as_completed
         from distributed.comm.core import CommClosedError
 
-        remaining = (Attempt("", tuple(group)) for group in groups)
+        remaining = (Attempt(tuple(group)) for group in groups)
         threads = max(1, sum(client.nthreads().values()))
         try:
             futures = [self._submit(client, each) for each in islice(remaining, IN_FLIGHT_PER_THREAD * threads)]
             running: Any = as_completed(futures, loop=client.loop)
             for future in running:
                 attempt = self._in_flight.pop(future.key)
-                following = list(self._after(future, attempt))
+                following = list(self._following(future, attempt))
                 future.release()
                 if self._stop.is_set():
                     self._cancel_unbegun(client, running.futures)
@@ -99,15 +105,15 @@ class Submitter:
         except (CommClosedError, TimeoutError) as error:
             raise SchedulerLost from error
 
-    def settle(self) -> None:
-        """After `SchedulerLost`: report the tasks in flight that have stored their part; forget the others."""
+    def forget_in_flight(self) -> None:
+        """After `SchedulerLost`: report the tasks that have stored their part, and forget the others."""
         for attempt in self._in_flight.values():
             if not self._report_stored(attempt):
                 self._target.remove(mark_key(attempt.name))
         self._in_flight.clear()
 
     def _report_stored(self, attempt: Attempt) -> bool:
-        """Report a task by the part that it stored, because its answer was lost. False, if there is none."""
+        """Report a task whose answer was lost, from the part that it stored. False if it stored none."""
         try:
             rows = decode_rows(self._target.read(part_key(attempt.name)))
         except FileNotFoundError:
@@ -118,16 +124,16 @@ class Submitter:
     def _submit(self, client: Client, attempt: Attempt) -> Future[list[PictureSummary]]:
         self._number += 1
         name = f"{self._run_id}-{self._number:07d}"
-        key = f"archive-{name}"  # one prefix: one group of tasks, so that the scheduler holds them back
-        self._in_flight[key] = Attempt(name, attempt.tasks, attempt.failures, attempt.unbegun)
-        return client.submit(run_task, self._job, attempt.tasks, name, key=key, pure=False)
+        key = f"archive-{name}"  # the scheduler queues only tasks that share a prefix
+        self._in_flight[key] = structs.replace(attempt, name=name)
+        return client.submit(run_task, self._spec, attempt.pictures, name, key=key, pure=False)
 
     def _cancel_unbegun(self, client: Client, futures: Iterable[Future[list[PictureSummary]]]) -> None:
-        in_work = {key for keys in client.processing().values() for key in keys}
-        client.cancel([future for future in futures if future.key not in in_work])
+        running = {key for keys in client.processing().values() for key in keys}
+        client.cancel([future for future in futures if future.key not in running])
 
-    def _after(self, future: Future[list[PictureSummary]], attempt: Attempt) -> Iterator[Attempt]:
-        """What has to be submitted in place of a task: nothing if it finished."""
+    def _following(self, future: Future[list[PictureSummary]], attempt: Attempt) -> Iterator[Attempt]:
+        """The attempts that a task which has ended makes necessary; none if it finished."""
         from distributed import KilledWorker
 
         error: BaseException | None
@@ -152,7 +158,7 @@ class Submitter:
         elif isinstance(error, SettingInvalid) or attempt.failures + 1 >= MAX_ATTEMPTS:
             raise error
         else:
-            yield Attempt("", attempt.tasks, attempt.failures + 1)
+            yield Attempt(attempt.pictures, attempt.failures + 1)
 
     def _after_death(self, attempt: Attempt) -> Iterator[Attempt]:
         if self._report_stored(attempt):
@@ -162,38 +168,38 @@ class Submitter:
         if suspect is None:
             if attempt.unbegun + 1 >= MAX_UNBEGUN:
                 raise ServiceError("Workers end before they begin a picture. See the log of a worker for the reason.")
-            yield Attempt("", attempt.tasks, unbegun=attempt.unbegun + 1)
+            yield Attempt(attempt.pictures, unbegun=attempt.unbegun + 1)
             return
         self._deaths[suspect.picture.key] += 1
         deaths = self._deaths[suspect.picture.key]
-        rest = tuple(task for task in attempt.tasks if task is not suspect)
-        if deaths >= DEATHS_IN_COMPANY + DEATHS_ALONE:
-            self._list(suspect, attempt.name)
-            if rest:
-                yield Attempt("", rest)
-        elif deaths >= DEATHS_IN_COMPANY and rest:
-            yield Attempt("", rest)
-            yield Attempt("", (suspect,))
+        others = tuple(each for each in attempt.pictures if each is not suspect)
+        if deaths >= DEATHS_IN_GROUP + DEATHS_ALONE:
+            self._record_failed(suspect, attempt.name)
+            if others:
+                yield Attempt(others)
+        elif deaths >= DEATHS_IN_GROUP and others:
+            yield Attempt(others)
+            yield Attempt((suspect,))
         else:
-            yield Attempt("", attempt.tasks)
+            yield Attempt(attempt.pictures)
 
-    def _marked(self, attempt: Attempt) -> Task | None:
-        """The picture that was in work when the worker died; None if the task had not begun."""
+    def _marked(self, attempt: Attempt) -> PendingPicture | None:
+        """The picture that the worker was processing when it died; None if the task had not begun."""
         try:
             key = self._target.read(mark_key(attempt.name)).decode("utf-8", "surrogateescape")
         except FileNotFoundError:
             return None
         self._target.remove(mark_key(attempt.name))
-        return next((task for task in attempt.tasks if task.picture.key == key), None)
+        return next((each for each in attempt.pictures if each.picture.key == key), None)
 
-    def _list(self, task: Task, name: str) -> None:
+    def _record_failed(self, pending: PendingPicture, name: str) -> None:
         """Store the row of a picture that kills its workers."""
-        picture = task.picture
+        picture = pending.picture
         row = Row(
             source=encodable_text(picture.key),
             version=picture.version,
             size_bytes=picture.size_bytes,
-            options=self._job.request.options_hash,
+            options=self._spec.request.options_hash,
             outcome="failed",
             failure="worker",
             problems=(Problem(None, KILLED),),

@@ -34,21 +34,22 @@ SETTINGS = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
 }
-"""Dask: a worker gets one task at a time, and the client hears of the first death. Results have no size to spill."""
-
-
+"""A worker gets one task at a time, and the client is told of the first death. Dask neither spills nor pauses for
+memory: results are small, and each picture has a limit of its own.
+"""
 STOP_S = 10.0
 """How long the workers may take to end before they are killed."""
 RESTART_S = 30.0
+"""How long a worker that died may be missing before the local cluster ends."""
 
 
-def run_local_cluster(workers: int, describing: int) -> None:
-    """The process of the local cluster: print the scheduler's address, and serve until standard input is closed.
+def run_local_cluster(workers: int, vision_workers: int) -> None:
+    """Run the process of the local cluster: print the scheduler's address, and serve until standard input is closed.
 
-    It also ends if a worker that died is not there again after `RESTART_S`: Dask gives up a worker that does not start
-    in time. The client then starts another cluster.
+    It also ends if a worker that died was not replaced within `RESTART_S`, because Dask gives up on a worker that does
+    not start in time. The client then starts another cluster.
 
-    `describing` of the `workers` have the resource that tasks of the vision model need.
+    `vision_workers` of the `workers` have the resource that tasks of the vision model need.
     """
     import dask
     from distributed import Nanny, Scheduler, SpecCluster
@@ -56,7 +57,7 @@ def run_local_cluster(workers: int, describing: int) -> None:
     dask.config.set(SETTINGS)
     options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "dashboard": False}
     specs = [
-        {"cls": Nanny, "options": {**options, "resources": VISION if number < describing else {}}}
+        {"cls": Nanny, "options": {**options, "resources": VISION if number < vision_workers else {}}}
         for number in range(workers)
     ]
     scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
@@ -70,21 +71,21 @@ def run_local_cluster(workers: int, describing: int) -> None:
             closed.set()
 
         threading.Thread(target=wait_for_end, daemon=True).start()
-        complete_s = time.monotonic()
-        while not closed.wait(1.0) and time.monotonic() - complete_s < RESTART_S:
+        complete_at_s = time.monotonic()
+        while not closed.wait(1.0) and time.monotonic() - complete_at_s < RESTART_S:
             if len(cluster.scheduler.workers) >= workers:
-                complete_s = time.monotonic()
+                complete_at_s = time.monotonic()
 
 
 @contextmanager
-def local_cluster(workers: int, describing: int, environment: Mapping[str, str]) -> Iterator[str]:
+def local_cluster(workers: int, vision_workers: int, environment: Mapping[str, str]) -> Iterator[str]:
     """The address of a scheduler with `workers` processes on this machine, which end with the block.
 
-    `describing` of them may load the vision model. `environment` is added to that of this process.
+    `vision_workers` of them may load the vision model. `environment` is added to that of this process.
     Raises: ChildProcessError, if it does not start.
     """
     with subprocess.Popen(  # noqa: S603 - this program itself
-        program(COMMAND, str(workers), str(describing)),
+        program(COMMAND, str(workers), str(vision_workers)),
         cwd=Path(imgproc_local.__file__).parents[1],
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,

@@ -18,8 +18,9 @@ from imgproc_local.system.files import fsync_folder, rename_to_new, write_atomic
 log = logging.getLogger(__name__)
 
 COPY_BYTES = 1024 * 1024
-PARTS_FOLDER = f"{STATE_FOLDER}/parts-of-files"
-"""Files that are not completely written yet. A killed worker leaves them behind."""
+"""The bytes of one read."""
+UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
+"""The folder of files that are being written. A killed worker leaves them behind."""
 
 
 class LocalStore:
@@ -30,7 +31,7 @@ class LocalStore:
 
     def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
         page: list[SourceObject] = []
-        for folder, folders, names in os.walk(self._root, onerror=_log):
+        for folder, folders, names in os.walk(self._root, onerror=_log_unreadable):
             prefix = Path(folder).relative_to(self._root)
             folders[:] = sorted(
                 name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
@@ -43,7 +44,7 @@ class LocalStore:
                 except FileNotFoundError:  # deleted since it was listed, or a link to nothing
                     continue
                 except OSError as error:
-                    _log(error)
+                    _log_unreadable(error)
                     continue
                 if not stat.S_ISREG(status.st_mode):
                     continue
@@ -70,9 +71,9 @@ class LocalStore:
     def create(self, key: str, file: Path) -> bool:
         target = self._root / key
         try:
-            with self._copied(file) as part:
+            with self._copied(file) as copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                rename_to_new(part, target)
+                rename_to_new(copy, target)
         except FileExistsError:
             return False
         return True
@@ -84,9 +85,9 @@ class LocalStore:
 
     def replace_by_file(self, key: str, file: Path) -> None:
         target = self._root / key
-        with self._copied(file) as part:
+        with self._copied(file) as copy:
             target.parent.mkdir(parents=True, exist_ok=True)
-            part.replace(target)
+            copy.replace(target)
         fsync_folder(target.parent)
 
     def read(self, key: str) -> bytes:
@@ -107,20 +108,20 @@ class LocalStore:
 
     @contextmanager
     def _copied(self, file: Path) -> Iterator[Path]:
-        """A copy of a local file on the disk of the root; deleted at the end of the block, if it is still there."""
-        folder = self._root / PARTS_FOLDER
+        """A copy of a local file on the disk of the root; deleted at the end of the block, unless it was renamed."""
+        folder = self._root / UNFINISHED_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{secrets.token_hex(8)}.part"
+        copy = folder / f"{secrets.token_hex(8)}.part"
         try:
-            with file.open("rb") as source, part.open("xb") as copy:
+            with file.open("rb") as source, copy.open("xb") as target:
                 while chunk := source.read(COPY_BYTES):
-                    copy.write(chunk)
-                copy.flush()
-                os.fsync(copy.fileno())
-            yield part
+                    target.write(chunk)
+                target.flush()
+                os.fsync(target.fileno())
+            yield copy
         finally:
-            part.unlink(missing_ok=True)
+            copy.unlink(missing_ok=True)
 
 
-def _log(error: OSError) -> None:
+def _log_unreadable(error: OSError) -> None:
     log.warning("%s can't be read (%s). Pictures there are not in the archive.", error.filename, error.strerror)

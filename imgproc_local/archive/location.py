@@ -22,7 +22,7 @@ def is_url(location: str) -> bool:
 
 
 def open_store(location: str) -> Store:
-    """The store at a location that `absolute` returned. Raises: ImportError, without the plug-in for its URL."""
+    """The store at a location that `absolute` returned. Raises: ImportError, if the plug-in of its URL is missing."""
     return ObjectStore(location) if is_url(location) else LocalStore(Path(location))
 
 
@@ -38,7 +38,7 @@ def inside_source(source: str, target: str) -> str | None:
     Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.
     """
     if not is_url(source):
-        source, target = (one if is_url(one) else Path(one).resolve().as_posix() for one in (source, target))
+        source, target = (each if is_url(each) else Path(each).resolve().as_posix() for each in (source, target))
     if f"{source}/".startswith(f"{target}/"):
         raise InvalidRequest({"target": ["Expected a TARGET outside SOURCE, or a folder in it."]})
     return target.removeprefix(f"{source}/") if target.startswith(f"{source}/") else None

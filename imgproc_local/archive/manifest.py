@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 PARTS_FOLDER, MARKS_FOLDER = f"{STATE_FOLDER}/parts", f"{STATE_FOLDER}/marks"
 TABLE_NAME, TEXTS_NAME = "archive.parquet", "alt.csv"
 KEY_COLUMNS = ("source", "version", "options", "outcome")
-"""What a later run has to know of a picture."""
+"""The columns by which a later run finds out whether a picture is new or changed."""
 MERGED = "sorted"
-"""What follows the number of the run in the names of merged parts. Such a name is after those of the parts of tasks,
-where hexadecimal digits follow, so a merged part is read after those that it replaces.
+"""What follows the number of the run in the names of merged parts. In the names of other parts hexadecimal digits
+follow, so that these sort before, and a merged part is read after those that it replaces.
 """
 
 
@@ -46,6 +46,7 @@ def run_name(number: int, token: str) -> str:
 
 
 def is_merged(part: str) -> bool:
+    """Whether the key is that of a part that `tables` has merged."""
     return f"-{MERGED}-" in _after_folder(part)
 
 
@@ -63,7 +64,7 @@ def row_schema() -> pyarrow.Schema:
     )
     text = pa.struct([(name, pa.string()) for name in ("language_code", "seo_filename", "seo_alt_text", "source")])
     problem = pa.struct([("stage", pa.string()), ("message", pa.string())])
-    kinds = {
+    types = {
         "size_bytes": pa.int64(),
         "problems": pa.list_(problem),
         "optimized": file,
@@ -76,7 +77,7 @@ def row_schema() -> pyarrow.Schema:
         "convert_s": pa.float64(),
         "total_s": pa.float64(),
     }
-    return pa.schema([(name, kinds.get(name, pa.string())) for name in Row.__struct_fields__])
+    return pa.schema([(name, types.get(name, pa.string())) for name in Row.__struct_fields__])
 
 
 def encode_rows(rows: Sequence[Row]) -> bytes:

@@ -1,8 +1,8 @@
 """An object store as a `Store`, by the fsspec plug-in of its URL: `s3://`, `gs://`, `az://` and others.
 
 Credentials come from the environment of each process, in the way of the plug-in. They are in no argument, because
-arguments of tasks are stored in the memory of the scheduler. S3 has calls of its own where fsspec's would hold a whole
-listing in memory.
+arguments of tasks are stored in the memory of the scheduler. S3 is listed page by page with its own API, because fsspec
+would hold the whole listing in memory.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from imgproc_local.codecs.picture.formats import FORMATS
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 2
-"""Of botocore. s3fs repeats each of its series 5 times, so that a store that always throttles gets 10 requests."""
-OPTIONS: dict[str, dict[str, Any]] = {
-    "s3": {
-        "use_listings_cache": False,
-        "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": MAX_ATTEMPTS}},
-    }
+"""The attempts of botocore for a request. s3fs repeats these 5 times, so a store that always throttles gets 10."""
+S3_OPTIONS: dict[str, Any] = {
+    "use_listings_cache": False,
+    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": MAX_ATTEMPTS}},
 }
-"""The options of plug-ins, by protocol."""
 UPLOAD_PART_BYTES = 16 * 1024 * 1024
-"""The parts in which S3 receives a file that has at least two of them."""
+"""The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
 READ_BYTES = 8 * 1024 * 1024
+"""The bytes of one request for a part of an object."""
 MAX_FETCHES = 3
-"""How often a picture is fetched that is changed while it is fetched."""
+"""Attempts to fetch a picture that is replaced while it is read."""
 ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
+"""Names of plug-ins for what changes with the content of an object."""
 CONTENT_TYPES = {f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions}
 
 
@@ -48,7 +47,7 @@ class ObjectStore:
         protocol = url.partition("://")[0]
         self._is_s3 = protocol in ("s3", "s3a")
         with _os_errors():
-            self._fs, root = fsspec.url_to_fs(url, **OPTIONS["s3"] if self._is_s3 else {})
+            self._fs, root = fsspec.url_to_fs(url, **S3_OPTIONS if self._is_s3 else {})
         self._root = root.rstrip("/")
 
     def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
@@ -77,7 +76,7 @@ class ObjectStore:
             try:
                 return self._fetch_once(key, file)
             except OSError as error:
-                if not _is_changed(error):
+                if not _is_replaced(error):
                     raise
         return self._fetch_once(key, file)
 
@@ -159,7 +158,7 @@ class ObjectStore:
                 yield chunk
 
     def _listed_s3(self) -> Iterator[SourceObject]:
-        """Every object, in pages of the store."""
+        """Every object, page by page."""
         bucket, _, folder = self._root.partition("/")
         prefix = f"{folder}/" if folder else ""
         request = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": PAGE_KEYS}
@@ -182,7 +181,7 @@ class ObjectStore:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Inside the block, errors of the plug-in that are no OSError become one: of the network, of credentials."""
+    """Inside the block, turn other errors of the plug-in into OSError, such as those of the network and of credentials."""
     try:
         yield
     except (OSError, ImportError, MemoryError):
@@ -191,8 +190,8 @@ def _os_errors() -> Iterator[None]:
         raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
 
 
-def _is_changed(error: OSError) -> bool:
-    """Whether the object was replaced since it was opened."""
+def _is_replaced(error: OSError) -> bool:
+    """Whether the error says that the object was replaced since it was opened."""
     return type(error).__name__ == "FileExpired"
 
 

@@ -26,7 +26,7 @@ from imgproc_local.batch.files import (
     optimized_ending,
     sidecar_content,
 )
-from imgproc_local.batch.request import Request
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.codecs.picture.probe import detect, max_local_bytes, opened, probe
 from imgproc_local.domain.errors import BadImage, ServiceError, StorageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
@@ -41,11 +41,11 @@ from imgproc_local.system.files import encodable_text, is_disk_full
 T = TypeVar("T")
 
 
-class Task(Struct, frozen=True):
-    """A picture to process. `earlier` is its row of an earlier run, whose results are replaced.
+class PendingPicture(Struct, frozen=True):
+    """A picture that has to be processed. `earlier` is its row of an earlier run, whose results are replaced.
 
-    `described` is what the analyze stage made of it on a worker that has the vision model; None if the worker that
-    processes the picture runs that stage too.
+    `described` is the result of its analyze stage on a worker that has the vision model; None if the worker that
+    processes the picture also runs that stage.
     """
 
     picture: SourceObject
@@ -56,7 +56,7 @@ class Task(Struct, frozen=True):
 class Tools(Struct, frozen=True):
     """What a worker process needs for every picture. `folder` is for temporary files of one picture at a time."""
 
-    request: Request
+    request: BatchRequest
     direct: DirectStages
     source: Store
     target: Store
@@ -75,8 +75,8 @@ class _Failed(Exception):
         self.outcome = outcome
 
 
-class _Result(Struct, frozen=True):
-    """A result in a local file, without its name. `ending` is added to the name."""
+class _LocalFile(Struct, frozen=True):
+    """A result before it is written to the target, where its name is that of the picture with `ending`."""
 
     kind: Literal["optimized", "converted", "sidecar"]
     file: Path
@@ -84,14 +84,14 @@ class _Result(Struct, frozen=True):
     format: Format | None = None
 
 
-def process_picture(tools: Tools, task: Task) -> Row:
-    """The row of a picture, whose results are in the target when this returns.
+def process_picture(tools: Tools, pending: PendingPicture) -> Row:
+    """Write the results of a picture to the target, and return its row.
 
-    Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. Another
-        attempt is expected to succeed, so that the picture is not listed as failed.
+    Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. This says
+        nothing about the picture, so it is not recorded as failed.
     """
     began_s = time.monotonic()
-    picture = task.picture
+    picture = pending.picture
     row = Row(
         source=encodable_text(picture.key),
         version=picture.version,
@@ -104,18 +104,18 @@ def process_picture(tools: Tools, task: Task) -> Row:
         with _emptied(tools.folder):
             sha256, info = _fetch(tools, picture, staged)
             row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size)
-            results = _run(tools, task, staged, info)
-            row = _written(tools, task, _with_stages(row, results), results, staged, info)
+            results = _run(tools, pending, staged, info)
+            row = _write(tools, pending, _with_stages(row, results), results, staged, info)
     except _Failed as failed:
         row = structs.replace(
             row, outcome=failed.outcome, failure=failed.kind, problems=(Problem(None, failed.message),)
         )
-        row = _with_earlier_results(row, task.earlier)
+        row = _with_earlier_results(row, pending.earlier)
     return structs.replace(row, total_s=time.monotonic() - began_s)
 
 
 def _with_earlier_results(row: Row, earlier: Row | None) -> Row:
-    """The row of a picture without results, with those of an earlier run, which nothing replaces."""
+    """The row of a picture without new results, with those of an earlier run, which are still in the target."""
     if earlier is None or not earlier.files:
         return row
     return structs.replace(
@@ -130,7 +130,7 @@ def _with_earlier_results(row: Row, earlier: Row | None) -> Row:
 
 @contextmanager
 def _emptied(folder: Path) -> Iterator[None]:
-    """Inside the block, the folder is for one picture; its files are deleted before and after."""
+    """Delete the files of the folder before and after the block."""
 
     def empty() -> None:
         for file in folder.iterdir():
@@ -148,7 +148,7 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 
 def _fetch(tools: Tools, picture: SourceObject, staged: Path) -> tuple[str, ImageInfo]:
-    """Copy the picture to `staged`; its SHA-256 and header. Raises: _Failed."""
+    """Copy the picture to `staged`, and return its SHA-256 and what its header says. Raises: _Failed; StorageFailed."""
     accepted = tools.request.accepted
     try:
         if picture.size_bytes > tools.max_upload_bytes:
@@ -185,24 +185,24 @@ def _require_size(size_bytes: int, head: bytes, max_upload_bytes: int) -> None:
 
 
 def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
-    """What the analyze stage makes of a picture. Raises: StorageFailed, if the disk of the temporary files is full."""
+    """The result of the analyze stage. Raises: StorageFailed, if the disk of the temporary files is full."""
     staged = tools.folder / "source"
     try:
         with _emptied(tools.folder):
             _, info = _fetch(tools, picture, staged)
-            return _stages(tools, picture, staged, info, (StageName.ANALYZE,))[0]
+            return _run_stages(tools, picture, staged, info, (StageName.ANALYZE,))[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
         return StageResult(StageName.ANALYZE, None, failed.message, 0.0)
 
 
-def _run(tools: Tools, task: Task, staged: Path, info: ImageInfo) -> dict[StageName, StageResult]:
-    wanted = [stage for stage in StageName if stage is not StageName.ANALYZE or task.described is None]
-    results = [] if task.described is None else [task.described]
-    results += _stages(tools, task.picture, staged, info, wanted)
+def _run(tools: Tools, pending: PendingPicture, staged: Path, info: ImageInfo) -> dict[StageName, StageResult]:
+    wanted = [stage for stage in StageName if stage is not StageName.ANALYZE or pending.described is None]
+    results = [] if pending.described is None else [pending.described]
+    results += _run_stages(tools, pending.picture, staged, info, wanted)
     return {result.stage: result for result in results}
 
 
-def _stages(
+def _run_stages(
     tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo, wanted: Sequence[StageName]
 ) -> list[StageResult]:
     name = PurePosixPath(picture.key).name
@@ -230,24 +230,29 @@ def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:
 # ---- writing ----
 
 
-def _written(
-    tools: Tools, task: Task, row: Row, results: dict[StageName, StageResult], staged: Path, info: ImageInfo
+def _write(
+    tools: Tools,
+    pending: PendingPicture,
+    row: Row,
+    results: dict[StageName, StageResult],
+    staged: Path,
+    info: ImageInfo,
 ) -> Row:
-    """The row with the results, which are written to the target. Earlier results are replaced.
+    """Write the results to the target in place of earlier ones, and return the row with them.
 
-    If nothing was made that could replace earlier results, these remain. Raises: StorageFailed.
+    Earlier results remain if there is no new file to replace them. Raises: StorageFailed.
     """
-    key = PurePosixPath(task.picture.key)
+    key = PurePosixPath(pending.picture.key)
     analyzed = results.get(StageName.ANALYZE)
     texts = analyzed.output.texts if analyzed is not None and analyzed.output is not None else ()
     base = texts[0].seo_filename if texts else fallback_name(key, tools.request.languages[0])
-    name = archive_name(base, task.picture.key)
-    files, problems = _files(tools, key, results, texts, staged, info)
+    name = archive_name(base, pending.picture.key)
+    files, problems = _local_files(tools, key, results, texts, staged, info)
     failure: FailureKind = "picture" if row.problems or problems else ""
     if failure and not files:
-        return _with_earlier_results(row, task.earlier)
-    if task.earlier is not None:
-        _remove_own(tools.target, task.earlier)
+        return _with_earlier_results(row, pending.earlier)
+    if pending.earlier is not None:
+        _remove_results(tools.target, pending.earlier)
     written: dict[str, ResultFile] = {}
     for result in files:
         path = str(key.parent / (name + result.ending))
@@ -264,23 +269,23 @@ def _written(
         outcome="failed" if failure else "done",
         failure=failure,
         problems=(*row.problems, *problems),
-        translations=tuple(_stored(text, task.picture.key) for text in texts),
+        translations=tuple(_recorded(text, pending.picture.key) for text in texts),
         optimized=written.get("optimized"),
         converted=written.get("converted"),
         sidecar=written.get("sidecar"),
     )
 
 
-def _files(
+def _local_files(
     tools: Tools,
     key: PurePosixPath,
     results: dict[StageName, StageResult],
     texts: tuple[Translation, ...],
     staged: Path,
     info: ImageInfo,
-) -> tuple[list[_Result], list[Problem]]:
-    """The results in local files, with their texts if that is asked for, and why some have none."""
-    files: list[_Result] = []
+) -> tuple[list[_LocalFile], list[Problem]]:
+    """The results as local files, and why some are missing or have no texts."""
+    files: list[_LocalFile] = []
     problems: list[Problem] = []
     ending = None
     for stage in (StageName.OPTIMIZE, StageName.CONVERT):
@@ -291,9 +296,9 @@ def _files(
         result_format = output.format or info.format
         if stage is StageName.OPTIMIZE:
             ending = optimized_ending(key, result_format)
-            files.append(_Result("optimized", file, ending, result_format))
+            files.append(_LocalFile("optimized", file, ending, result_format))
         else:
-            files.append(_Result("converted", file, converted_ending(result_format, ending), result_format))
+            files.append(_LocalFile("converted", file, converted_ending(result_format, ending), result_format))
     if tools.request.write_metadata and texts:
         for number, result in enumerate(files):
             try:
@@ -305,33 +310,32 @@ def _files(
     if tools.request.sidecar and (content := sidecar_content(texts)) is not None:
         file = tools.folder / "sidecar"
         file.write_bytes(content)
-        files.append(_Result("sidecar", file, SIDECAR_ENDING))
+        files.append(_LocalFile("sidecar", file, SIDECAR_ENDING))
     return files, problems
 
 
-def _with_texts(tools: Tools, result: _Result, texts: tuple[Translation, ...]) -> Path:
+def _with_texts(tools: Tools, result: _LocalFile, texts: tuple[Translation, ...]) -> Path:
     assert result.format is not None
     work = TextsWork(bytes(result.file), result.format, texts, tools.request.overwrite)
     written = write_texts(tools.direct.workers, tools.direct.timeout_s, work, threading.Event())
     return written.rename(tools.folder / f"{result.kind}-with-texts")
 
 
-def _stored(text: Translation, key: str) -> Translation:
-    """A text as the manifest has it: with the name of the files, and empty if a person has to write it."""
+def _recorded(text: Translation, key: str) -> Translation:
+    """A text as the manifest has it: with the file name of an archive, and empty if a person has to write it."""
     alt_text = "" if text.needs_text else text.seo_alt_text
     return structs.replace(text, seo_filename=archive_name(text.seo_filename, key), seo_alt_text=alt_text)
 
 
 def _create(target: Store, path: str, file: Path, sha256: str) -> bool:
     """Write a result. False if the target has an object of this name with another content. Raises: StorageFailed."""
-    return _writing(lambda: target.create(path, file) or target.sha256(path) == sha256)
+    return _call_target(lambda: target.create(path, file) or target.sha256(path) == sha256)
 
 
-def _remove_own(target: Store, earlier: Row) -> None:
-    """Delete those results of an earlier run that still have the content that it wrote. Raises: StorageFailed."""
-
+def _remove_results(target: Store, earlier: Row) -> None:
+    """Delete the results of an earlier run, except those that were edited since. Raises: StorageFailed."""
     for file in earlier.files:
-        _writing(partial(_remove_unchanged, target, file))
+        _call_target(partial(_remove_unchanged, target, file))
 
 
 def _remove_unchanged(target: Store, file: ResultFile) -> None:
@@ -342,9 +346,9 @@ def _remove_unchanged(target: Store, file: ResultFile) -> None:
         return
 
 
-def _writing(write: Callable[[], T]) -> T:
+def _call_target(call: Callable[[], T]) -> T:
     try:
-        return write()
+        return call()
     except OSError as error:
         what = "The target is full" if is_disk_full(error) else "The target can't be written"
         raise StorageFailed(f"{what} ({error.strerror or error}).") from error

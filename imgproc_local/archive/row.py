@@ -13,7 +13,9 @@ from imgproc_local.domain.result import Translation
 Outcome = Literal["done", "failed", "skipped"]
 """`skipped` is an object that is not a picture."""
 FailureKind = Literal["", "picture", "source", "target", "worker"]
-"""What failed: a stage or the picture itself, reading it, writing its results, or every worker that processed it."""
+"""What failed: a stage or the picture itself (`picture`), reading it (`source`), writing its results (`target`), or
+every worker that processed it; "" if nothing did.
+"""
 
 
 class Problem(Struct, frozen=True):
@@ -24,14 +26,12 @@ class Problem(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """What became of one picture.
+    """What the last run that processed a picture did.
 
     `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and time of the file.
-    `options` is the `options_hash` of the `Request`. `removed` are the kinds of private data that the picture holds and
-    a result does not. A text that a person has to write is empty. A picture that failed has the results of an earlier
-    run, if these were not replaced.
-
-    The durations are those of the stages, and of everything together, in seconds; None is a stage that was not run.
+    `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that are in the
+    picture and not in a result. A text that a person has to write is empty. The row of a picture that failed has the
+    results of an earlier run, if these were not replaced. The duration of a stage is None if it was not run.
     """
 
     source: str

@@ -1,6 +1,7 @@
-"""One run of `archive`: lists the source, has what is new processed, and writes the tables.
+"""One run of `archive`: lists the source, submits what is new or changed, and writes the tables.
 
-If the scheduler is lost, the run goes on from the parts with the next one: a new local cluster, or the same address.
+If the scheduler is lost, the run continues with another one, which is a new local cluster or at the same address. The
+parts of the manifest say what was done until then.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from msgspec import Struct, field, structs
 
 from imgproc_local.archive.client import SchedulerLost, Submitter
 from imgproc_local.archive.cluster import local_cluster, require_protected
-from imgproc_local.archive.describing import Describing, describing_workers, needs_texts
+from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
-from imgproc_local.archive.known import Known, open_known
 from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, run_name
-from imgproc_local.archive.picture import Task
-from imgproc_local.archive.tables import finish
-from imgproc_local.archive.worker import Job, PictureSummary, model_identity, shared_settings
-from imgproc_local.batch.request import Request
+from imgproc_local.archive.manifest_index import ManifestIndex, open_index
+from imgproc_local.archive.picture import PendingPicture
+from imgproc_local.archive.tables import write_tables
+from imgproc_local.archive.worker import PictureSummary, RunSpec, model_identity, shared_settings
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
 
@@ -39,16 +40,20 @@ log = logging.getLogger(__name__)
 CONNECT_S = 60.0
 """How long to wait for a scheduler and its first worker."""
 RECONNECT_S = 600.0
-"""The same after a scheduler was lost: its supervisor has to start it again."""
-TRY_S, CLOSE_S, POLL_S = 10.0, 5.0, 1.0
+"""The same after a scheduler was lost, which its supervisor has to start again."""
+TRY_S = 10.0
+"""The time-out of one attempt to connect."""
+CLOSE_S = 5.0
+POLL_S = 1.0
+"""How often `_counted` looks for the first result."""
 MAX_LOSSES = 5
-"""The run fails when the scheduler was lost so many times without a task that ended between."""
+"""The run fails after the scheduler was lost this many times in a row, without a finished task between two losses."""
 
 
 class Arguments(Struct, frozen=True):
     """The arguments of the command. Without `scheduler`, `workers` processes are started on this machine.
 
-    `limit` is the most pictures that are processed, None for all.
+    At most `limit` pictures are processed; None is no limit.
     """
 
     source: str
@@ -95,12 +100,16 @@ class Counts(Struct):
 
 
 def run_archive(
-    arguments: Arguments, request: Request, config: Config, on_change: Callable[[Counts], None], stop: threading.Event
+    arguments: Arguments,
+    request: BatchRequest,
+    config: Config,
+    on_change: Callable[[Counts], None],
+    stop: threading.Event,
 ) -> Counts:
-    """Process what is new or changed in the source, and write the tables of all that is done.
+    """Process what is new or changed in the source, and write the tables of the whole archive.
 
-    When `stop` is set, the tasks in work are finished and no others begun. Raises: ServiceError; OSError, if a store
-    can't be used.
+    When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
+    store can't be used.
     """
     source, target = absolute(arguments.source), absolute(arguments.target)
     require_folder(source)
@@ -108,21 +117,21 @@ def run_archive(
         require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
     exclude = inside_source(source, target)
     model = model_identity(config) if needs_texts(request) else ""
-    job = Job(source, target, request, shared_settings(config), model)
+    spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_store(target)
     counts, durations = Counts(), Durations()
-    with open_known(store) as known, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
+    with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         for mark in store.keys(MARKS_FOLDER):  # of a run that was killed
             store.remove(mark)
 
         def on_done(summaries: Sequence[PictureSummary]) -> None:
-            known.add_processed(summary.key for summary in summaries)
+            index.add_processed(summary.key for summary in summaries)
             for summary in summaries:
                 counts.add(summary)
                 durations.add(summary)
             on_change(counts)
 
-        run = next_run(known.parts())
+        run_number = next_run(index.parts())
         submitter: Submitter | None = None
         losses, timeout_s = 0, CONNECT_S
         while True:
@@ -130,28 +139,28 @@ def run_archive(
             try:
                 with _connected(arguments, config, bool(model), timeout_s) as client:
                     if submitter is None:
-                        job, describing = _with_model(client, job)
-                        submitter = Submitter(job, store, run_name(run, secrets.token_hex(4)), on_done, stop)
+                        spec, vision_workers = _with_model(client, spec)
+                        submitter = Submitter(spec, store, run_name(run_number, secrets.token_hex(4)), on_done, stop)
                     limit = None if arguments.limit is None else arguments.limit - processed
-                    pending: Iterator[Task] = islice(_pending(job, exclude, known, counts), limit)
-                    if describing:
-                        pending = Describing(client, job, describing).described(pending)
+                    pending: Iterator[PendingPicture] = islice(_pending(spec, exclude, index, counts), limit)
+                    if vision_workers:
+                        pending = DescribingPool(client, spec, vision_workers).described(pending)
                     submitter.run(client, grouped(pending, durations))
                     break
             except (SchedulerLost, CancelledError, ChildProcessError):
                 pass
             if submitter is not None:
-                submitter.settle()
+                submitter.forget_in_flight()
             losses = losses + 1 if counts.processed == processed else 1
             if losses >= MAX_LOSSES:
                 raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished.")
             if stop.is_set():
                 break
             log.warning("The scheduler was lost. The run continues with the next one.")
-            known.read_parts()
+            index.read_parts()
             timeout_s = RECONNECT_S
-        known.read_parts()
-        finish(store, known, run)
+        index.read_parts()
+        write_tables(store, index, run_number)
     return counts
 
 
@@ -160,7 +169,7 @@ def _connected(arguments: Arguments, config: Config, has_model: bool, timeout_s:
     """A client of a cluster with at least one worker. Raises: ServiceError, if there is none after `timeout_s`."""
     from distributed import Client
 
-    for name in ("distributed", "distributed.client"):  # what they warn of is handled or reported here
+    for name in ("distributed", "distributed.client"):  # their warnings are handled or reported here
         logging.getLogger(name).setLevel(logging.CRITICAL)
     deadline_s = time.monotonic() + timeout_s
     with ExitStack() as opened:
@@ -170,7 +179,7 @@ def _connected(arguments: Arguments, config: Config, has_model: bool, timeout_s:
             address = opened.enter_context(local_cluster(arguments.workers, 1 if has_model else 0, environment))
         while True:
             try:
-                # the client also waits so long for a lost scheduler, before its tasks are cancelled
+                # the time-out also applies when the scheduler is lost: the tasks are cancelled after it
                 client = Client(address, set_as_default=False, timeout=TRY_S)
                 opened.callback(_close, client)
                 client.wait_for_workers(1, timeout=max(TRY_S, deadline_s - time.monotonic()))
@@ -196,26 +205,26 @@ def _close(client: Client) -> None:
         client.close(timeout=CLOSE_S)
 
 
-def _with_model(client: Client, job: Job) -> tuple[Job, int]:
-    """The job, without its model if no worker has it, and the number of workers that have it."""
-    if not job.model:
-        return job, 0
-    describing = describing_workers(client)
-    if describing:
-        return job, describing
+def _with_model(client: Client, spec: RunSpec) -> tuple[RunSpec, int]:
+    """`spec`, without its model if no worker has one, and the number of workers that have one."""
+    if not spec.model:
+        return spec, 0
+    vision_workers = count_vision_workers(client)
+    if vision_workers:
+        return spec, vision_workers
     log.warning(
-        "No worker has the resource VISION: the texts are made from metadata, without the vision model %s.", job.model
+        "No worker has the resource VISION: the texts are made from metadata, without the vision model %s.", spec.model
     )
     # another hash, so that a later run with such a worker describes the pictures
-    request = structs.replace(job.request, options_hash=f"{job.request.options_hash}-without-model")
-    return structs.replace(job, request=request, model=""), 0
+    request = structs.replace(spec.request, options_hash=f"{spec.request.options_hash}-without-model")
+    return structs.replace(spec, request=request, model=""), 0
 
 
 @contextmanager
 def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]:
-    """Inside the block, count the objects of the source for the time that is left, from the first result on.
+    """Inside the block, from the first result on, count the objects of the source, to estimate the time that is left.
 
-    It lists the source a second time, because the other listing waits for workers.
+    It lists the source a second time, because the first listing advances only as fast as the workers.
     """
     ended = threading.Event()
 
@@ -240,11 +249,11 @@ def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]
         ended.set()
 
 
-def _pending(job: Job, exclude: str | None, known: Known, counts: Counts) -> Iterator[Task]:
-    """The pictures that this run has to process. Counts the unchanged ones anew."""
+def _pending(spec: RunSpec, exclude: str | None, index: ManifestIndex, counts: Counts) -> Iterator[PendingPicture]:
+    """The pictures that this run has to process; `counts` receives the number of unchanged ones."""
     counts.unchanged = 0
-    for page in open_store(job.source).pages(exclude):
-        for task, is_unchanged in known.compared(page, job.request.options_hash):
+    for page in open_store(spec.source).pages(exclude):
+        for pending, is_unchanged in index.compared(page, spec.request.options_hash):
             counts.unchanged += is_unchanged
-            if task is not None:
-                yield task
+            if pending is not None:
+                yield pending

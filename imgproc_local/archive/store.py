@@ -13,6 +13,7 @@ STATE_FOLDER = ".imgproc-local-archive"
 PAGE_KEYS = 1000
 """The most objects of one page of a listing, as in S3."""
 HEAD_BYTES = 512
+"""What `head` reads, which is enough to detect the format."""
 
 
 class SourceObject(Struct, frozen=True):

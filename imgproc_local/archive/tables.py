@@ -1,7 +1,8 @@
-"""The tables of all pictures, `archive.parquet` and `alt.csv`, and larger parts of the manifest in place of small ones.
+"""Writes the tables of all pictures, `archive.parquet` and `alt.csv`, and merges small parts of the manifest.
 
-All are sorted by source. The rows are sorted in two passes by temporary files of this machine, so that the memory does
-not grow with the archive: the first pass distributes them to files by ranges of sources, the second sorts each file.
+Tables and merged parts are sorted by source. The rows are sorted in two passes with temporary files on this machine, so
+that the memory does not grow with the archive: the first pass distributes them to files by ranges of sources, the
+second sorts each file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imgproc_local.archive.known import Known
 from imgproc_local.archive.manifest import (
     MERGED,
     TABLE_NAME,
@@ -26,6 +26,7 @@ from imgproc_local.archive.manifest import (
     run_name,
     table_rows,
 )
+from imgproc_local.archive.manifest_index import ManifestIndex
 from imgproc_local.archive.store import Store
 from imgproc_local.batch.alt_table import alt_rows, csv_bytes
 
@@ -33,22 +34,22 @@ if TYPE_CHECKING:
     import pyarrow
 
 PART_ROWS = 5000
-"""The rows of a merged part, and of one step of the second pass."""
+"""The rows of a merged part, and of one file that the second pass sorts."""
 TEXT_ROWS = 500
-"""The rows that are Python objects at the same time."""
+"""The rows that are converted to Python objects at a time."""
 
 
-def finish(target: Store, known: Known, run: int) -> None:
-    """Write both tables from the parts that `known` has read, then replace these by merged ones.
+def write_tables(target: Store, index: ManifestIndex, run: int) -> None:
+    """Write both tables from the parts that `index` has read, then replace these parts by merged ones.
 
-    Does nothing if an earlier run has done so and no part was added since. If this is interrupted, the next run does it
-    again: the parts that were merged are deleted last. Raises: OSError.
+    Does nothing if an earlier run has done this and no part was added since. If it is interrupted, the next run does it
+    again, because the parts that were merged are deleted last. Raises: OSError.
     """
-    parts = known.parts()
+    parts = index.parts()
     if all(is_merged(part) for part in parts) and _exists(target, TABLE_NAME) and _exists(target, TEXTS_NAME):
         return
     with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as folder:
-        files = _distribute(known, parts, Path(folder))
+        files = _distribute(index, parts, Path(folder))
         table, texts = Path(folder, TABLE_NAME), Path(folder, TEXTS_NAME)
         _write_tables(files, table, texts)
         target.replace_by_file(TABLE_NAME, table)
@@ -61,16 +62,16 @@ def finish(target: Store, known: Known, run: int) -> None:
             target.remove(part)
 
 
-def _distribute(known: Known, parts: list[str], folder: Path) -> list[Path]:
-    """Write each current row to one of the files that are returned, which have `PART_ROWS` sources each, in order."""
+def _distribute(index: ManifestIndex, parts: list[str], folder: Path) -> list[Path]:
+    """Write each current row to a file by its source. Returns the files in order; each has `PART_ROWS` sources."""
     import pyarrow as pa
 
-    borders = known.every(PART_ROWS)
-    files = [folder / f"{number}.arrows" for number in range(len(borders) + 1)]
+    first_sources = index.every_nth_source(PART_ROWS)
+    files = [folder / f"{number}.arrows" for number in range(len(first_sources) + 1)]
     for part in parts:
-        rows = known.current(part).sort_by("source")
+        rows = index.current_rows(part).sort_by("source")
         sources = rows["source"].to_pylist()
-        positions = [0, *(bisect.bisect_left(sources, border) for border in borders), len(sources)]
+        positions = [0, *(bisect.bisect_left(sources, first) for first in first_sources), len(sources)]
         for file, (start, end) in zip(files, pairwise(positions), strict=True):
             if start < end:
                 # a file has several streams, one after the other

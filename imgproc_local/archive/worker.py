@@ -1,7 +1,7 @@
-"""The side of the workers: runs one task, which is a few pictures, and stores their rows as one part of the manifest.
+"""What a worker process of Dask runs: tasks, each of which is a group of pictures.
 
-Before a picture is begun, its key is written to the mark of the task. Whoever finds the mark after the worker was
-killed knows which picture the worker was processing.
+The rows of a task are stored as one part of the manifest. Before a picture is begun, its key is written to the mark of
+the task. If the worker is killed, the mark says which picture it was processing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from msgspec import Struct
 from imgproc_local import __version__
 from imgproc_local.archive.location import open_store
 from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
-from imgproc_local.archive.picture import Task, Tools, describe_picture, process_picture
+from imgproc_local.archive.picture import PendingPicture, Tools, describe_picture, process_picture
 from imgproc_local.archive.row import FailureKind, Row
 from imgproc_local.archive.store import SourceObject
-from imgproc_local.batch.request import Request
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid
@@ -39,11 +39,11 @@ SHARED_SETTINGS = (
     "max_pixels",
     "stage_timeout_s",
 )
-"""The settings of the client that apply to every worker, because results depend on them."""
+"""The settings of the client that apply on every worker, because the results depend on them."""
 
 
-class Job(Struct, frozen=True):
-    """What is the same for all tasks of a run. `settings` are the values of `SHARED_SETTINGS`.
+class RunSpec(Struct, frozen=True):
+    """What all tasks of a run have in common. `settings` are the values of `SHARED_SETTINGS`.
 
     `model` is the identity of the vision model (`model_identity`), "" if the texts are made without one. A worker with
     another model refuses to describe. `program_version` is that of the client; a worker of another version refuses
@@ -52,14 +52,14 @@ class Job(Struct, frozen=True):
 
     source: str
     target: str
-    request: Request
+    request: BatchRequest
     settings: dict[str, Any]
     model: str = ""
     program_version: str = __version__
 
 
 class PictureSummary(Struct, frozen=True):
-    """What the client learns of a picture at once; the rest is in the manifest. `key` is that of the source."""
+    """What the client receives about a picture; the rest is in the manifest. `key` is that of the source."""
 
     key: str
     outcome: str
@@ -71,40 +71,41 @@ class PictureSummary(Struct, frozen=True):
 
 
 def shared_settings(config: Config) -> dict[str, Any]:
+    """The values of `SHARED_SETTINGS`, in a form that Dask can send."""
     values: dict[str, Any] = msgspec.to_builtins({name: getattr(config, name) for name in SHARED_SETTINGS})
     return values
 
 
-def run_task(job: Job, tasks: Sequence[Task], name: str) -> list[PictureSummary]:
+def run_task(spec: RunSpec, pictures: Sequence[PendingPicture], name: str) -> list[PictureSummary]:
     """Process pictures, store their rows as the part `name`, and return a summary of each.
 
-    Runs in a worker process of Dask, one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the
-    target is full. No part is stored then.
+    A process runs one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the target is full. Then no
+    part is stored.
     """
-    tools = _tools(job)
+    tools = _tools(spec)
     target = tools.target
     rows: list[Row] = []
-    for task in tasks:
-        target.replace(mark_key(name), task.picture.key.encode("utf-8", "surrogateescape"))
-        rows.append(process_picture(tools, task))
+    for pending in pictures:
+        target.replace(mark_key(name), pending.picture.key.encode("utf-8", "surrogateescape"))
+        rows.append(process_picture(tools, pending))
     target.replace(part_key(name), encode_rows(rows))
     target.remove(mark_key(name))
     return [summary_of(row) for row in rows]
 
 
-def describe(job: Job, pictures: Sequence[SourceObject]) -> list[StageResult]:
-    """What the vision model makes of the pictures, with an output or an error for each.
+def describe(spec: RunSpec, pictures: Sequence[SourceObject]) -> list[StageResult]:
+    """The results of the analyze stage with the vision model.
 
     Runs in a worker process that has the resource `cluster.VISION`. Raises: SettingInvalid; StorageFailed.
     """
-    tools = _tools(job)
+    tools = _tools(spec)
     assert _Current.config is not None
-    own = model_identity(_Current.config)
-    if own != job.model:
+    own_model = model_identity(_Current.config)
+    if own_model != spec.model:
         raise SettingInvalid(
-            f"A worker with the resource VISION has the vision model {own or 'none'}, and the client {job.model}:"
-            " expected the same files. Install that model with `imgproc-local models`, or start the worker without the"
-            " resource."
+            f"A worker with the resource VISION has the vision model {own_model or 'none'}, and the client has"
+            f" {spec.model}: expected the same files. Install that model with `imgproc-local models`, or start the"
+            " worker without the resource."
         )
     return [describe_picture(tools, picture) for picture in pictures]
 
@@ -124,9 +125,9 @@ def summary_of(row: Row) -> PictureSummary:
 
 
 class _Current:
-    """The tools of the run that this process works for; those of the run before are closed first."""
+    """The tools of the run that this process works for. They are closed when a task of another run arrives."""
 
-    job: Job | None = None
+    spec: RunSpec | None = None
     config: Config | None = None
     tools: Tools | None = None
     opened = ExitStack()
@@ -137,32 +138,32 @@ def _close() -> None:
     _Current.opened.close()
 
 
-def _tools(job: Job) -> Tools:
-    if _Current.tools is not None and _Current.job == job:
+def _tools(spec: RunSpec) -> Tools:
+    if _Current.tools is not None and _Current.spec == spec:
         return _Current.tools
     _Current.opened.close()
     _Current.tools = None
-    if job.program_version != __version__:
+    if spec.program_version != __version__:
         raise SettingInvalid(
-            f"This worker has version {__version__} of the program, and the client {job.program_version}."
+            f"This worker has version {__version__} of the program, and the client {spec.program_version}."
             " Install the same version on every machine."
         )
     with ExitStack() as opening:
         folder = Path(
             opening.enter_context(tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=_local_folder()))
         )
-        config = load(job.settings if job.model else {**job.settings, "model": NO_MODEL}).config
+        config = load(spec.settings if spec.model else {**spec.settings, "model": NO_MODEL}).config
         direct = opening.enter_context(open_stages(config, folder))
         _Current.tools = Tools(
-            job.request,
+            spec.request,
             direct,
-            open_store(job.source),
-            open_store(job.target),
+            open_store(spec.source),
+            open_store(spec.target),
             folder / "picture",
             config.max_pixels,
             config.max_upload_bytes,
         )
-        _Current.opened, _Current.job, _Current.config = opening.pop_all(), job, config
+        _Current.opened, _Current.spec, _Current.config = opening.pop_all(), spec, config
     return _Current.tools
 
 

@@ -15,7 +15,7 @@ from imgproc_local.domain.plan import DEFAULT_LANGUAGES, Operation, Plan, accept
 from imgproc_local.domain.quality import target_score
 
 
-class Request(Struct, frozen=True):
+class BatchRequest(Struct, frozen=True):
     """What a run makes of each picture: the results of `plans`, each of which is a job or its equivalent.
 
     `options_hash` is a hash of all options that change the results. `write_metadata` writes the texts
@@ -48,7 +48,7 @@ def make_request(
     overwrite: bool = False,
     sidecar: bool = False,
     archive_names: bool = False,
-) -> Request:
+) -> BatchRequest:
     """A request for one plan with all stages, or for one plan per stage of `only`.
 
     `model` is the name of the vision model.
@@ -72,7 +72,7 @@ def make_request(
     flags = {"write": write_metadata, "replace": overwrite, "sidecar": sidecar, "archive-names": archive_names}
     content += [name for name, is_set in flags.items() if is_set]
     options_hash = hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
-    return Request(plans, plan.languages, options_hash, write_metadata, overwrite, sidecar, archive_names)
+    return BatchRequest(plans, plan.languages, options_hash, write_metadata, overwrite, sidecar, archive_names)
 
 
 def _plan_of_stage(plan: Plan, stage: StageName) -> Plan:
@@ -89,7 +89,7 @@ def _plan_of_stage(plan: Plan, stage: StageName) -> Plan:
     )
 
 
-def price(request: Request, config: Config) -> int:
+def price(request: BatchRequest, config: Config) -> int:
     """The price of all jobs of one picture, in credits."""
     plans = request.plans
     prices = {

@@ -15,7 +15,7 @@ from imgproc_local.domain.plan import MAX_SIDE_PX
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
 
 if TYPE_CHECKING:
-    from imgproc_local.batch.request import Request
+    from imgproc_local.batch.request import BatchRequest
     from imgproc_local.config import Config
 
 
@@ -153,7 +153,7 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def requested(picture: PictureFlags, config: Config, *, archive_names: bool) -> Request:
+def requested(picture: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
     """What these options ask for. Warns about a context that nothing reads. Raises: click.UsageError."""
     from imgproc_local.batch.request import make_request
     from imgproc_local.compose import used_model_status

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from imgproc_local.archive.known import open_known
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.manifest import encode_rows, next_run, part_key, run_name
+from imgproc_local.archive.manifest_index import open_index
 from imgproc_local.archive.row import Row
 from imgproc_local.archive.store import PAGE_KEYS, SourceObject
-from imgproc_local.archive.tables import finish
+from imgproc_local.archive.tables import write_tables
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
@@ -78,12 +78,12 @@ def resume(folder: Path, pictures: int, title: str) -> None:
     """What the client does in a run that has no picture to process."""
     store = LocalStore(folder)
     times_s = [time.monotonic()]
-    with open_known(store) as known:
-        parts = len(known.parts())
+    with open_index(store) as index:
+        parts = len(index.parts())
         times_s.append(time.monotonic())
-        unchanged = sum(same for page in pages(pictures) for _, same in known.compared(page, OPTIONS))
+        unchanged = sum(same for page in pages(pictures) for _, same in index.compared(page, OPTIONS))
         times_s.append(time.monotonic())
-        finish(store, known, next_run(known.parts()))
+        write_tables(store, index, next_run(index.parts()))
         times_s.append(time.monotonic())
     assert unchanged == pictures
     read, compared, finished = (after - before for before, after in pairwise(times_s))

@@ -1,4 +1,4 @@
-"""How many pixels are in work at a time."""
+"""How many pixels are in progress at a time."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def disturb(program: Program, arguments: tuple[object, ...], choose: random.Rand
             time.sleep(choose.uniform(0, 0.3))
             process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=FINISH_S)
-    # -2 and 1: interrupted before the command could handle it; 0 and 1: all pictures were in work or done
+    # -2 and 1: interrupted before the command could handle it; 0 and 1: all pictures were in progress or done
     assert process.returncode in (-9, -2, 0, 1, 130), (process.returncode, stderr)
     assert kind == "kill" or "Traceback" not in stderr or "KeyboardInterrupt" in stderr, stderr
     counts[kind] += 1

@@ -104,13 +104,13 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        click.echo("Finishing the tasks in work. Press Ctrl+C again to stop at once.", err=True)
+        click.echo("Finishing the running tasks. Press Ctrl+C again to stop at once.", err=True)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 

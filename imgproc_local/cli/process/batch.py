@@ -22,7 +22,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from imgproc_local import __version__
-from imgproc_local.batch.request import Request
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Record, source_key
@@ -92,7 +92,7 @@ class Batch:
     def __init__(
         self,
         jobs: Jobs,
-        request: Request,
+        request: BatchRequest,
         out: Path,
         run_id: str,
         stager: Stager,
@@ -161,7 +161,7 @@ class Batch:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Inside the block, the first Ctrl+C finishes what is in work, and the second ends the run at once."""
+        """Inside the block, the first Ctrl+C finishes what is in progress, and the second ends the run at once."""
         with _on_signals(self._interrupt):
             yield
 
@@ -205,7 +205,7 @@ class Batch:
             self._deletions += [asyncio.ensure_future(self._delete_quietly(job.id)) for job in self._in_work[number]]
         if in_hand:
             pictures = "1 picture" if in_hand == 1 else f"{in_hand} pictures"
-            self._progress.print(f"Finishing {pictures} in work. Press Ctrl+C again to stop at once.")
+            self._progress.print(f"Finishing {pictures} in progress. Press Ctrl+C again to stop at once.")
 
     # ---- one picture ----
 
@@ -246,7 +246,7 @@ class Batch:
     async def _submit(self, picture: Picture, plan: Plan, sha256: str, *, is_first: bool) -> Job | None:
         """Queue a job for the picture and return it; None if the run is stopped before that.
 
-        A picture whose first job is in work gets the others too, unless the run ends at once.
+        A picture whose first job is in progress gets the others too, unless the run ends at once.
         """
         source = f"{source_key(picture.path, self._out)}\n{sha256}\n{self._request.options_hash}\n{__version__}"
         key = f"{self._key_prefix}{plan.operation.value}-{hashlib.sha256(source.encode()).hexdigest()}"

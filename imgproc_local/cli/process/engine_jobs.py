@@ -22,7 +22,7 @@ STORAGE_CHECK_S = 5.0
 
 
 class EngineJobs:
-    """Submits, follows and deletes the jobs of one account. `at_once` is how many pictures should be in work."""
+    """Submits, follows and deletes the jobs of one account. `at_once` is how many pictures should be in progress."""
 
     def __init__(self, services: Services, account_id: str) -> None:
         self._services = services

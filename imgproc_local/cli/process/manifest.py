@@ -45,9 +45,9 @@ class Record(Struct, frozen=True):
     """The result of one picture.
 
     `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
-    was processed. `options` is the `options_hash` of the `Request`. `removed` are the kinds of private data that the
-    original holds and a result does not. An error is a pair of the failed stage and a message; a picture with an error
-    is processed again by the next run.
+    was processed. `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that
+    the original holds and a result does not. An error is a pair of the failed stage and a message; a picture with an
+    error is processed again by the next run.
     """
 
     source: str

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct, structs
 
 from imgproc_local.batch.files import ResultFile, fallback_name
-from imgproc_local.batch.request import Request
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Manifest, Record, source_key
 from imgproc_local.cli.process.results import Names, Results, StagedFile
@@ -41,7 +41,7 @@ class Finished(Struct, frozen=True):
 class Publisher:
     """Publishes the results of one picture after the other. Names are unique in the output folder."""
 
-    def __init__(self, out: Path, request: Request, results: Results, manifest: Manifest) -> None:
+    def __init__(self, out: Path, request: BatchRequest, results: Results, manifest: Manifest) -> None:
         self._out = out
         self._request = request
         self._results = results

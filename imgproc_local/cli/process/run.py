@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from imgproc_local.batch.request import Request, price
+from imgproc_local.batch.request import BatchRequest, price
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.batch import INTERRUPTED, Batch, Jobs, Outcome
@@ -53,7 +53,7 @@ class RunOptions(Struct, frozen=True):
 class Run:
     """One invocation of the command: its arguments and, after `process`, its results."""
 
-    def __init__(self, config: Config, options: RunOptions, request: Request) -> None:
+    def __init__(self, config: Config, options: RunOptions, request: BatchRequest) -> None:
         self.config = config
         self.request = request
         self.out = options.out

@@ -38,7 +38,7 @@ class Speed {
     const last = this.#steps.at(-1);
     const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
     const each = (last.at - first.at) / count;
-    // the picture in work has begun when the last one was finished
+    // the picture in progress has begun when the last one was finished
     return count === 0 ? Infinity : this.#left * each - Math.min(each, at - last.at);
   }
 }

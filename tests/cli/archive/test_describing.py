@@ -8,19 +8,19 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from imgproc_local.archive.describing import KILLED, MAX_DEATHS, Describing
-from imgproc_local.archive.picture import Task
+from imgproc_local.archive.describing import KILLED, MAX_DEATHS, DescribingPool
+from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.store import SourceObject
-from imgproc_local.archive.worker import Job
-from imgproc_local.batch.request import Request
+from imgproc_local.archive.worker import RunSpec
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult
 from imgproc_local.engine.stage import Output
 
 distributed = pytest.importorskip("distributed")
 
-JOB = Job("/source", "/target", Request((), ("en",), ""), {}, "tiny")
-TASKS = [Task(SourceObject(f"{number:02}.jpg", 1, "")) for number in range(20)]
+SPEC = RunSpec("/source", "/target", BatchRequest((), ("en",), ""), {}, "tiny")
+PICTURES = [PendingPicture(SourceObject(f"{number:02}.jpg", 1, "")) for number in range(20)]
 Describe = Callable[[Sequence[SourceObject]], list[StageResult]]
 
 
@@ -58,7 +58,7 @@ class Cluster:
         self.keys: list[str] = []
 
     def submit(
-        self, _function: object, _job: Job, pictures: Sequence[SourceObject], *, key: str, **options: object
+        self, _function: object, _spec: RunSpec, pictures: Sequence[SourceObject], *, key: str, **options: object
     ) -> Answer:
         assert options["resources"] == {"VISION": 1}
         self.keys.append(key)
@@ -75,9 +75,9 @@ def killed() -> Exception:
 
 def test_every_picture_is_described_once_and_each_worker_has_one_task_at_a_time() -> None:
     cluster = Cluster(described)
-    tasks = list(Describing(cluster, JOB, workers=2).described(iter(TASKS)))
-    assert sorted(task.picture.key for task in tasks) == [task.picture.key for task in TASKS]
-    assert all(task.described is not None and task.described.error == task.picture.key for task in tasks)
+    results = list(DescribingPool(cluster, SPEC, workers=2).described(iter(PICTURES)))
+    assert sorted(each.picture.key for each in results) == [each.picture.key for each in PICTURES]
+    assert all(each.described is not None and each.described.error == each.picture.key for each in results)
     assert cluster.most_running == 2
 
 
@@ -88,8 +88,8 @@ def test_a_picture_that_kills_its_workers_is_not_described_and_the_others_are() 
         return described(pictures)
 
     cluster = Cluster(describe)
-    results = {task.picture.key: task.described for task in Describing(cluster, JOB, 1).described(TASKS)}
-    assert len(results) == len(TASKS)
+    results = {each.picture.key: each.described for each in DescribingPool(cluster, SPEC, 1).described(PICTURES)}
+    assert len(results) == len(PICTURES)
     failed = {key: result.error for key, result in results.items() if result is not None and result.output is None}
     assert failed == {"07.jpg": KILLED}
     assert len(cluster.keys) == len(set(cluster.keys)), "each attempt has a key of its own"
@@ -103,8 +103,8 @@ def test_an_innocent_picture_is_described_after_its_workers_died() -> None:
             raise killed()
         return described(pictures)
 
-    results = list(Describing(Cluster(describe), JOB, 1).described(TASKS[:1]))
-    assert [task.described.output for task in results if task.described is not None] == [Output()]
+    results = list(DescribingPool(Cluster(describe), SPEC, 1).described(PICTURES[:1]))
+    assert [each.described.output for each in results if each.described is not None] == [Output()]
 
 
 def test_other_errors_end_the_run() -> None:
@@ -112,4 +112,4 @@ def test_other_errors_end_the_run() -> None:
         raise OSError("the target is full")
 
     with pytest.raises(OSError, match="the target is full"):
-        list(Describing(Cluster(describe), JOB, 1).described(TASKS))
+        list(DescribingPool(Cluster(describe), SPEC, 1).described(PICTURES))

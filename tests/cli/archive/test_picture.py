@@ -9,10 +9,10 @@ import pytest
 from msgspec import structs
 
 from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.picture import Task, Tools, process_picture
+from imgproc_local.archive.picture import PendingPicture, Tools, process_picture
 from imgproc_local.archive.row import Problem, Row
 from imgproc_local.archive.store import SourceObject
-from imgproc_local.batch.request import Request
+from imgproc_local.batch.request import BatchRequest
 from imgproc_local.domain.errors import StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
@@ -26,7 +26,7 @@ from tests.support import pictures
 
 KEY = "west wing/red bicycle.JPG"
 JPEG = pictures.jpeg(64, 48)
-REQUEST = Request((Plan(Operation.PROCESS),), ("en",), "one", archive_names=True)
+REQUEST = BatchRequest((Plan(Operation.PROCESS),), ("en",), "one", archive_names=True)
 
 
 class Bench:
@@ -60,7 +60,7 @@ class Bench:
 
     def process(self, key: str = KEY, earlier: Row | None = None) -> Row:
         size_bytes = (self.source / key).stat().st_size if (self.source / key).exists() else 1
-        return process_picture(self.tools, Task(SourceObject(key, size_bytes, "1"), earlier))
+        return process_picture(self.tools, PendingPicture(SourceObject(key, size_bytes, "1"), earlier))
 
     def files(self) -> dict[str, bytes]:
         shown = (file for file in self.target.rglob("*") if file.is_file())

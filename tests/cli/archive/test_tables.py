@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from imgproc_local.archive import tables
-from imgproc_local.archive.known import open_known
 from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.manifest_index import open_index
 from imgproc_local.archive.row import Row
 from imgproc_local.archive.store import SourceObject
 from imgproc_local.batch.files import ResultFile
@@ -57,8 +57,8 @@ def store_part(target: LocalStore, run: int, number: int, rows: Sequence[Row], t
 
 
 def finish(target: LocalStore, run: int) -> None:
-    with open_known(target) as known:
-        tables.finish(target, known, run)
+    with open_index(target) as index:
+        tables.write_tables(target, index, run)
 
 
 def table(target: LocalStore) -> list[Row]:
@@ -161,11 +161,11 @@ def test_a_part_is_read_once_for_all_pictures_that_were_changed(tmp_path: Path) 
     target = CountingStore(tmp_path)
     store_part(target, 1, 0, [row(name) for name in names(24)])
     page = [SourceObject(name, 9, "2" if name < "012" else "1") for name in sorted(names(24))]
-    with open_known(target) as known:
+    with open_index(target) as index:
         assert target.reads == 1
-        known.read_parts()
+        index.read_parts()
         assert target.reads == 1, "a part is read once in a run"
-        compared = list(known.compared(page, "one"))
+        compared = list(index.compared(page, "one"))
         assert target.reads == 2
     assert [unchanged for _, unchanged in compared] == [False] * 12 + [True] * 12
     assert [task.earlier for task, _ in compared if task is not None] == [row(each.key) for each in page[:12]]

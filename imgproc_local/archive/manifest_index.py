@@ -1,4 +1,4 @@
-"""What the manifest has of each picture, for the client that lists the source.
+"""An index of the manifest by source, with which the client finds out which pictures are new or changed.
 
 It is a temporary SQLite file, so that the memory of the client does not grow with the archive.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imgproc_local.archive.manifest import KEY_COLUMNS, PARTS_FOLDER, decode_table, table_rows
-from imgproc_local.archive.picture import Task
+from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.row import Row
 from imgproc_local.archive.store import SourceObject, Store
 from imgproc_local.system.files import encodable_text
@@ -22,20 +22,19 @@ from imgproc_local.system.files import encodable_text
 if TYPE_CHECKING:
     import pyarrow
 
-
 CACHE_KB = 4 * 1024
-"""What SQLite holds in memory; a million sources have about 100 MB."""
+"""The size of SQLite's cache; the index of a million sources has about 100 MB."""
 
 
-class Known:
-    """The last row of each source, by key, and the part that holds it."""
+class ManifestIndex:
+    """Where the current row of each source is, and what it says of version, options and outcome."""
 
     def __init__(self, database: sqlite3.Connection, target: Store) -> None:
         self._database = database
         self._target = target
         self._has_processed = False
         database.execute(
-            "CREATE TABLE known (source TEXT PRIMARY KEY, version TEXT, options TEXT, outcome TEXT, part TEXT)"
+            "CREATE TABLE rows (source TEXT PRIMARY KEY, version TEXT, options TEXT, outcome TEXT, part TEXT)"
             " WITHOUT ROWID"
         )
         database.execute("CREATE TABLE parts (key TEXT PRIMARY KEY) WITHOUT ROWID")
@@ -45,34 +44,34 @@ class Known:
         """Add the rows of the parts that were not read before."""
         for part in self._target.keys(PARTS_FOLDER):
             if self._database.execute("INSERT OR IGNORE INTO parts VALUES (?)", (part,)).rowcount:
-                self._add(decode_table(self._target.read(part), KEY_COLUMNS), part)
+                self._add_rows(decode_table(self._target.read(part), KEY_COLUMNS), part)
 
     def parts(self) -> list[str]:
         """The keys of the parts that were read, in the order of their names."""
         return [key for (key,) in self._database.execute("SELECT key FROM parts ORDER BY key")]
 
-    def every(self, number: int) -> list[str]:
-        """Each source of which the number of sources before it is a multiple of `number`, sorted, without the first."""
-        sources = self._database.execute("SELECT source FROM known ORDER BY source")
+    def every_nth_source(self, number: int) -> list[str]:
+        """In sorted order, the sources that have `number`, 2 × `number` and so on others before them."""
+        sources = self._database.execute("SELECT source FROM rows ORDER BY source")
         return [source for (source,) in islice(sources, number, None, number)]
 
-    def current(self, part: str) -> pyarrow.Table:
+    def current_rows(self, part: str) -> pyarrow.Table:
         """The rows of a part without those that another part replaces."""
         table = decode_table(self._target.read(part))
-        query = "SELECT part FROM known WHERE source = ?"
+        query = "SELECT part FROM rows WHERE source = ?"
         found = (self._database.execute(query, (source,)).fetchone() for source in table["source"].to_pylist())
-        return table.filter([row == (part,) for row in found])
+        return table.filter([current == (part,) for current in found])
 
-    def _add(self, keys: pyarrow.Table, part: str) -> None:
-        """Add the rows of a part. Of several rows of one source the last is preferred, unless it failed where another
-        with the same content and options is done.
+    def _add_rows(self, keys: pyarrow.Table, part: str) -> None:
+        """Add the rows of a part. The last row of a source is its current one, unless it failed and an earlier row of
+        the same version and options did not.
         """
         self._database.execute("BEGIN")
         self._database.executemany(
-            "INSERT INTO known VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE SET version = excluded.version,"
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE SET version = excluded.version,"
             " options = excluded.options, outcome = excluded.outcome, part = excluded.part"
-            " WHERE excluded.outcome <> 'failed' OR known.version <> excluded.version"
-            " OR known.options <> excluded.options",
+            " WHERE excluded.outcome <> 'failed' OR rows.version <> excluded.version"
+            " OR rows.options <> excluded.options",
             zip(*(keys[name].to_pylist() for name in KEY_COLUMNS), repeat(part), strict=False),
         )
         self._database.execute("COMMIT")
@@ -82,23 +81,25 @@ class Known:
         self._has_processed = True
         self._database.executemany("INSERT OR IGNORE INTO processed VALUES (?)", ((source,) for source in sources))
 
-    def compared(self, pictures: Sequence[SourceObject], options: str) -> Iterator[tuple[Task | None, bool]]:
-        """What to do with each picture: its task, None without one, and whether it is unchanged since an earlier run.
+    def compared(
+        self, pictures: Sequence[SourceObject], options_hash: str
+    ) -> Iterator[tuple[PendingPicture | None, bool]]:
+        """Each picture if it has to be processed, else None, and whether it is unchanged since an earlier run.
 
-        A picture has a task if there is no row of this content and these options, or if its row failed, unless this run
-        has processed it.
+        It has to be processed if it has no row of this version and these options, or a failed one, unless this run has
+        processed it already.
         """
-        query = "SELECT version, options, outcome, part FROM known WHERE source = ?"
+        query = "SELECT version, options, outcome, part FROM rows WHERE source = ?"
         sources = [encodable_text(picture.key) for picture in pictures]
         found = [self._database.execute(query, (source,)).fetchone() for source in sources]
         unchanged = [
-            known is not None and known[:2] == (picture.version, options) and known[2] != "failed"
-            for picture, known in zip(pictures, found, strict=True)
+            row is not None and row[:2] == (picture.version, options_hash) and row[2] != "failed"
+            for picture, row in zip(pictures, found, strict=True)
         ]
         earlier = self._rows(
-            (source, known[3])
-            for source, known, is_unchanged in zip(sources, found, unchanged, strict=True)
-            if known is not None and not is_unchanged and not self._is_processed(source)
+            (source, row[3])
+            for source, row, is_unchanged in zip(sources, found, unchanged, strict=True)
+            if row is not None and not is_unchanged and not self._is_processed(source)
         )
         for picture, source, is_unchanged in zip(pictures, sources, unchanged, strict=True):
             if self._is_processed(source):
@@ -106,7 +107,7 @@ class Known:
             elif is_unchanged:
                 yield None, True
             else:
-                yield Task(picture, earlier.get(source)), False
+                yield PendingPicture(picture, earlier.get(source)), False
 
     def _is_processed(self, source: str) -> bool:
         if not self._has_processed:  # saves a look-up per object in a run that has nothing to do
@@ -127,20 +128,20 @@ class Known:
 
 
 @contextmanager
-def open_known(target: Store) -> Iterator[Known]:
-    """What the parts of `target` have when this is called; deleted at the end of the block."""
+def open_index(target: Store) -> Iterator[ManifestIndex]:
+    """The index of the parts that `target` has when this is called; deleted at the end of the block."""
     import pyarrow
 
     # Arrow's own allocator returns memory late: 149 MB at the peak of tests.bench.archive_manifest instead of 111
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as folder:
-        database = sqlite3.connect(Path(folder, "known.sqlite"), isolation_level=None)
+        database = sqlite3.connect(Path(folder, "index.sqlite"), isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-            known = Known(database, target)
-            known.read_parts()
-            yield known
+            index = ManifestIndex(database, target)
+            index.read_parts()
+            yield index
         finally:
             database.close()
