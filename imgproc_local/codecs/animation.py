@@ -216,7 +216,7 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check
     encoded = _encode(path, info, check_stop, "AVIF", **options, **metadata)
     with opened(path) as data:
         _, plays = _timing(data, info)
-    return avif.with_plays(encoded, plays)
+    return avif.without_times(avif.with_plays(encoded, plays))
 
 
 def encode_frame_avif(frame: pyvips.Image, quality: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -244,3 +245,11 @@ def test_a_gif_played_a_finite_number_of_times_is_finite_as_webp(tmp_path: Path,
     source = pictures.saved(pages[0], "GIF", save_all=True, append_images=pages[1:], duration=100, **loop)
     assert gif_container.read_timing(source)[1] == plays
     assert container.read_timing(converted(tmp_path, source, "WEBP"))[1] == stored
+
+
+@pytest.mark.parametrize("target", CONVERT)
+def test_an_animation_has_the_same_bytes_at_another_time(tmp_path: Path, target: str) -> None:
+    source = gif((0, WHOLE, 1, 10), (1, (6, 4, 30, 20), 1, 10))
+    first = converted(tmp_path, source, target)
+    time.sleep(1.1)  # libavif writes the second
+    assert converted(tmp_path, source, target) == first

@@ -588,6 +588,23 @@ def with_plays(data: bytes, plays: int) -> bytes:
     return bytes(out)
 
 
+def without_times(data: bytes) -> bytes:
+    """The animation without the times at which it was made, so that the same picture always has the same bytes.
+
+    Source: ISO/IEC 14496-12, 8.2.2, 8.3.2 and 8.4.2: each header begins with the times of creation and modification.
+    """
+    out = bytearray(data)
+    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
+    headers = [] if moov is None else [_find(data, moov, b"mvhd")]
+    for track in _tracks(data):
+        headers += [_find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")]
+    for header in headers:
+        if header is not None:
+            times = slice(header.body + 4, header.body + (20 if _byte(data, header.body) == 1 else 12))
+            out[times] = bytes(times.stop - times.start)
+    return bytes(out)
+
+
 def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int, int, int]:
     """The duration, its position and its size in bytes.
 
