@@ -45,7 +45,7 @@ def count_vision_workers(client: Client) -> int:
 
 
 class DescribingPool:
-    """Adds the results of the analyze stage to pictures. `workers` is the number of workers that have the vision model."""
+    """Adds the results of the analyze stage to pictures. `workers` of the cluster have the vision model."""
 
     def __init__(self, client: Client, spec: RunSpec, workers: int) -> None:
         self._client = client

@@ -181,7 +181,7 @@ class ObjectStore:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Inside the block, turn other errors of the plug-in into OSError, such as those of the network and of credentials."""
+    """Inside the block, turn other errors of the plug-in into OSError, such as those of network and credentials."""
     try:
         yield
     except (OSError, ImportError, MemoryError):
