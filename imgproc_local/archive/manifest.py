@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 PARTS_FOLDER, MARKS_FOLDER = f"{STATE_FOLDER}/parts", f"{STATE_FOLDER}/marks"
-TABLE_NAME, TEXTS_NAME = "archive.parquet", "alt.csv"
+TABLE_NAME, TEXTS_NAME, REPORT_NAME = "archive.parquet", "alt.csv", "report.html"
 KEY_COLUMNS = ("source", "version", "options", "outcome")
 """The columns by which a later run finds out whether a picture is new or changed."""
 MERGED = "sorted"
@@ -76,6 +76,7 @@ def row_schema() -> pyarrow.Schema:
         "optimize_s": pa.float64(),
         "convert_s": pa.float64(),
         "total_s": pa.float64(),
+        "cpu_s": pa.float64(),
     }
     return pa.schema([(name, types.get(name, pa.string())) for name in Row.__struct_fields__])
 

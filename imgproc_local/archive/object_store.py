@@ -34,7 +34,10 @@ MAX_FETCHES = 3
 """Attempts to fetch a picture that is replaced while it is read."""
 ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
 """Names of plug-ins for what changes with the content of an object."""
-CONTENT_TYPES = {f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions}
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
+}
 
 
 class ObjectStore:

@@ -103,7 +103,7 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
     try:
         with _emptied(tools.folder):
             sha256, info = _fetch(tools, picture, staged)
-            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size)
+            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=info.format)
             results = _run(tools, pending, staged, info)
             row = _write(tools, pending, _with_stages(row, results), results, staged, info)
     except _Failed as failed:

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 
@@ -32,6 +33,9 @@ class Row(Struct, frozen=True, kw_only=True):
     `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that are in the
     picture and not in a result. A text that a person has to write is empty. The row of a picture that failed has the
     results of an earlier run, if these were not replaced. The duration of a stage is None if it was not run.
+
+    `format` is that of the picture itself, None if it was not read. `cpu_s` is the CPU time of the worker and its
+    processes, None if it was not measured.
     """
 
     source: str
@@ -42,6 +46,7 @@ class Row(Struct, frozen=True, kw_only=True):
     failure: FailureKind = ""
     problems: tuple[Problem, ...] = ()
     sha256: str = ""
+    format: Format | None = None
     optimized: ResultFile | None = None
     converted: ResultFile | None = None
     sidecar: ResultFile | None = None
@@ -51,6 +56,7 @@ class Row(Struct, frozen=True, kw_only=True):
     optimize_s: float | None = None
     convert_s: float | None = None
     total_s: float = 0.0
+    cpu_s: float | None = None
 
     @property
     def files(self) -> tuple[ResultFile, ...]:

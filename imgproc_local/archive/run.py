@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,9 @@ from imgproc_local.archive.location import absolute, inside_source, open_store, 
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, run_name
 from imgproc_local.archive.manifest_index import ManifestIndex, open_index
 from imgproc_local.archive.picture import PendingPicture
-from imgproc_local.archive.tables import write_tables
+from imgproc_local.archive.samples import Sample, make_samples
+from imgproc_local.archive.summary import LastRun, Summary
+from imgproc_local.archive.tables import Report, write_tables
 from imgproc_local.archive.worker import PictureSummary, RunSpec, model_identity, shared_settings
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import Config
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ReportPage = Callable[[Summary, Sequence[Sample], LastRun], bytes]
+"""Makes the content of the report."""
 CONNECT_S = 60.0
 """How long to wait for a scheduler and its first worker."""
 RECONNECT_S = 600.0
@@ -68,7 +73,7 @@ class Counts(Struct):
     """How many objects were done, failed and skipped, and how many were unchanged since an earlier run.
 
     `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
-    until all have been counted, and in a run with a limit.
+    until all have been counted, and in a run with a limit. `saw_all` is set when the run has compared all of them.
     """
 
     done: int = 0
@@ -79,6 +84,7 @@ class Counts(Struct):
     before_bytes: int = 0
     after_bytes: int = 0
     listed: int | None = None
+    saw_all: bool = False
     failures: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -105,8 +111,9 @@ def run_archive(
     config: Config,
     on_change: Callable[[Counts], None],
     stop: threading.Event,
+    report_page: ReportPage,
 ) -> Counts:
-    """Process what is new or changed in the source, and write the tables of the whole archive.
+    """Process what is new or changed in the source, and write the tables and the report of the whole archive.
 
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
     store can't be used.
@@ -120,6 +127,7 @@ def run_archive(
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_store(target)
     counts, durations = Counts(), Durations()
+    began_s = time.monotonic()
     with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         for mark in store.keys(MARKS_FOLDER):  # of a run that was killed
             store.remove(mark)
@@ -160,7 +168,20 @@ def run_archive(
             index.read_parts()
             timeout_s = RECONNECT_S
         index.read_parts()
-        write_tables(store, index, run_number)
+
+        def page(summary: Summary) -> bytes:
+            last = LastRun(
+                ended_at=datetime.now(UTC),
+                duration_s=time.monotonic() - began_s,
+                processed=counts.processed,
+                is_complete=counts.saw_all and not stop.is_set(),
+                model=spec.model,
+                unused_model="" if spec.model else model,
+                makes_texts=needs_texts(request),
+            )
+            return report_page(summary, make_samples(summary.samples(), open_store(source), store, config), last)
+
+        write_tables(store, index, run_number, Report(Summary(spec.request.options_hash), page))
     return counts
 
 
@@ -257,3 +278,4 @@ def _pending(spec: RunSpec, exclude: str | None, index: ManifestIndex, counts: C
             counts.unchanged += is_unchanged
             if pending is not None:
                 yield pending
+    counts.saw_all = True

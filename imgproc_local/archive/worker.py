@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local import __version__
+from imgproc_local.archive.cpu_time import used_cpu_s
 from imgproc_local.archive.location import open_store
 from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
 from imgproc_local.archive.picture import PendingPicture, Tools, describe_picture, process_picture
@@ -87,7 +88,10 @@ def run_task(spec: RunSpec, pictures: Sequence[PendingPicture], name: str) -> li
     rows: list[Row] = []
     for pending in pictures:
         target.replace(mark_key(name), pending.picture.key.encode("utf-8", "surrogateescape"))
-        rows.append(process_picture(tools, pending))
+        before_s = _used_cpu_s(tools)
+        row = process_picture(tools, pending)
+        described_s = 0.0 if pending.described is None else pending.described.cpu_s
+        rows.append(structs.replace(row, cpu_s=max(0.0, _used_cpu_s(tools) - before_s) + described_s))
     target.replace(part_key(name), encode_rows(rows))
     target.remove(mark_key(name))
     return [summary_of(row) for row in rows]
@@ -107,7 +111,12 @@ def describe(spec: RunSpec, pictures: Sequence[SourceObject]) -> list[StageResul
             f" {spec.model}: expected the same files. Install that model with `imgproc-local models`, or start the"
             " worker without the resource."
         )
-    return [describe_picture(tools, picture) for picture in pictures]
+    results = []
+    for picture in pictures:
+        before_s = _used_cpu_s(tools)
+        result = describe_picture(tools, picture)
+        results.append(structs.replace(result, cpu_s=max(0.0, _used_cpu_s(tools) - before_s)))
+    return results
 
 
 def model_identity(config: Config) -> str:
@@ -165,6 +174,10 @@ def _tools(spec: RunSpec) -> Tools:
         )
         _Current.opened, _Current.spec, _Current.config = opening.pop_all(), spec, config
     return _Current.tools
+
+
+def _used_cpu_s(tools: Tools) -> float:
+    return used_cpu_s(tools.direct.workers.pids)
 
 
 def _local_folder() -> str | None:

@@ -38,12 +38,16 @@ class DirectStages(Struct, frozen=True):
 
 
 class StageResult(Struct, frozen=True):
-    """What a stage made of a picture; without an output, `error` says why. The caller deletes the output's file."""
+    """What a stage made of a picture; without an output, `error` says why. The caller deletes the output's file.
+
+    `cpu_s` is the CPU time where a caller has measured it.
+    """
 
     stage: StageName
     output: Output | None
     error: str
     seconds: float
+    cpu_s: float = 0.0
 
 
 def run_stages(

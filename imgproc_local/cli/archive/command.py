@@ -56,7 +56,7 @@ def command(
 
     SOURCE and TARGET are folders, which every worker must see under the same path, or URLs of object stores, such as
     s3://BUCKET/PATH. The results are those of `process --archive-names`, in the same subfolders. TARGET also gets
-    archive.parquet, with a row per picture, and alt.csv, with the texts.
+    archive.parquet, with a row per picture, alt.csv, with the texts, and report.html.
 
     The same command again continues an interrupted run, and processes what is new, changed or failed.
 
@@ -73,15 +73,22 @@ def command(
         raise Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
     try:
         from imgproc_local.archive.run import Arguments, run_archive
+        from imgproc_local.cli.archive.report import report_page
 
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
         stop = threading.Event()
         progress = ArchiveProgress(sys.stderr)
         with progress.shown(), _interruptible(stop):
             request = requested(picture, config, archive_names=True)
-            counts = run_archive(arguments, request, config, progress.update, stop)
+            counts = run_archive(arguments, request, config, progress.update, stop, report_page)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("distributed", "dask", "fsspec", "pyarrow"):
+        if error.name is None or error.name.partition(".")[0] not in (
+            "distributed",
+            "dask",
+            "fsspec",
+            "jinja2",
+            "pyarrow",
+        ):
             raise
         raise Refused(HOW_TO_INSTALL) from error
     except KeyboardInterrupt:

@@ -1,0 +1,161 @@
+"""What the report says about all pictures of an archive, collected row by row in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from imgproc_local.archive.row import Row
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.image import Format
+
+MAX_LISTED = 100
+"""The failed pictures and those in need of a text that the report lists; the tables have all of them."""
+MAX_SLOWEST = 10
+MAX_SAMPLES = 6
+MAX_SAMPLE_SOURCE_BYTES = 64 * 1024 * 1024
+"""A larger original is no sample, because the client has to copy it from the source."""
+MAX_MESSAGE_CHARS = 500
+
+
+class LastRun(Struct, frozen=True):
+    """The run that writes the report. `processed` counts the objects that it had processed.
+
+    `is_complete` says that it has seen the whole source. `model` is the identity of the vision model, "" if the texts
+    are made without one; `unused_model` is one that the client has and no worker. `makes_texts` is False if the run was
+    asked for files only.
+    """
+
+    ended_at: datetime
+    duration_s: float
+    processed: int
+    is_complete: bool
+    model: str
+    unused_model: str
+    makes_texts: bool
+
+
+class Sizes(Struct):
+    """The bytes of some originals and of their results."""
+
+    pictures: int = 0
+    before_bytes: int = 0
+    after_bytes: int = 0
+
+    def add(self, before_bytes: int, after_bytes: int) -> None:
+        self.pictures += 1
+        self.before_bytes += before_bytes
+        self.after_bytes += after_bytes
+
+
+class Failure(Struct, frozen=True):
+    """A picture that failed. `reasons` say why, each with the name of its stage if it has one."""
+
+    source: str
+    kind: str
+    reasons: tuple[str, ...]
+
+
+class Slow(Struct, frozen=True, order=True):
+    """How long a picture took; ordered by that."""
+
+    total_s: float
+    source: str
+    size_bytes: int
+
+
+class Summary(Struct):
+    """The sums over all rows, and a bounded number of rows of each kind, in the order in which they are added.
+
+    `options` is the `options_hash` of the last run. `other_options` counts the pictures that an earlier run has
+    processed with other options. `optimized` and `converted` are by format of the original and of the result. `texts`
+    counts the texts by language and `TextSource`. `cpu_s` is None if no row has any.
+    """
+
+    options: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    needing_text: int = 0
+    other_options: int = 0
+    optimized: dict[tuple[str, str], Sizes] = field(default_factory=dict)
+    converted: dict[tuple[str, str], Sizes] = field(default_factory=dict)
+    texts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    total_s: float = 0.0
+    cpu_s: float | None = None
+    failed: list[Failure] = field(default_factory=list)
+    without_text: list[str] = field(default_factory=list)
+    slowest: list[Slow] = field(default_factory=list)
+    candidates: dict[str, list[tuple[bytes, Row]]] = field(default_factory=dict)
+
+    def add(self, row: Row) -> None:
+        self.outcomes[row.outcome] += 1
+        if row.outcome == "skipped":
+            return
+        self.other_options += row.options != self.options
+        self.total_s += row.total_s
+        if row.cpu_s is not None:
+            self.cpu_s = (self.cpu_s or 0.0) + row.cpu_s
+        _add_sizes(self.optimized, row, row.optimized)
+        _add_sizes(self.converted, row, row.converted)
+        self.texts.update((text.language_code, text.source.value) for text in row.translations)
+        if row.needs_text:
+            self.needing_text += 1
+            if len(self.without_text) < MAX_LISTED:
+                self.without_text.append(row.source)
+        if row.outcome == "failed":
+            self.failures[row.failure] += 1
+            if len(self.failed) < MAX_LISTED:
+                self.failed.append(_failure(row))
+        _push(self.slowest, Slow(row.total_s, row.source, row.size_bytes), MAX_SLOWEST)
+        if row.outcome == "done" and row.size_bytes <= MAX_SAMPLE_SOURCE_BYTES and (row.optimized or row.converted):
+            self._add_candidate(row)
+
+    def samples(self) -> list[Row]:
+        """At most `MAX_SAMPLES` rows with results, of as many formats as possible.
+
+        They are those with the lowest SHA-256 of the source key: a random choice that is the same in every run.
+        """
+        lists = [sorted(rows, key=_order, reverse=True) for _, rows in sorted(self.candidates.items())]
+        chosen: list[Row] = []
+        for number in range(MAX_SAMPLES):
+            chosen += [rows[number][1] for rows in lists if number < len(rows)]
+        return chosen[:MAX_SAMPLES]
+
+    def _add_candidate(self, row: Row) -> None:
+        # a heap begins with its lowest item, so the digest is inverted: the highest one is the first to be removed
+        digest = bytes(255 - byte for byte in hashlib.sha256(row.source.encode()).digest())
+        rows = self.candidates.setdefault(row.format or "", [])
+        if len(rows) < MAX_SAMPLES:
+            heapq.heappush(rows, (digest, row))
+        elif digest > rows[0][0]:
+            heapq.heapreplace(rows, (digest, row))
+
+
+def _order(candidate: tuple[bytes, Row]) -> bytes:
+    return candidate[0]
+
+
+def _add_sizes(sums: dict[tuple[str, str], Sizes], row: Row, result: ResultFile | None) -> None:
+    if result is not None:
+        key = (_name(row.format), _name(result.format))
+        sums.setdefault(key, Sizes()).add(row.size_bytes, result.size_bytes)
+
+
+def _name(of: Format | None) -> str:
+    return "" if of is None else of.value
+
+
+def _failure(row: Row) -> Failure:
+    reasons = (each.message if each.stage is None else f"{each.stage}: {each.message}" for each in row.problems)
+    return Failure(row.source, row.failure, tuple(reason[:MAX_MESSAGE_CHARS] for reason in reasons))
+
+
+def _push(heap: list[Slow], item: Slow, most: int) -> None:
+    if len(heap) < most:
+        heapq.heappush(heap, item)
+    elif item > heap[0]:
+        heapq.heapreplace(heap, item)
