@@ -72,7 +72,7 @@ def _thumbnail(store: Store, key: str, sha256: str, file: Path, workers: Workers
         check_stop = CancellationToken(TIMEOUT_S).check
         webp = workers.run(make_thumbnail, ThumbnailSource(os.fsencode(file), info), info, check_stop).webp
     except FileNotFoundError:
-        return Thumbnail(problem="The file is not there any more.")
+        return Thumbnail(problem="There is no file of this name any more.")
     except OSError as error:
         return Thumbnail(problem=f"The file can't be read: {error.strerror or error}.")
     except ServiceError as error:

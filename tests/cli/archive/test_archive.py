@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 
 FLAGS = ("--languages", "en,de", "--write-metadata", "--sidecar", "--effort", "fast")
 TIMEOUT_S = 240
-BOOKKEEPING = {"archive.parquet", "alt.csv"}
+BOOKKEEPING = {"archive.parquet", "alt.csv", "report.html"}
 """What `archive` writes besides the results, in folders that are not hidden."""
 
 
