@@ -161,7 +161,7 @@ def _fetch(tools: Tools, picture: SourceObject, staged: Path) -> tuple[str, Imag
     except OSError as error:
         if is_disk_full(error):
             raise StorageFailed("The disk for temporary files of a worker is full.") from error
-        raise _Failed(f"It can't be read: {error.strerror or error}.", "source") from error
+        raise _Failed(f"It can't be read: {str(error.strerror or error).rstrip('.')}.", "source") from error
     try:
         with opened(staged, accepted) as data:
             detect(data, accepted)

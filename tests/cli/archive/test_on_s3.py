@@ -1,0 +1,191 @@
+"""`archive` from and to an S3-compatible server that throttles, while pictures are deleted and changed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.archive.cluster import local_cluster
+from tests.cli.conftest import Program
+from tests.support import pictures
+
+pytest.importorskip("distributed")
+pytest.importorskip("flask")
+s3fs = pytest.importorskip("s3fs")
+werkzeug_app = pytest.importorskip("moto.moto_server.werkzeug_app")
+moto_server = pytest.importorskip("moto.moto_server.threaded_moto_server")
+s3_models = pytest.importorskip("moto.s3.models")
+serving = pytest.importorskip("werkzeug.serving")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SOURCE, TARGET = "museum/scans", "museum-web"
+FLAGS = ("--languages", "en", "--effort", "fast")
+TIMEOUT_S = 240
+PART_BYTES = 8 * 1024
+"""Real stores refuse parts below 5 MB; `test_object_store.py` has one of that size."""
+PRELOAD = f"from imgproc_local.archive import object_store\nobject_store.UPLOAD_PART_BYTES = {PART_BYTES}\n"
+"""What the workers of Dask import first."""
+SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+THROTTLED_REQUEST = 12
+"""Each request whose number is a multiple of this is answered with 503."""
+ACCESS_KEY = "key-of-the-environment"
+
+PICTURES = {
+    "red bicycle.jpg": pictures.jpeg(),
+    "west wing/old harbour.png": pictures.png(),
+    "west wing/changed.jpg": pictures.jpeg(64, 48, seed=1),
+    "west wing/deleted.jpg": pictures.jpeg(64, 48, seed=2),
+    "west wing/throttled.jpg": pictures.jpeg(64, 48, seed=3),
+    "west wing/unsteady.jpg": pictures.jpeg(64, 48, seed=4),
+}
+CHANGED = pictures.jpeg(80, 60, seed=5)
+
+
+class TroubledStore:
+    """moto's server with the troubles of a real store. A request is named as `GET /bucket/key`.
+
+    Each `THROTTLED_REQUEST`th request and all of `throttled` are answered with 503, as is the first that begins with
+    `lost`, after it was carried out. What `before` has for a request is called before the first such.
+    """
+
+    def __init__(self) -> None:
+        self._moto = werkzeug_app.DomainDispatcherApplication(werkzeug_app.create_backend_app)
+        self._lock = threading.Lock()
+        self.before: dict[str, Callable[[], None]] = {}
+        self.throttled = ""
+        self.lost = ""
+        self.requests: list[str] = []
+        self.access_keys: set[str] = set()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+        with self._lock:
+            self.requests.append(f"{request}?{environ['QUERY_STRING']}")
+            self.access_keys.add(environ["HTTP_AUTHORIZATION"].partition("Credential=")[2].partition("/")[0])
+            is_throttled = request == self.throttled or len(self.requests) % THROTTLED_REQUEST == 0
+            is_lost = not is_throttled and bool(self.lost) and request.startswith(self.lost)
+            act = None if is_throttled else self.before.pop(request, None)
+            if is_lost:
+                self.lost = ""
+        if act is not None:
+            act()
+        if is_lost:
+            list(self._moto(environ, lambda *_: None))
+        elif not is_throttled:
+            answer: Iterable[bytes] = self._moto(environ, start_response)
+            return answer
+        environ["wsgi.input"].read(0 if is_lost else int(environ.get("CONTENT_LENGTH") or 0))
+        start_response("503 Slow Down", [("Content-Type", "application/xml")])
+        return [SLOW_DOWN]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TroubledStore]:
+    """The server. The environment of the test has its address and credentials; workers upload in small parts."""
+    monkeypatch.setattr(s3_models, "S3_UPLOAD_PART_MIN_SIZE", 1)
+    troubled = TroubledStore()
+    server = serving.make_server(
+        "127.0.0.1", 0, troubled, threaded=True, request_handler=moto_server.MotoRequestHandler
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (tmp_path / "preload").mkdir()
+    (tmp_path / "preload" / "small_parts.py").write_text(PRELOAD)
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "DASK_DISTRIBUTED__WORKER__PRELOAD": "small_parts",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "preload"), os.environ.get("PYTHONPATH", "")]),
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield troubled
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def files(store: TroubledStore, tmp_path: Path) -> Any:
+    """The file system of s3fs, with the pictures in the source."""
+    files = s3fs.S3FileSystem(use_listings_cache=False)
+    for bucket in ("museum", TARGET):
+        files.mkdir(bucket)
+    for key, content in PICTURES.items():
+        (tmp_path / "picture").write_bytes(content)
+        files.put_file(str(tmp_path / "picture"), f"{SOURCE}/{key}", chunksize=PART_BYTES)
+    return files
+
+
+def stored(files: Any) -> dict[str, str]:
+    """The SHA-256 of each result in the target, by key."""
+    keys = (path.removeprefix(f"{TARGET}/") for path in files.find(TARGET))
+    results = [key for key in keys if not key.startswith(".") and key not in ("archive.parquet", "alt.csv")]
+    return {key: hashlib.sha256(files.cat_file(f"{TARGET}/{key}")).hexdigest() for key in results}
+
+
+def problem(row: dict[str, Any]) -> str:
+    return "".join(f"{row['failure']}: {each['message']}" for each in row["problems"])
+
+
+def rows(files: Any) -> dict[str, dict[str, Any]]:
+    """The row of each source in the table. Fails if one has several."""
+    table = parquet.read_table(io.BytesIO(files.cat_file(f"{TARGET}/archive.parquet"))).to_pylist()
+    found = {row["source"]: row for row in table}
+    assert len(found) == len(table)
+    return found
+
+
+@pytest.fixture
+def scheduler(files: Any) -> Iterator[str]:
+    """The address of a scheduler with one worker, for all runs of a test."""
+    with local_cluster(1, 0, {}) as address:
+        yield address
+
+
+def test_an_archive_on_s3_has_one_row_per_picture_whatever_the_store_does(
+    store: TroubledStore, files: Any, scheduler: str, program: Program
+) -> None:
+    folder = f"{SOURCE}/west wing"
+    store.throttled = f"GET /{folder}/throttled.jpg"
+    store.lost = f"PUT /{TARGET}/west wing/unsteady"
+    store.before = {
+        f"GET /{folder}/changed.jpg": lambda: files.pipe_file(f"{folder}/changed.jpg", CHANGED),
+        f"HEAD /{folder}/deleted.jpg": lambda: files.rm_file(f"{folder}/deleted.jpg"),
+    }
+    command = ("archive", f"s3://{SOURCE}", f"s3://{TARGET}", "--scheduler", scheduler, *FLAGS)
+    ended = program(*command, timeout_s=TIMEOUT_S)
+    assert ended.stdout.startswith("4 done, 0 unchanged since an earlier run, 2 failed"), ended.stderr
+    assert store.before == {}
+    assert store.lost == ""
+    first = rows(files)
+    assert {source: row["outcome"] for source, row in first.items() if row["outcome"] != "done"} == {
+        "west wing/deleted.jpg": "failed",
+        "west wing/throttled.jpg": "failed",
+    }
+    assert problem(first["west wing/deleted.jpg"]) == "source: It was deleted after it had been listed."
+    assert problem(first["west wing/throttled.jpg"]) == "source: It can't be read: Please reduce your request rate."
+    assert first["west wing/changed.jpg"]["sha256"] == hashlib.sha256(CHANGED).hexdigest()
+    assert first["red bicycle.jpg"]["version"].endswith("-3"), "a source that was stored in parts"
+    assert f"POST /{TARGET}/{first['red bicycle.jpg']['converted']['path']}?uploads" in store.requests
+
+    store.throttled = ""
+    ended = program(*command, timeout_s=TIMEOUT_S)
+    # the picture that was changed has another version than in its row
+    assert ended.stdout.startswith("2 done, 3 unchanged since an earlier run, 0 failed"), ended.stderr
+    second = rows(files)
+    assert second.keys() == PICTURES.keys()
+    assert [source for source, row in second.items() if row["outcome"] != "done"] == ["west wing/deleted.jpg"]
+    results = {
+        file["path"]: file["sha256"] for row in second.values() for file in (row["optimized"], row["converted"]) if file
+    }
+    assert stored(files) == results
+    assert store.access_keys == {ACCESS_KEY}
