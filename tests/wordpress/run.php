@@ -6,10 +6,13 @@ $_SERVER += array(
 	'REQUEST_METHOD'  => 'GET',
 	'SERVER_PROTOCOL' => 'HTTP/1.1',
 	'REQUEST_URI'     => '/wp-admin/',
+	'REMOTE_ADDR'     => '127.0.0.1',
 );
 
 $input = json_decode( stream_get_contents( STDIN ), true );
 $args  = $input['args'];
+
+$_SERVER['HTTP_HOST'] = $input['host'];
 if ( ! empty( $args['install'] ) ) {
 	define( 'WP_INSTALLING', true );
 }

@@ -1,11 +1,12 @@
 """A real WordPress in a temporary folder: Debian's package, MariaDB, PHP-FPM and nginx, all on this machine only.
 
-`python -m tests.wordpress.site [--port N] [--link]`
+`python -m tests.wordpress.site [--port N] [--link] [--network]`
 
 installs one with the plugin, prints its address and runs until Ctrl+C. Nothing remains of it: no system service, no
 user and no file outside the folder is used, and WordPress is not allowed to send requests to other machines. It runs as
 root or as any user. Without `--link` the plugin is copied, because WordPress deletes the files of a plugin that is
-deleted on its page.
+deleted on its page. `--network` makes a network of sites, with a second site at /second/. The environment variable
+IMGPROC_WORDPRESS names the folder of another WordPress than that of the package, which may be a newer one.
 
 Packages of Debian or Ubuntu that it needs: wordpress, wordpress-theme-twentytwentythree, mariadb-server, nginx-light,
 php-fpm, php-cli, php-mysql, php-gd, php-imagick, php-curl, php-xml, php-mbstring, php-intl.
@@ -28,7 +29,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path("/usr/share/wordpress")
+from tests.wordpress.config import fpm_config, nginx_config, php_options, wp_config
+
+SOURCE = Path(os.environ.get("IMGPROC_WORDPRESS", "/usr/share/wordpress"))
 PLUGIN = Path(__file__).parents[2] / "packaging/wordpress/imgproc-local"
 HERE = Path(__file__).parent
 USER, PASSWORD = "admin", "a test password"
@@ -54,17 +57,17 @@ return array_map( function ( $name ) {
     return $id;
 }, $args['names'] );
 """
-PHP_WORKERS = 5
-"""Requests that PHP answers at once: those of a browser, and those that WordPress sends to itself."""
-PHP_SETTINGS = {
-    "memory_limit": "256M",
-    "upload_max_filesize": "30M",
-    "post_max_size": "32M",
-    "max_execution_time": "60",
-    "sendmail_path": "/bin/true",
-    "opcache.validate_timestamps": "1",
-    "opcache.revalidate_freq": "0",
+MAKE_NETWORK = """
+define( 'WP_INSTALLING_NETWORK', true );
+require_once ABSPATH . 'wp-admin/includes/upgrade.php';
+global $wpdb;
+$wpdb->set_prefix( $wpdb->base_prefix, true );
+foreach ( $wpdb->tables( 'ms_global' ) as $name => $table ) {
+    $wpdb->$name = $table;
 }
+install_network();
+return populate_network( 1, $args['domain'], 'admin@example.org', 'A network', '/', false );
+"""
 
 
 def find_program(name: str) -> str | None:
@@ -96,8 +99,9 @@ def free_port() -> int:
 class Site:
     """A running WordPress. `url` has no slash at its end. `folder` is that of WordPress itself."""
 
-    def __init__(self, base: Path, port: int) -> None:
+    def __init__(self, base: Path, port: int, network: bool = False) -> None:
         self.base = base
+        self.network = network
         self.folder = base / "wordpress"
         self.url = f"http://127.0.0.1:{port}"
         self.port = port
@@ -110,8 +114,8 @@ class Site:
         Raises: AssertionError, with the output, if the code fails or prints a warning.
         """
         done = subprocess.run(
-            [find_program("php") or "php", *_php_options(self.base), str(self.base / "run.php")],
-            input=json.dumps({"code": code, "args": arguments}),
+            [find_program("php") or "php", *php_options(self.base), str(self.base / "run.php")],
+            input=json.dumps({"code": code, "args": arguments, "host": f"127.0.0.1:{self.port}"}),
             capture_output=True,
             text=True,
             timeout=SCRIPT_TIMEOUT_S,
@@ -145,7 +149,9 @@ class Site:
         """Errors, warnings and notices of PHP so far, but not of WordPress' own deprecations and update checks."""
         log = self.folder / "wp-content/debug.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        own = re.compile(r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/| in \S*/wp-includes/update\.php ")
+        own = re.compile(
+            r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/| in \S*/(update|translation-install)\.php "
+        )
         return [line for line in lines if "PHP " in line and not own.search(line)]
 
     def reset(self) -> None:
@@ -170,94 +176,29 @@ class Site:
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def _php_options(base: Path) -> list[str]:
-    """The options of a PHP that reads no configuration of the machine but its list of extensions."""
-    options = {**PHP_SETTINGS, "error_log": str(base / "php-cli.log"), "sys_temp_dir": str(base / "tmp")}
-    return [part for name, value in options.items() for part in ("-d", f"{name}={value}")]
-
-
-def _nginx_config(site: Site) -> str:
-    user = "user root;" if os.geteuid() == 0 else ""
-    temporary = "\n".join(
-        f"  {kind}_temp_path {site.base}/tmp/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+def _make_network(site: Site) -> None:
+    """Turn the site into a network of two sites."""
+    domain = f"127.0.0.1:{site.port}"
+    site.php(MAKE_NETWORK, domain=domain)
+    constants = {
+        "MULTISITE": "true",
+        "SUBDOMAIN_INSTALL": "false",
+        "DOMAIN_CURRENT_SITE": f"'{domain}'",
+        "PATH_CURRENT_SITE": "'/'",
+        "SITE_ID_CURRENT_SITE": "1",
+        "BLOG_ID_CURRENT_SITE": "1",
+    }
+    config = site.folder / "wp-config.php"
+    lines = "\n".join(f"define( '{name}', {value} );" for name, value in constants.items())
+    text = re.sub(r"define\( 'WP_(HOME|SITEURL)'.*\n", "", config.read_text())
+    config.write_text(text.replace("$table_prefix", lines + "\n$table_prefix"))
+    second = {"domain": domain, "path": "/second/", "title": "The second site", "network_id": 1, "user_id": 1}
+    site.php("return wp_insert_site( $args['site'] );", site=second)
+    # WordPress drops the colon before the port
+    site.sql(
+        f"UPDATE wp_blogs SET domain = '{domain}'; UPDATE wp_2_options SET option_value = '{site.url}/second'"
+        " WHERE option_name IN ('home', 'siteurl');"
     )
-    return f"""
-{user}
-daemon off;
-worker_processes 1;
-pid {site.base}/nginx.pid;
-error_log {site.base}/nginx.log warn;
-events {{ worker_connections 512; }}
-http {{
-  include /etc/nginx/mime.types;
-  access_log {site.base}/access.log;
-{temporary}
-  client_max_body_size 40m;
-  server {{
-    listen 127.0.0.1:{site.port};
-    root {site.folder};
-    index index.php;
-    location / {{ try_files $uri $uri/ /index.php?$args; }}
-    location ~ \\.php$ {{
-      try_files $uri =404;
-      fastcgi_pass unix:{site.base}/fpm.sock;
-      fastcgi_read_timeout 120s;
-      include /etc/nginx/fastcgi_params;
-      fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
-      fastcgi_param HTTP_HOST 127.0.0.1:{site.port};
-    }}
-  }}
-}}
-"""
-
-
-def _fpm_config(site: Site) -> str:
-    settings = "\n".join(f"php_admin_value[{name}] = {value}" for name, value in PHP_SETTINGS.items())
-    user = "user = root\ngroup = root" if os.geteuid() == 0 else ""
-    return f"""
-[global]
-error_log = {site.base}/fpm.log
-daemonize = no
-[www]
-{user}
-listen = {site.base}/fpm.sock
-pm = static
-pm.max_children = {PHP_WORKERS}
-catch_workers_output = yes
-clear_env = yes
-{settings}
-php_admin_value[sys_temp_dir] = {site.base}/tmp
-php_admin_value[upload_tmp_dir] = {site.base}/tmp
-"""
-
-
-def _wp_config(site: Site) -> str:
-    keys = ("AUTH_KEY", "SECURE_AUTH_KEY", "LOGGED_IN_KEY", "NONCE_KEY")
-    salts = ("AUTH_SALT", "SECURE_AUTH_SALT", "LOGGED_IN_SALT", "NONCE_SALT")
-    secrets = "\n".join(f"define( '{name}', '{os.urandom(24).hex()}' );" for name in keys + salts)
-    return f"""<?php
-define( 'DB_NAME', 'wordpress' );
-define( 'DB_USER', 'root' );
-define( 'DB_PASSWORD', '' );
-define( 'DB_HOST', 'localhost:{site.base}/db.sock' );
-define( 'DB_CHARSET', 'utf8mb4' );
-define( 'DB_COLLATE', '' );
-{secrets}
-$table_prefix = 'wp_';
-define( 'WP_HOME', '{site.url}' );
-define( 'WP_SITEURL', '{site.url}' );
-define( 'WP_HTTP_BLOCK_EXTERNAL', true );
-define( 'AUTOMATIC_UPDATER_DISABLED', true );
-define( 'WP_DEBUG', true );
-define( 'WP_DEBUG_LOG', true );
-define( 'WP_DEBUG_DISPLAY', false );
-define( 'IMGPROC_TEST_FOLDER', '{site.base}' );
-define( 'FS_METHOD', 'direct' );
-if ( ! defined( 'ABSPATH' ) ) {{
-	define( 'ABSPATH', __DIR__ . '/' );
-}}
-require_once ABSPATH . 'wp-settings.php';
-"""
 
 
 @contextlib.contextmanager
@@ -328,37 +269,40 @@ def _database(base: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def installed(port: int = 0, *, link: bool = False, activate: bool = True) -> Iterator[Site]:
+def installed(port: int = 0, *, link: bool = False, activate: bool = True, network: bool = False) -> Iterator[Site]:
     """A new site with the plugin, which is active unless `activate` is False. It is removed after the block.
 
-    `link` uses the plugin's files in the repository, so that changes take effect at once.
+    `link` uses the plugin's files in the repository, so that changes take effect at once. `network` makes a network
+    of two sites, for all of which the plugin is active.
     """
     # a time limit ends Python with SIGTERM; then too, the programs of the site must end
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # sockets may have paths of at most 107 bytes
     with tempfile.TemporaryDirectory(prefix="wp-", dir="/tmp") as name:
         base = Path(name)
-        site = Site(base, port or free_port())
+        site = Site(base, port or free_port(), network)
         (base / "tmp").mkdir()
         shutil.copytree(SOURCE, site.folder, ignore=shutil.ignore_patterns("languages", "akismet"))
         site.uploads.mkdir(exist_ok=True)
-        (site.folder / "wp-config.php").write_text(_wp_config(site))
+        (site.folder / "wp-config.php").write_text(wp_config(base, site.url))
         shutil.copytree(HERE / "mu-plugins", site.folder / "wp-content/mu-plugins")
         shutil.copy(HERE / "run.php", base)
         if link:
             site.plugin.symlink_to(PLUGIN)
         elif PLUGIN.is_dir():
             shutil.copytree(PLUGIN, site.plugin)
-        (base / "nginx.conf").write_text(_nginx_config(site))
-        (base / "fpm.conf").write_text(_fpm_config(site))
+        (base / "nginx.conf").write_text(nginx_config(base, site.folder, site.port, network))
+        (base / "fpm.conf").write_text(fpm_config(base))
         allow_root = ["--allow-to-run-as-root"] if os.geteuid() == 0 else []
         fpm = [find_program("php-fpm") or "", "--fpm-config", str(base / "fpm.conf"), *allow_root]
         nginx = [find_program("nginx") or "", "-p", name, "-c", str(base / "nginx.conf"), "-e", str(base / "nginx.log")]
         with _database(base):
             site.sql("CREATE DATABASE wordpress CHARACTER SET utf8mb4;", database="")
             site.php("", install=True, user=USER, password=PASSWORD)
+            if network:
+                _make_network(site)
             if activate:
-                site.php("return activate_plugin( 'imgproc-local/imgproc-local.php' );")
+                site.php("return activate_plugin( 'imgproc-local/imgproc-local.php', '', $args['all'] );", all=network)
             with _process(fpm, base / "fpm.log"):
                 _wait_for(base / "fpm.sock", base / "fpm.log")
                 with _process(nginx, base / "nginx.log"):
@@ -382,10 +326,12 @@ def main() -> None:
     parser.add_argument(
         "--link", action="store_true", help="use the plugin's files in the repository; don't delete it on the page"
     )
+    parser.add_argument("--network", action="store_true", help="a network with a second site at /second/")
     arguments = parser.parse_args()
     if lacking := missing():
         raise SystemExit(f"not installed: {', '.join(lacking)}; see the first lines of this file")
-    with installed(arguments.port, link=arguments.link) as site, contextlib.suppress(KeyboardInterrupt):
+    installation = installed(arguments.port, link=arguments.link, network=arguments.network)
+    with installation as site, contextlib.suppress(KeyboardInterrupt):
         print(
             f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it",
             flush=True,
