@@ -12,7 +12,7 @@ import pytest
 from tests.faults.server_process import ServerProcess, command_line
 from tests.support import pictures
 from tests.support.service import Running, running
-from tests.wordpress.admin import Admin
+from tests.wordpress.admin import Admin, Uploader
 from tests.wordpress.conftest import SiteDescriber
 from tests.wordpress.library import (
     alt_texts,
@@ -31,6 +31,25 @@ from tests.wordpress.site import Site, free_port
 PRICE = 3
 """Credits for one picture: analyze in one language, optimize, convert."""
 LONG_S = 400
+LEASE_S = 150
+"""The lock of a killed worker expires after 80 s, and WP-Cron comes a minute after the queue was begun."""
+KILL_WORKER = """
+Imgproc_Local_Queue::add_many( $args['ids'] );
+( new Imgproc_Local_Lock() )->acquire();
+posix_kill( getmypid(), 9 );
+"""
+REQUEST_WITH_LOCK = """
+global $wpdb;
+$lock   = new Imgproc_Local_Lock();
+$lock->acquire();
+$query  = "SELECT option_value FROM $wpdb->options WHERE option_name = 'imgproc_local_lock'";
+$before = $wpdb->get_var( $query );
+sleep( 2 );
+( new Imgproc_Local_Client( $args['address'], 'imgp_0' ) )->languages();
+$after  = $wpdb->get_var( $query );
+$lock->release();
+return array( $before, $after );
+"""
 MAX_ATTEMPTS = 3
 """Attempts of the plugin for one picture."""
 
@@ -183,6 +202,32 @@ def test_a_wrong_key_pauses_and_fails_nothing(site: Site, admin: Admin, describe
     assert "failed" not in states(site).values()
     configure(site, described.root, described.key)
     assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
+
+
+def test_a_killed_worker_stops_the_queue_for_a_short_time_only(site: Site, described: Running) -> None:
+    configure(site, described.root, described.key)
+    ids = site.add_pictures(small(3))
+    with pytest.raises(AssertionError):  # PHP was killed
+        site.php(KILL_WORKER, ids=ids)
+    assert set(wait_finished(site, ids, LEASE_S).values()) == {"done"}
+    assert jobs_and_balance(described)[0] == 3
+
+
+def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
+    before, after = site.php(REQUEST_WITH_LOCK, address=f"http://127.0.0.1:{free_port()}")
+    assert int(after.split()[0]) >= int(before.split()[0]) + 2
+
+
+def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, described: Running) -> None:
+    configure(site, described.root, described.key)
+    config = site.folder / "wp-config.php"
+    text = config.read_text()
+    config.write_text(text.replace("<?php", "<?php\ndefine( 'DISABLE_WP_CRON', true );", 1))
+    try:
+        ids = [uploader.upload(name, content)[0] for name, content in small(3).items()]
+        assert set(wait_finished(site, ids, cron=False).values()) == {"done"}
+    finally:
+        config.write_text(text)
 
 
 def test_two_workers_at_once_send_nothing_twice(site: Site, described: Running) -> None:

@@ -246,6 +246,7 @@ final class Imgproc_Local_Client {
 			'redirection' => 0,
 			'user-agent'  => 'imgproc-local-wordpress/' . IMGPROC_LOCAL_VERSION,
 		);
+		Imgproc_Local_Lock::renew_held();
 		add_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10, 2 );
 		$answer = wp_remote_request( $this->address . '/api/v1' . $path, $args );
 		remove_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10 );

@@ -9,16 +9,25 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * A row of the options table, read and written past the object cache, because another request has to see it at once.
- * It expires, so that a request that was killed stops the queue for a while only.
+ * It expires, so that a request that was killed stops the queue for a while only. If it expires during a long step,
+ * another request repeats the step when it is due again, with the same Idempotency-Key.
  */
 final class Imgproc_Local_Lock {
 
 	const OPTION = 'imgproc_local_lock';
 
 	/**
-	 * Seconds after which another request may take the lock. More than one upload and two downloads take.
+	 * Seconds after which another request may take the lock. It is renewed before every request to the service, the
+	 * longest of which may take 60 seconds, and before every file that PHP encodes.
 	 */
-	const EXPIRES_S = 240;
+	const EXPIRES_S = 80;
+
+	/**
+	 * The lock that this request holds.
+	 *
+	 * @var self|null
+	 */
+	private static $held = null;
 
 	/**
 	 * Value of the row while this request holds the lock.
@@ -42,6 +51,9 @@ final class Imgproc_Local_Lock {
 			$taken = (int) $found < time() && $this->swap( $found, $value );
 		}
 		$this->value = $taken ? $value : '';
+		if ( $taken ) {
+			self::$held = $this;
+		}
 		return (bool) $taken;
 	}
 
@@ -58,6 +70,15 @@ final class Imgproc_Local_Lock {
 		}
 		$this->value = $value;
 		return true;
+	}
+
+	/**
+	 * Extends the lock of this request, if it holds one. To be called before what takes long.
+	 */
+	public static function renew_held() {
+		if ( self::$held ) {
+			self::$held->renew();
+		}
 	}
 
 	/**

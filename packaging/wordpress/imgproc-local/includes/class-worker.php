@@ -275,6 +275,7 @@ final class Imgproc_Local_Worker {
 		$code = $error->get_error_code();
 		$data = $error->get_error_data();
 		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) && ! isset( $data['retry_after'] ) ) {
+			sleep( 1 ); // A service that is just ending resets connections that it had accepted.
 			$health = ( new Imgproc_Local_Client() )->languages(); // One picture may be what the service can’t answer.
 			if ( is_wp_error( $health ) ) {
 				$code  = 'service_down';
