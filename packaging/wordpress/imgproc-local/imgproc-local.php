@@ -20,7 +20,7 @@ define( 'IMGPROC_LOCAL_FILE', __FILE__ );
 define( 'IMGPROC_LOCAL_DIR', plugin_dir_path( __FILE__ ) );
 define( 'IMGPROC_LOCAL_URL', plugin_dir_url( __FILE__ ) );
 
-foreach ( array( 'settings', 'client', 'source', 'encoder', 'files', 'attachment', 'lock', 'queue', 'worker', 'background', 'display', 'images', 'library', 'panel', 'bulk', 'notices', 'cli' ) as $imgproc_local_part ) {
+foreach ( array( 'settings', 'settings-page', 'client', 'source', 'encoder', 'files', 'originals', 'attachment', 'lock', 'queue', 'worker', 'background', 'display', 'images', 'cells', 'library', 'panel', 'failures', 'bulk', 'notices', 'cli' ) as $imgproc_local_part ) {
 	if ( is_readable( IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php" ) ) {
 		require_once IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php";
 	}
@@ -34,7 +34,7 @@ register_deactivation_hook( __FILE__, array( 'Imgproc_Local_Background', 'deacti
  * Registers the hooks of every part that is present.
  */
 function imgproc_local_init() {
-	foreach ( array( 'Settings', 'Attachment', 'Background', 'Display', 'Library', 'Panel', 'Bulk', 'Notices', 'CLI' ) as $part ) {
+	foreach ( array( 'Settings_Page', 'Attachment', 'Background', 'Display', 'Cells', 'Library', 'Panel', 'Bulk', 'Notices', 'CLI' ) as $part ) {
 		if ( is_callable( array( "Imgproc_Local_$part", 'init' ) ) ) {
 			call_user_func( array( "Imgproc_Local_$part", 'init' ) );
 		}

@@ -3,9 +3,11 @@
 	'use strict';
 	const button = document.getElementById( 'imgproc-local-test' );
 	const result = document.getElementById( 'imgproc-local-test-result' );
-	const show = function ( message, succeeded ) {
-		result.textContent = message;
-		result.className = succeeded ? 'notice-success' : 'notice-error';
+	const show = function ( message, kind ) {
+		const line = document.createElement( 'p' );
+		line.textContent = message;
+		result.replaceChildren( line );
+		result.className = 'notice inline notice-' + kind;
 	};
 	if ( ! button || ! result ) {
 		return;
@@ -19,16 +21,16 @@
 			key: ( key && key.value ) || '',
 		} );
 		button.disabled = true;
-		show( settings.testing, true );
+		show( settings.testing, 'info' );
 		fetch( settings.url, { method: 'POST', credentials: 'same-origin', body } )
 			.then( function ( answer ) {
 				return answer.json();
 			} )
 			.then( function ( answer ) {
-				show( answer.data.message, answer.success );
+				show( answer.data.message, answer.success ? 'success' : 'error' );
 			} )
 			.catch( function () {
-				show( settings.failed, false );
+				show( settings.failed, 'error' );
 			} )
 			.finally( function () {
 				button.disabled = false;

@@ -16,10 +16,9 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Bulk {
 
 	/**
-	 * Images that one request adds to the queue or removes from it, and failed images on one page of the list.
+	 * Images that one request adds to the queue or removes from it.
 	 */
-	const PAGE_SIZE     = 100;
-	const FAILURES_PAGE = 20;
+	const PAGE_SIZE = 100;
 
 	/**
 	 * The capability that the page needs: it works on the images of all users.
@@ -139,7 +138,7 @@ final class Imgproc_Local_Bulk {
 			</form>
 			<div class="imgproc-local-progress-box" hidden><?php self::print_progress( self::queue() ); ?></div>
 			<h2><?php esc_html_e( 'Failed images', 'imgproc-local' ); ?></h2>
-			<div id="imgproc-local-failures"><?php echo self::failures_html( 1 ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- failures_html() escapes. ?></div>
+			<div id="imgproc-local-failures"><?php echo Imgproc_Local_Failures::html( 1 ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- html() escapes. ?></div>
 		</div>
 		<?php
 	}
@@ -171,83 +170,6 @@ final class Imgproc_Local_Bulk {
 				esc_html( number_format_i18n( Imgproc_Local_Images::count( $filter ) ) )
 			);
 		}
-	}
-
-	/**
-	 * Returns a page of the images that failed, with the reasons.
-	 *
-	 * @param int $page From 1.
-	 * @return string Escaped HTML.
-	 */
-	private static function failures_html( int $page ): string {
-		$query = new WP_Query(
-			Imgproc_Local_Images::query_args( 'failed' ) + array(
-				'posts_per_page' => self::FAILURES_PAGE,
-				'paged'          => $page,
-				'orderby'        => 'ID',
-				'order'          => 'DESC',
-			)
-		);
-		if ( ! $query->posts ) {
-			return '<p>' . esc_html__( 'None.', 'imgproc-local' ) . '</p>';
-		}
-		$rows = '';
-		foreach ( $query->posts as $post ) {
-			$rows .= self::failure_row( $post );
-		}
-		$head = sprintf(
-			'<thead><tr><th scope="col">%s</th><th scope="col">%s</th><th scope="col"><span class="screen-reader-text">%s</span></th></tr></thead>',
-			esc_html__( 'Image', 'imgproc-local' ),
-			esc_html__( 'Reason', 'imgproc-local' ),
-			esc_html__( 'Actions', 'imgproc-local' )
-		);
-		return '<table class="widefat striped">' . $head . '<tbody>' . $rows . '</tbody></table>' . self::pagination( $page, (int) $query->max_num_pages );
-	}
-
-	/**
-	 * Returns the row of a failed image.
-	 *
-	 * @param WP_Post $post The attachment.
-	 * @return string Escaped HTML.
-	 */
-	private static function failure_row( WP_Post $post ): string {
-		$name   = wp_basename( (string) get_attached_file( $post->ID ) );
-		$title  = '' === $post->post_title ? $name : $post->post_title;
-		$state  = Imgproc_Local_Queue::state( $post->ID );
-		$button = '';
-		if ( current_user_can( 'edit_post', $post->ID ) ) {
-			$title_html = sprintf( '<a href="%s">%s</a>', esc_url( get_edit_post_link( $post->ID, 'raw' ) ), esc_html( $title ) );
-			$button     = sprintf(
-				'<button type="button" class="button" data-imgproc-action="retry" data-id="%d" aria-label="%s">%s</button>',
-				(int) $post->ID,
-				/* translators: %s: Attachment title. */
-				esc_attr( sprintf( __( 'Try again: %s', 'imgproc-local' ), $title ) ),
-				esc_html__( 'Try again', 'imgproc-local' )
-			);
-		} else {
-			$title_html = esc_html( $title );
-		}
-		return sprintf( '<tr><td>%s<br><span class="description">%s</span></td><td>%s</td><td>%s</td></tr>', $title_html, esc_html( $name === $title ? '' : $name ), esc_html( $state['error'] ), $button );
-	}
-
-	/**
-	 * Returns buttons for the page before and after.
-	 *
-	 * @param int $page  From 1.
-	 * @param int $pages Number of pages.
-	 * @return string Escaped HTML, empty if there is one page.
-	 */
-	private static function pagination( int $page, int $pages ): string {
-		if ( $pages < 2 ) {
-			return '';
-		}
-		$button = static function ( int $target, string $label, bool $enabled ): string {
-			return sprintf( '<button type="button" class="button" data-imgproc-action="page" data-page="%d"%s>%s</button> ', $target, $enabled ? '' : ' disabled', esc_html( $label ) );
-		};
-		return '<p>' . $button( $page - 1, __( 'Previous page', 'imgproc-local' ), $page > 1 )
-			/* translators: 1: Number of this page. 2: Number of pages. */
-			. esc_html( sprintf( __( 'Page %1$s of %2$s', 'imgproc-local' ), number_format_i18n( $page ), number_format_i18n( $pages ) ) ) . ' '
-			. $button( $page + 1, __( 'Next page', 'imgproc-local' ), $page < $pages ) . '</p>';
 	}
 
 	/**
@@ -353,7 +275,7 @@ final class Imgproc_Local_Bulk {
 	 */
 	public static function rest_add( WP_REST_Request $request ): WP_REST_Response {
 		$ids   = Imgproc_Local_Images::ids( $request['filter'], $request['after'], self::PAGE_SIZE );
-		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Library::editable_images( $ids ) );
+		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Images::editable( $ids ) );
 		return new WP_REST_Response(
 			array(
 				'added' => $added,
@@ -370,7 +292,7 @@ final class Imgproc_Local_Bulk {
 	 * @return WP_REST_Response `added` and `queue`.
 	 */
 	public static function rest_add_ids( WP_REST_Request $request ): WP_REST_Response {
-		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Library::editable_images( $request['ids'] ) );
+		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Images::editable( $request['ids'] ) );
 		return new WP_REST_Response(
 			array(
 				'added' => $added,
@@ -396,7 +318,7 @@ final class Imgproc_Local_Bulk {
 	 * @return WP_REST_Response
 	 */
 	public static function rest_failures( WP_REST_Request $request ): WP_REST_Response {
-		return new WP_REST_Response( array( 'html' => self::failures_html( $request['page'] ) ) );
+		return new WP_REST_Response( array( 'html' => Imgproc_Local_Failures::html( $request['page'] ) ) );
 	}
 
 	/**

@@ -156,4 +156,23 @@ final class Imgproc_Local_Images {
 		remove_filter( 'posts_where', $greater );
 		return array_map( 'intval', $query->posts );
 	}
+
+	/**
+	 * Returns those of the ids that are images that the current user may edit.
+	 *
+	 * @param array $ids Attachment ids.
+	 * @return int[]
+	 */
+	public static function editable( array $ids ): array {
+		$ids = array_unique( array_map( 'absint', $ids ) );
+		_prime_post_caches( $ids, false );
+		return array_values(
+			array_filter(
+				$ids,
+				static function ( int $id ): bool {
+					return wp_attachment_is_image( $id ) && current_user_can( 'edit_post', $id );
+				}
+			)
+		);
+	}
 }

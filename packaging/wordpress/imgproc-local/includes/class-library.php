@@ -2,7 +2,7 @@
 /**
  * The media library: columns, the filter by the state of the alt text, row and bulk actions, for the list and the grid.
  *
- * The panel of a single image is in class-panel.php.
+ * What the cells say is in class-cells.php, the panel of a single image in class-panel.php.
  *
  * @package Imgproc_Local
  */
@@ -25,7 +25,6 @@ final class Imgproc_Local_Library {
 	 */
 	public static function init(): void {
 		add_filter( 'manage_media_columns', array( __CLASS__, 'add_columns' ) );
-		add_action( 'manage_media_custom_column', array( __CLASS__, 'print_column' ), 10, 2 );
 		add_filter( 'manage_upload_sortable_columns', array( __CLASS__, 'sortable_columns' ) );
 		add_action( 'restrict_manage_posts', array( __CLASS__, 'print_filter' ) );
 		add_action( 'pre_get_posts', array( __CLASS__, 'filter_list' ) );
@@ -38,7 +37,6 @@ final class Imgproc_Local_Library {
 		add_action( 'admin_notices', array( __CLASS__, 'print_added' ) );
 		add_action( 'admin_enqueue_scripts', array( __CLASS__, 'enqueue_on_screen' ) );
 		add_action( 'wp_enqueue_media', array( __CLASS__, 'enqueue' ) );
-		add_action( 'rest_api_init', array( __CLASS__, 'register_routes' ) );
 	}
 
 	/**
@@ -96,136 +94,6 @@ final class Imgproc_Local_Library {
 	public static function sortable_columns( array $columns ): array {
 		$columns['imgproc_local_saved'] = array( 'imgproc_local_saved', true );
 		return $columns;
-	}
-
-	/**
-	 * Prints the plugin's cells of a row.
-	 *
-	 * @param string $column The name of the column.
-	 * @param int    $id     The attachment.
-	 */
-	public static function print_column( string $column, int $id ): void {
-		if ( 'imgproc_local_alt' === $column ) {
-			$pending = self::is_pending( $id ) ? ' data-pending' : '';
-			printf( '<div class="imgproc-local-cell" data-id="%d"%s>%s</div>', (int) $id, $pending, self::alt_cell( $id ) ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- alt_cell() escapes.
-		} elseif ( 'imgproc_local_saved' === $column ) {
-			printf( '<span class="imgproc-local-saved" data-id="%d">%s</span>', (int) $id, self::saved_cell( $id ) ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- saved_cell() escapes.
-		}
-	}
-
-	/**
-	 * Returns whether an image waits for the service or is being processed.
-	 *
-	 * @param int $id The attachment.
-	 * @return bool
-	 */
-	public static function is_pending( int $id ): bool {
-		return in_array( Imgproc_Local_Queue::state( $id )['state'], array( 'waiting', 'sent' ), true );
-	}
-
-	/**
-	 * Returns the alt text of an attachment, or an empty string.
-	 *
-	 * @param int $id The attachment.
-	 * @return string
-	 */
-	public static function alt( int $id ): string {
-		return (string) get_post_meta( $id, '_wp_attachment_image_alt', true );
-	}
-
-	/**
-	 * Returns what is to be said about an image: a kind for the style, a label, and the reason where there is one. All are
-	 * empty if there is nothing.
-	 *
-	 * @param int $id The attachment.
-	 * @return array{kind: string, label: string, reason: string}
-	 */
-	public static function remark( int $id ): array {
-		$state = Imgproc_Local_Queue::state( $id );
-		switch ( $state['state'] ) {
-			case 'waiting':
-				return self::labelled( 'waiting', __( 'Waiting', 'imgproc-local' ) );
-			case 'sent':
-				return self::labelled( 'waiting', __( 'In progress', 'imgproc-local' ) );
-			case 'failed':
-				return self::labelled( 'failed', __( 'Failed', 'imgproc-local' ), $state['error'] );
-			case 'skipped':
-				return self::labelled( 'skipped', __( 'Skipped', 'imgproc-local' ), $state['error'] );
-		}
-		if ( '' !== self::alt( $id ) ) {
-			return self::labelled( '', '' );
-		}
-		if ( '1' === (string) get_post_meta( $id, Imgproc_Local_Queue::META_NEEDS_TEXT, true ) ) {
-			return self::labelled( 'needs-text', __( 'Needs a text', 'imgproc-local' ) );
-		}
-		return self::labelled( 'no-alt', __( 'No alt text', 'imgproc-local' ) );
-	}
-
-	/**
-	 * Returns a remark.
-	 *
-	 * @param string $kind   The end of the CSS class.
-	 * @param string $label  The text for people.
-	 * @param string $reason Why an image failed or was skipped.
-	 * @return array{kind: string, label: string, reason: string}
-	 */
-	private static function labelled( string $kind, string $label, string $reason = '' ): array {
-		return array(
-			'kind'   => $kind,
-			'label'  => $label,
-			'reason' => $reason,
-		);
-	}
-
-	/**
-	 * Returns the remark of an image as HTML, or an empty string.
-	 *
-	 * @param int $id The attachment.
-	 * @return string Escaped HTML.
-	 */
-	public static function badge( int $id ): string {
-		$remark = self::remark( $id );
-		if ( '' === $remark['kind'] ) {
-			return '';
-		}
-		$reason = '' === $remark['reason'] ? '' : ' <span class="imgproc-local-reason">' . esc_html( $remark['reason'] ) . '</span>';
-		return sprintf( '<span class="imgproc-local-badge imgproc-local-%s">%s</span>%s', esc_attr( $remark['kind'] ), esc_html( $remark['label'] ), $reason );
-	}
-
-	/**
-	 * Returns the content of the column “Alt text”.
-	 *
-	 * @param int $id The attachment.
-	 * @return string Escaped HTML.
-	 */
-	private static function alt_cell( int $id ): string {
-		if ( ! wp_attachment_is_image( $id ) ) {
-			return self::empty_cell( __( 'Not an image', 'imgproc-local' ) );
-		}
-		$alt  = self::alt( $id );
-		$text = '' === $alt ? '' : sprintf( '<span class="imgproc-local-alt">%s</span>', esc_html( $alt ) );
-		return $text . self::badge( $id );
-	}
-
-	/**
-	 * Returns the content of the column “Saved”.
-	 *
-	 * @param int $id The attachment.
-	 * @return string Escaped HTML.
-	 */
-	private static function saved_cell( int $id ): string {
-		$saved = (int) get_post_meta( $id, Imgproc_Local_Queue::META_SAVED, true );
-		return $saved > 0 ? esc_html( size_format( $saved, 1 ) ) : self::empty_cell( __( 'Nothing saved', 'imgproc-local' ) );
-	}
-
-	/**
-	 * Returns a dash that is read as a text by screen readers.
-	 *
-	 * @param string $meaning What the dash stands for.
-	 * @return string Escaped HTML.
-	 */
-	private static function empty_cell( string $meaning ): string {
-		return '<span aria-hidden="true">&#8212;</span><span class="screen-reader-text">' . esc_html( $meaning ) . '</span>';
 	}
 
 	/**
@@ -331,7 +199,7 @@ final class Imgproc_Local_Library {
 	 */
 	public static function add_grid_state( array $response, WP_Post $attachment ): array {
 		if ( wp_attachment_is_image( $attachment->ID ) ) {
-			$response['imgprocLocal'] = self::remark( $attachment->ID );
+			$response['imgprocLocal'] = Imgproc_Local_Cells::remark( $attachment->ID );
 		}
 		return $response;
 	}
@@ -393,27 +261,8 @@ final class Imgproc_Local_Library {
 		if ( self::ACTION !== $action ) {
 			return $location;
 		}
-		$ids = self::editable_images( (array) $ids );
+		$ids = Imgproc_Local_Images::editable( (array) $ids );
 		return add_query_arg( 'imgproc_local_added', Imgproc_Local_Queue::add_many( $ids ), $location );
-	}
-
-	/**
-	 * Returns those of the ids that are images that the current user may edit.
-	 *
-	 * @param array $ids Attachment ids.
-	 * @return int[]
-	 */
-	public static function editable_images( array $ids ): array {
-		$ids = array_unique( array_map( 'absint', $ids ) );
-		_prime_post_caches( $ids, false );
-		return array_values(
-			array_filter(
-				$ids,
-				static function ( int $id ): bool {
-					return wp_attachment_is_image( $id ) && current_user_can( 'edit_post', $id );
-				}
-			)
-		);
 	}
 
 	/**
@@ -439,49 +288,5 @@ final class Imgproc_Local_Library {
 		/* translators: %s: Number of images. */
 		$text = sprintf( _n( '%s image was added to the queue of Imgproc Local.', '%s images were added to the queue of Imgproc Local.', $count, 'imgproc-local' ), number_format_i18n( $count ) );
 		printf( '<div class="notice notice-success is-dismissible"><p>%s</p></div>', esc_html( $text ) );
-	}
-
-	/**
-	 * Registers the route that refreshes the cells of waiting images.
-	 */
-	public static function register_routes(): void {
-		register_rest_route(
-			'imgproc-local/v1',
-			'/cells',
-			array(
-				'methods'             => WP_REST_Server::READABLE,
-				'callback'            => array( __CLASS__, 'rest_cells' ),
-				'permission_callback' => static function (): bool {
-					return current_user_can( 'upload_files' );
-				},
-				'args'                => array(
-					'ids' => array(
-						'type'     => 'array',
-						'items'    => array( 'type' => 'integer' ),
-						'maxItems' => 100,
-						'required' => true,
-					),
-				),
-			)
-		);
-	}
-
-	/**
-	 * Returns the cells of the given images, by id.
-	 *
-	 * @param WP_REST_Request $request With `ids`.
-	 * @return WP_REST_Response
-	 */
-	public static function rest_cells( WP_REST_Request $request ): WP_REST_Response {
-		$cells = array();
-		foreach ( self::editable_images( $request['ids'] ) as $id ) {
-			$cells[ $id ] = array(
-				'alt'     => self::alt_cell( $id ),
-				'saved'   => self::saved_cell( $id ),
-				'pending' => self::is_pending( $id ),
-				'remark'  => self::remark( $id ),
-			);
-		}
-		return new WP_REST_Response( (object) $cells );
 	}
 }

@@ -110,7 +110,7 @@ final class Imgproc_Local_Notices {
 	 * @return string Escaped HTML with a space before it, or an empty string.
 	 */
 	public static function settings_link(): string {
-		if ( ! current_user_can( 'manage_options' ) ) {
+		if ( ! current_user_can( Imgproc_Local_Settings::capability() ) ) {
 			return '';
 		}
 		return sprintf( ' <a href="%s">%s</a>', esc_url( admin_url( 'options-general.php?page=imgproc-local' ) ), esc_html__( 'Settings', 'imgproc-local' ) );

@@ -52,14 +52,14 @@ final class Imgproc_Local_Panel {
 	 */
 	public static function html( int $id ): string {
 		$state   = Imgproc_Local_Queue::state( $id );
-		$pending = Imgproc_Local_Library::is_pending( $id );
+		$pending = Imgproc_Local_Cells::is_pending( $id );
 		$html    = sprintf(
 			'<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-labelledby="imgproc-local-heading-%1$d"%2$s>',
 			$id,
 			$pending ? ' data-pending' : ''
 		);
 		$html   .= sprintf( '<h2 id="imgproc-local-heading-%d">%s</h2>', $id, esc_html__( 'Imgproc Local', 'imgproc-local' ) );
-		$badge   = Imgproc_Local_Library::badge( $id );
+		$badge   = Imgproc_Local_Cells::badge( $id );
 		$html   .= '' === $badge ? '' : '<p>' . $badge . '</p>';
 		$html   .= self::saved( $id );
 		if ( ! $pending ) {
@@ -101,7 +101,7 @@ final class Imgproc_Local_Panel {
 			return '';
 		}
 		/* translators: %s: Size of a file with its unit. */
-		return '<p>' . esc_html( sprintf( __( 'Saved: %s', 'imgproc-local' ), size_format( $saved, 1 ) ) ) . '</p>';
+		return '<p>' . esc_html( sprintf( __( 'Saved: %s', 'imgproc-local' ), Imgproc_Local_Cells::size( $saved ) ) ) . '</p>';
 	}
 
 	/**
@@ -115,7 +115,7 @@ final class Imgproc_Local_Panel {
 	 */
 	private static function text( int $id, string $language, array $text, bool $several ): string {
 		$name       = self::language_name( $language );
-		$current    = Imgproc_Local_Library::alt( $id );
+		$current    = Imgproc_Local_Cells::alt( $id );
 		$is_primary = Imgproc_Local_Settings::language( $id ) === $language;
 		if ( ! $is_primary ) {
 			/* translators: %s: Name of a language. */
@@ -242,7 +242,7 @@ final class Imgproc_Local_Panel {
 				'methods'             => $methods,
 				'callback'            => array( __CLASS__, $callback ),
 				'permission_callback' => static function ( WP_REST_Request $request ): bool {
-					return array() !== Imgproc_Local_Library::editable_images( array( $request['id'] ) );
+					return array() !== Imgproc_Local_Images::editable( array( $request['id'] ) );
 				},
 				'args'                => $args,
 			)
@@ -327,9 +327,9 @@ final class Imgproc_Local_Panel {
 		return new WP_REST_Response(
 			array(
 				'html'    => self::html( $id ),
-				'alt'     => Imgproc_Local_Library::alt( $id ),
-				'pending' => Imgproc_Local_Library::is_pending( $id ),
-				'remark'  => Imgproc_Local_Library::remark( $id ),
+				'alt'     => Imgproc_Local_Cells::alt( $id ),
+				'pending' => Imgproc_Local_Cells::is_pending( $id ),
+				'remark'  => Imgproc_Local_Cells::remark( $id ),
 			)
 		);
 	}
