@@ -119,7 +119,7 @@ def test_an_upload_does_not_wait_for_a_service_that_does_not_answer(site: Site, 
 
 
 def test_a_picture_in_a_post_gets_its_text_on_display(
-    site: Site, described: Running, describer: SiteDescriber, uploader: Uploader
+    site: Site, admin: Admin, described: Running, describer: SiteDescriber, uploader: Uploader
 ) -> None:
     configure(site, described.root, described.key)
     describer.open.clear()
@@ -129,6 +129,9 @@ def test_a_picture_in_a_post_gets_its_text_on_display(
     describer.open.set()
     wait_finished(site, [number])
     assert shown(site, path, number)["alt"] == "Elbe in en"
+    admin.page.goto(site.url + path)
+    assert admin.page.locator(f".wp-image-{number}").get_attribute("alt") == "Elbe in en"
+    admin.picture("post")
 
 
 def test_a_text_of_an_editor_stays(

@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
 
-foreach ( array( 'settings', 'files', 'lock', 'queue', 'background' ) as $imgproc_local_part ) {
+foreach ( array( 'settings', 'files', 'originals', 'lock', 'queue', 'background' ) as $imgproc_local_part ) {
 	require_once __DIR__ . "/includes/class-$imgproc_local_part.php";
 }
 
@@ -26,12 +26,12 @@ function imgproc_local_uninstall_site() {
 			foreach ( $ids as $id ) {
 				$last  = (int) $id;
 				$state = Imgproc_Local_Queue::state( $last );
-				Imgproc_Local_Files::restore( $last, $state );
+				Imgproc_Local_Originals::restore( $last, $state );
 				Imgproc_Local_Files::remove( $last, $state, true );
 				clean_post_cache( $last );
 			}
 		} while ( $ids );
-		Imgproc_Local_Files::remove_empty_folders();
+		Imgproc_Local_Originals::remove_empty_folders();
 	}
 	foreach ( array( Imgproc_Local_Queue::META, Imgproc_Local_Queue::META_STATE, Imgproc_Local_Queue::META_DUE, Imgproc_Local_Queue::META_NEEDS_TEXT, Imgproc_Local_Queue::META_SAVED ) as $imgproc_local_key ) {
 		delete_post_meta_by_key( $imgproc_local_key );
@@ -43,18 +43,4 @@ function imgproc_local_uninstall_site() {
 }
 
 delete_metadata( 'user', 0, 'imgproc_local_dismissed_failed', '', true );
-if ( is_multisite() ) {
-	$imgproc_local_sites = get_sites(
-		array(
-			'fields' => 'ids',
-			'number' => 0,
-		)
-	);
-	foreach ( $imgproc_local_sites as $imgproc_local_site ) {
-		switch_to_blog( $imgproc_local_site );
-		imgproc_local_uninstall_site();
-		restore_current_blog();
-	}
-} else {
-	imgproc_local_uninstall_site();
-}
+Imgproc_Local_Background::on_sites( true, 'imgproc_local_uninstall_site' );

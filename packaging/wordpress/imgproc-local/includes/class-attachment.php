@@ -146,7 +146,8 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Whether nothing has changed since the attachment was processed.
+	 * Whether nothing has changed since the attachment was processed. The published file must be the one that was left
+	 * then: WordPress overwrites a smaller file with a new one when it makes the sizes of a scaled image again.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $request       Request of Imgproc_Local_Source.
@@ -155,7 +156,7 @@ final class Imgproc_Local_Attachment {
 	 */
 	public static function is_done( $attachment_id, array $request, array $state ) {
 		return isset( $state['done_options'] ) && $state['done_options'] === $request['options']
-			&& in_array( $request['sha256'], array( $state['done_sha256'], $state['published_sha256'] ), true )
+			&& $state['published_sha256'] === $request['published_sha256']
 			&& Imgproc_Local_Files::has_all_copies( $attachment_id, $state );
 	}
 
@@ -183,7 +184,7 @@ final class Imgproc_Local_Attachment {
 		foreach ( Imgproc_Local_Files::twins( $attachment_id ) as $id ) {
 			wp_cache_delete( $id, 'post_meta' );
 			$state = Imgproc_Local_Queue::state( $id );
-			if ( 'sent' === $state['state'] || ( 'done' === $state['state'] && isset( $state['published_sha256'] ) && in_array( $request['sha256'], array( $state['done_sha256'], $state['published_sha256'] ), true ) ) ) {
+			if ( 'sent' === $state['state'] || ( 'done' === $state['state'] && isset( $state['published_sha256'] ) && $state['published_sha256'] === $request['published_sha256'] ) ) {
 				return $state;
 			}
 		}
@@ -315,7 +316,7 @@ final class Imgproc_Local_Attachment {
 	 */
 	private static function apply_files( $attachment_id, Imgproc_Local_Client $client, array $image, array &$state ) {
 		$published = get_attached_file( $attachment_id );
-		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) || ! is_readable( $published ) ) {
+		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) || ! is_readable( $published ) || ! Imgproc_Local_Files::is_in_uploads( $published ) ) {
 			return new WP_Error( 'refused', __( 'The file was removed while the service worked on it.', 'imgproc-local' ) );
 		}
 		if ( Imgproc_Local_Settings::get( 'optimize' ) && $state['may_replace'] ) {

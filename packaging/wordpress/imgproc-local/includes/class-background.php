@@ -232,37 +232,58 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Ends the work of a plugin that is deactivated. The queue stays for when it is activated again.
+	 * Continues with the queues that were left when the plugin was deactivated. The recurring event follows in work(),
+	 * because its interval is not registered during an activation.
+	 *
+	 * @param bool $network_wide Whether it is activated for all sites of a network.
+	 */
+	public static function activate( $network_wide = false ) {
+		self::on_sites(
+			$network_wide,
+			function () {
+				if ( null !== Imgproc_Local_Queue::next_due() ) {
+					wp_schedule_single_event( time(), self::CRON );
+				}
+			}
+		);
+	}
+
+	/**
+	 * Ends the work of a plugin that is deactivated. The queues stay for when it is activated again.
 	 *
 	 * @param bool $network_wide Whether it is deactivated for all sites of a network.
 	 */
 	public static function deactivate( $network_wide = false ) {
-		$sites = is_multisite() && $network_wide ? get_sites(
+		self::on_sites(
+			$network_wide,
+			function () {
+				wp_clear_scheduled_hook( self::CRON );
+				delete_option( self::STARTED );
+			}
+		);
+	}
+
+	/**
+	 * Does something on this site, or on each site of a network.
+	 *
+	 * @param bool     $network_wide Whether it concerns all sites of a network.
+	 * @param callable $work         What to do.
+	 */
+	public static function on_sites( $network_wide, callable $work ) {
+		if ( ! is_multisite() || ! $network_wide ) {
+			$work();
+			return;
+		}
+		$sites = get_sites(
 			array(
 				'fields' => 'ids',
 				'number' => 0,
 			)
-		) : array( get_current_blog_id() );
+		);
 		foreach ( $sites as $site ) {
-			$is_other = is_multisite() && get_current_blog_id() !== (int) $site;
-			if ( $is_other ) {
-				switch_to_blog( $site );
-			}
-			wp_clear_scheduled_hook( self::CRON );
-			delete_option( self::STARTED );
-			if ( $is_other ) {
-				restore_current_blog();
-			}
-		}
-	}
-
-	/**
-	 * Continues with a queue that was left when the plugin was deactivated. The recurring event follows in work(),
-	 * because its interval is not registered during an activation.
-	 */
-	public static function activate() {
-		if ( null !== Imgproc_Local_Queue::next_due() ) {
-			wp_schedule_single_event( time(), self::CRON );
+			switch_to_blog( $site );
+			$work();
+			restore_current_blog();
 		}
 	}
 

@@ -325,9 +325,9 @@ final class Imgproc_Local_Client {
 				return new WP_Error( 'wrong_key', __( 'The service does not accept the key. Create one with “imgproc-local keys create” and store it in the settings.', 'imgproc-local' ) );
 			case 402:
 				$data = array(
-					'required'  => (int) $body['required'],
-					'balance'   => (int) $body['balance'],
-					'shortfall' => (int) $body['shortfall'],
+					'required'  => isset( $body['required'] ) ? (int) $body['required'] : 0,
+					'balance'   => isset( $body['balance'] ) ? (int) $body['balance'] : 0,
+					'shortfall' => isset( $body['shortfall'] ) ? (int) $body['shortfall'] : 0,
 				);
 				/* translators: 1: credits needed, 2: credits left. */
 				return new WP_Error( 'no_credits', sprintf( __( 'The account has too few credits: %1$d are needed, %2$d are left. Add some with “imgproc-local credits grant”.', 'imgproc-local' ), $data['required'], $data['balance'] ), $data );
@@ -341,11 +341,13 @@ final class Imgproc_Local_Client {
 				$of_image = empty( $body['errors'] ) || isset( $body['errors']['image'] );
 				return new WP_Error( $of_image ? 'refused' : 'wrong_settings', $said );
 			case 429:
-				/* translators: %d: seconds. */
-				return new WP_Error( 'rate_limited', sprintf( __( 'The key has made as many requests as it may in a minute. The next one is sent in %d seconds.', 'imgproc-local' ), $retry_after ), array( 'retry_after' => $retry_after ) );
+				return new WP_Error( 'rate_limited', __( 'The key has made as many requests as it may in a minute.', 'imgproc-local' ), array( 'retry_after' => $retry_after ) );
 			case 503:
-				$code = 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ? 'queue_full' : 'service_down';
-				return new WP_Error( $code, $said, array( 'retry_after' => $retry_after ) );
+				$data = array( 'retry_after' => $retry_after );
+				if ( 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ) {
+					return new WP_Error( 'queue_full', __( 'The queue of the service is full.', 'imgproc-local' ), $data );
+				}
+				return new WP_Error( 'service_down', $said, $data );
 		}
 		return new WP_Error( $status < 500 ? 'refused' : 'server_error', $said );
 	}

@@ -1,6 +1,6 @@
 <?php
 /**
- * Files of an attachment: the published one, its kept original, and the copies in a modern format.
+ * Files of an attachment: the published one, and the copies in a modern format.
  *
  * @package Imgproc_Local
  */
@@ -14,31 +14,14 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Files {
 
 	/**
-	 * Folder of the kept originals, below the uploads folder.
-	 */
-	const ORIGINALS = 'imgproc-local-originals';
-
-	/**
 	 * Ending of a file that is being received.
 	 */
 	const PARTIAL = '.imgproc-local-partial';
 
 	/**
-	 * Path of the original that was kept when the published file was replaced.
-	 *
-	 * @param string $published Path of the published file.
-	 * @param array  $state     State of the attachment.
-	 * @return string Empty if there is none, or if another file was published since.
+	 * Formats of copies, which are also their file extensions.
 	 */
-	public static function kept_original( $published, array $state ) {
-		$name = wp_basename( $published );
-		if ( ! isset( $state['originals'][ $name ] ) || ! is_readable( $published ) ) {
-			return '';
-		}
-		$kept = $state['originals'][ $name ];
-		$path = self::base_dir() . $kept['path'];
-		return is_readable( $path ) && hash_file( 'sha256', $published ) === $kept['replaced_by'] ? $path : '';
-	}
+	const FORMATS = array( 'webp', 'avif' );
 
 	/**
 	 * Replaces the published file by the optimized one where that is smaller. The smaller sizes stay as they are,
@@ -62,6 +45,7 @@ final class Imgproc_Local_Files {
 		}
 		require_once ABSPATH . 'wp-admin/includes/image.php';
 		if ( wp_get_missing_image_subsizes( $attachment_id ) ) {
+			Imgproc_Local_Lock::renew_held();
 			wp_update_image_subsizes( $attachment_id );
 		}
 		$partial = $published . self::PARTIAL;
@@ -76,7 +60,7 @@ final class Imgproc_Local_Files {
 			/* translators: %s: file name. */
 			return new WP_Error( 'refused', sprintf( __( 'The optimized file of %s has another type or size in pixels and was not used.', 'imgproc-local' ), wp_basename( $published ) ) );
 		}
-		if ( ! self::keep_original( $attachment_id, $published, $partial, $state ) ) {
+		if ( ! Imgproc_Local_Originals::keep( $attachment_id, $published, $partial, $state ) ) {
 			wp_delete_file( $partial );
 			/* translators: %s: file name. */
 			return new WP_Error( 'refused', sprintf( __( 'The original of %s could not be kept, so that the file was not replaced.', 'imgproc-local' ), wp_basename( $published ) ) );
@@ -109,8 +93,8 @@ final class Imgproc_Local_Files {
 		$meta      = wp_get_attachment_metadata( $attachment_id, true );
 		self::forget_stale( $folder, $state );
 
-		$is_other_format = $image && 'image/' . $image['converted_format'] !== get_post_mime_type( $attachment_id );
-		if ( $is_other_format && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
+		$is_modern = $image && in_array( $image['converted_format'], self::FORMATS, true ); // It becomes the ending of a file on this site.
+		if ( $is_modern && 'image/' . $image['converted_format'] !== get_post_mime_type( $attachment_id ) && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
 			$copy    = self::copy_name( $folder, wp_basename( $published ), $image['converted_format'], $state );
 			$partial = $folder . $copy . self::PARTIAL;
 			$result  = $client->download( $image['id'], 'converted', $partial );
@@ -127,7 +111,8 @@ final class Imgproc_Local_Files {
 		}
 		$format = Imgproc_Local_Encoder::can_write( $format ) ? $format : 'webp';
 		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
-			if ( ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
+			if ( wp_basename( $name ) === $name && ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
+				Imgproc_Local_Lock::renew_held();
 				self::write_copy( $folder, $name, $format, $state );
 				Imgproc_Local_Queue::save( $attachment_id, $state ); // A request that is ended goes on with the next size.
 			}
@@ -153,6 +138,29 @@ final class Imgproc_Local_Files {
 			return '';
 		}
 		return file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes'] ? $copy : '';
+	}
+
+	/**
+	 * Whether a name is that of a copy of a file. What is recorded in post meta can come from an imported file, so that a
+	 * name that leads to another folder or has another ending is not used.
+	 *
+	 * @param string $copy Name of the copy.
+	 * @param string $name Name of its source.
+	 * @return bool
+	 */
+	public static function is_copy_name( $copy, $name ) {
+		return wp_basename( $name ) === $name && 1 === preg_match( '/^' . preg_quote( $name, '/' ) . '(-\d+)?\.(webp|avif)$/D', $copy );
+	}
+
+	/**
+	 * Whether a file is below the uploads folder. Other files are neither sent nor replaced, whatever an attachment says.
+	 *
+	 * @param string $path Path of the file.
+	 * @return bool
+	 */
+	public static function is_in_uploads( $path ) {
+		$path = wp_normalize_path( $path );
+		return 0 === strpos( $path, wp_normalize_path( self::base_dir() ) ) && false === strpos( $path, '../' );
 	}
 
 	/**
@@ -213,52 +221,17 @@ final class Imgproc_Local_Files {
 	 * @param array  $state     State of its attachment.
 	 */
 	public static function remove_of( $published, array $state ) {
-		$base_dir = self::base_dir();
-		$files    = isset( $state['files'] ) ? $state['files'] : array();
-		foreach ( wp_list_pluck( $files, 'copy' ) as $copy ) {
-			wp_delete_file_from_directory( dirname( $published ) . '/' . $copy, $base_dir );
+		$paths = array( $published . self::PARTIAL );
+		foreach ( self::FORMATS as $format ) {
+			$paths[] = "$published.$format" . self::PARTIAL;
 		}
-		if ( file_exists( $published . self::PARTIAL ) ) {
-			wp_delete_file_from_directory( $published . self::PARTIAL, $base_dir );
+		foreach ( isset( $state['files'] ) ? $state['files'] : array() as $file ) {
+			$paths[] = dirname( $published ) . '/' . $file['copy'];
 		}
-		$originals = isset( $state['originals'] ) ? $state['originals'] : array();
-		foreach ( wp_list_pluck( $originals, 'path' ) as $path ) {
-			wp_delete_file_from_directory( $base_dir . $path, $base_dir . self::ORIGINALS );
+		foreach ( array_filter( $paths, 'file_exists' ) as $path ) {
+			wp_delete_file_from_directory( $path, self::base_dir() );
 		}
-	}
-
-	/**
-	 * Removes the folder of the kept originals if no file is left in it.
-	 */
-	public static function remove_empty_folders() {
-		$folder = self::base_dir() . self::ORIGINALS;
-		if ( ! is_dir( $folder ) ) {
-			return;
-		}
-		$inside = new RecursiveIteratorIterator( new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ), RecursiveIteratorIterator::CHILD_FIRST );
-		foreach ( $inside as $path ) {
-			if ( $path->isDir() ) {
-				@rmdir( $path->getPathname() ); // phpcs:ignore -- fails if it is not empty, which is meant.
-			}
-		}
-		@rmdir( $folder ); // phpcs:ignore -- see above.
-	}
-
-	/**
-	 * Puts the kept original back in place of the published file.
-	 *
-	 * @param int   $attachment_id Attachment.
-	 * @param array $state         State of the attachment.
-	 * @return bool Whether there was one.
-	 */
-	public static function restore( $attachment_id, array $state ) {
-		$published = get_attached_file( $attachment_id );
-		$kept      = self::kept_original( $published, $state );
-		if ( '' === $kept || ! rename( $kept, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
-			return false;
-		}
-		self::update_size( $attachment_id, $published );
-		return true;
+		Imgproc_Local_Originals::remove( $state );
 	}
 
 	/**
@@ -280,41 +253,12 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Keeps the published file before it is replaced, if the settings say so. A file that WordPress has scaled is not
-	 * kept: WordPress has its original.
-	 *
-	 * @param int    $attachment_id Attachment.
-	 * @param string $published     Path of the published file.
-	 * @param string $replacement   Path of the file that will replace it.
-	 * @param array  $state         State of the attachment; changed.
-	 * @return bool Whether the file may be replaced.
-	 */
-	private static function keep_original( $attachment_id, $published, $replacement, array &$state ) {
-		if ( ! Imgproc_Local_Settings::get( 'keep_originals' ) || wp_get_original_image_path( $attachment_id ) !== $published ) {
-			return true;
-		}
-		$name     = wp_basename( $published );
-		$relative = self::ORIGINALS . '/' . _wp_relative_upload_path( $published );
-		if ( '' === self::kept_original( $published, $state ) ) {
-			$path = self::base_dir() . $relative;
-			if ( ! wp_mkdir_p( dirname( $path ) ) || ! copy( $published, $path ) ) {
-				return false;
-			}
-		}
-		$state['originals'][ $name ] = array(
-			'path'        => $relative,
-			'replaced_by' => hash_file( 'sha256', $replacement ),
-		);
-		return true;
-	}
-
-	/**
 	 * Updates the size in bytes in the attachment’s metadata.
 	 *
 	 * @param int    $attachment_id Attachment.
 	 * @param string $published     Path of the published file.
 	 */
-	private static function update_size( $attachment_id, $published ) {
+	public static function update_size( $attachment_id, $published ) {
 		clearstatcache();
 		$meta = wp_get_attachment_metadata( $attachment_id, true );
 		if ( is_array( $meta ) ) {
@@ -403,7 +347,7 @@ final class Imgproc_Local_Files {
 	 *
 	 * @return string
 	 */
-	private static function base_dir() {
+	public static function base_dir() {
 		$uploads = wp_get_upload_dir();
 		return trailingslashit( $uploads['basedir'] );
 	}

@@ -159,7 +159,7 @@ final class Imgproc_Local_Queue {
 	 */
 	public static function state( int $attachment_id ): array {
 		$stored = get_post_meta( $attachment_id, self::META, true );
-		return array_merge(
+		$state  = array_merge(
 			array(
 				'state'       => '',
 				'job_id'      => '',
@@ -173,6 +173,12 @@ final class Imgproc_Local_Queue {
 			),
 			is_array( $stored ) ? $stored : array()
 		);
+		foreach ( $state['files'] as $name => $file ) {
+			if ( ! Imgproc_Local_Files::is_copy_name( $file['copy'], $name ) ) {
+				unset( $state['files'][ $name ] );
+			}
+		}
+		return $state;
 	}
 
 	/**

@@ -44,7 +44,7 @@ final class Imgproc_Local_Source {
 	 * @param int   $attachment_id Attachment.
 	 * @param array $args          Arguments of Imgproc_Local_Queue::add().
 	 * @param array $state         State of the attachment.
-	 * @return array|WP_Error With path, operation, fields, options, sha256, key and published_bytes.
+	 * @return array|WP_Error With path, operation, fields, options, sha256, key, published_bytes and published_sha256.
 	 */
 	public static function request( $attachment_id, array $args, array $state ) {
 		$check = self::check( $attachment_id );
@@ -56,11 +56,15 @@ final class Imgproc_Local_Source {
 			/* translators: %s: file name. */
 			return new WP_Error( 'refused', sprintf( __( 'The file %s is not on this server.', 'imgproc-local' ), wp_basename( (string) $published ) ) );
 		}
+		if ( ! Imgproc_Local_Files::is_in_uploads( $published ) ) {
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The file %s is not in the folder of uploads.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
 		$operation = self::operation( $attachment_id, ! empty( $args['texts_only'] ) );
 		if ( '' === $operation ) {
 			return new WP_Error( 'skipped', __( 'The settings ask for nothing that can be done with this file.', 'imgproc-local' ) );
 		}
-		$kept = Imgproc_Local_Files::kept_original( $published, $state );
+		$kept = Imgproc_Local_Originals::find( $published, $state );
 		$path = '' === $kept ? $published : $kept; // A result is never compressed a second time.
 
 		$fields = array();
@@ -81,13 +85,14 @@ final class Imgproc_Local_Source {
 		$options = $operation . '|' . wp_json_encode( array_diff_key( $fields, array( 'context' => '' ) ) );
 		$again   = isset( $args['again'] ) ? $args['again'] : '';
 		return array(
-			'path'            => $path,
-			'operation'       => $operation,
-			'fields'          => $fields,
-			'options'         => md5( $options ),
-			'sha256'          => $sha256,
-			'key'             => hash( 'sha256', implode( '|', array( home_url(), get_current_blog_id(), $attachment_id, $sha256, $options, wp_json_encode( $fields ), $again ) ) ),
-			'published_bytes' => (int) filesize( $published ),
+			'path'             => $path,
+			'operation'        => $operation,
+			'fields'           => $fields,
+			'options'          => md5( $options ),
+			'sha256'           => $sha256,
+			'key'              => hash( 'sha256', implode( '|', array( home_url(), get_current_blog_id(), $attachment_id, $sha256, $options, wp_json_encode( $fields ), $again ) ) ),
+			'published_bytes'  => (int) filesize( $published ),
+			'published_sha256' => $path === $published ? $sha256 : hash_file( 'sha256', $published ),
 		);
 	}
 

@@ -190,7 +190,7 @@ final class Imgproc_Local_Worker {
 		Imgproc_Local_Queue::resume();
 		unset( $state['context'] );
 		$is_own_result = ! empty( $state['replaced'] ) && isset( $state['published_sha256'] ) && $state['published_sha256'] === $request['sha256'];
-		if ( ! $is_own_result && '' === Imgproc_Local_Files::kept_original( get_attached_file( $id ), $state ) ) {
+		if ( ! $is_own_result && '' === Imgproc_Local_Originals::find( get_attached_file( $id ), $state ) ) {
 			$state['original_bytes'] = $request['published_bytes'];
 		}
 		$state['state']        = 'sent';
