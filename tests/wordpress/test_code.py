@@ -77,6 +77,18 @@ def test_each_rule_finds_what_it_forbids(tmp_path: Path) -> None:
         assert reported in line
 
 
+def test_the_texts_for_translators_are_those_of_the_code(tmp_path: Path) -> None:
+    require("xgettext")
+    made = tmp_path / "made.pot"
+    assert run(PLUGIN.parent / "make-pot", made) == ""
+    stored = PLUGIN / "languages/imgproc-local.pot"
+
+    def texts(file: Path) -> list[str]:  # without the header and the places of the texts
+        return [line for line in file.read_text().partition("\n\n")[2].splitlines() if not line.startswith("#:")]
+
+    assert texts(made) == texts(stored), "run packaging/wordpress/make-pot"
+
+
 def test_the_code_is_laid_out_as_wordpress_wants_it() -> None:
     assert run(require("phpcs"), f"--standard={HERE / 'phpcs.xml'}", "--report=emacs", "-q", PLUGIN) == ""
 
