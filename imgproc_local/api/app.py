@@ -27,7 +27,7 @@ from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
 from imgproc_local.api.cors import CrossOrigin
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.metrics import RequestCounts
-from imgproc_local.api.requests import Uploads
+from imgproc_local.api.uploads import Uploads
 from imgproc_local.compose import Services
 
 PREFIX = "/api/v1"

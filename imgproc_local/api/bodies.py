@@ -23,8 +23,13 @@ StatusWord = Annotated[
 ]
 LanguageCode = Annotated[str, Meta(description="ISO 639-1 code", min_length=2, max_length=2, examples=["en"])]
 Bytes = Annotated[int, Meta(description="size in bytes", ge=0)]
-
-
+OriginalFilename = Annotated[str, Meta(description="name of the uploaded file")]
+ProjectId = Annotated[str, Meta(description="ULID in lower case")]
+ProjectName = Annotated[str, Meta(description="name of the project")]
+CanUndo = Annotated[bool, Meta(description="whether there is an earlier version of the text")]
+CanRedo = Annotated[bool, Meta(description="whether there is a later version of the text")]
+Regenerating = Annotated[bool, Meta(description="whether the text is being written anew")]
+TextError = Annotated[str | None, Meta(description="why the text could not be written anew the last time")]
 RemovedWord = Annotated[str, Meta(extra_json_schema={"enum": sorted(Removed)})]
 
 
@@ -72,11 +77,11 @@ class TranslationBody(Struct, frozen=True):
 
 
 class EditedTranslation(TranslationBody, frozen=True):
-    can_undo: Annotated[bool, Meta(description="whether there is an earlier version of the text")]
-    can_redo: Annotated[bool, Meta(description="whether there is a later version of the text")]
+    can_undo: CanUndo
+    can_redo: CanRedo
     remarks: Annotated[list[str], Meta(description="advice on the alt text, in English; empty if there is none")]
-    regenerating: Annotated[bool, Meta(description="whether the text is being written anew")]
-    error: Annotated[str | None, Meta(description="why the text could not be written anew the last time")]
+    regenerating: Regenerating
+    error: TextError
 
 
 class EditedTranslationBody(Struct, frozen=True):
@@ -104,15 +109,15 @@ class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProjectNameBody(Struct, frozen=True):
-    id: Annotated[str, Meta(description="ULID in lower case")]
-    name: Annotated[str, Meta(description="name of the project")]
+    id: ProjectId
+    name: ProjectName
 
 
 class TextStateBody(Struct, frozen=True):
-    can_undo: Annotated[bool, Meta(description="whether there is an earlier version of the text")]
-    can_redo: Annotated[bool, Meta(description="whether there is a later version of the text")]
-    regenerating: Annotated[bool, Meta(description="whether the text is being written anew")]
-    error: Annotated[str | None, Meta(description="why the text could not be written anew the last time")]
+    can_undo: CanUndo
+    can_redo: CanRedo
+    regenerating: Regenerating
+    error: TextError
 
 
 class DetailsBody(Struct, frozen=True):
@@ -137,7 +142,7 @@ class DetailsBody(Struct, frozen=True):
 class ImageBody(Struct, frozen=True):
     id: Annotated[str, Meta(pattern="^[0-9a-z]{26}$", description="the identifier for GET /images/{id}/optimized")]
     status: StatusWord
-    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    original_filename: OriginalFilename
     original_size: Bytes
     optimized_size: Annotated[int | None, Meta(description="bytes; null until optimize is done")]
     converted_format: Annotated[
@@ -200,8 +205,8 @@ class JobsBody(Struct, frozen=True):
 
 
 class ProjectBody(Struct, frozen=True):
-    id: Annotated[str, Meta(description="ULID in lower case")]
-    name: Annotated[str, Meta(description="name of the project")]
+    id: ProjectId
+    name: ProjectName
     pictures: Annotated[int, Meta(description="number of jobs", ge=0)]
 
 
@@ -281,7 +286,7 @@ class AffordBody(Struct, frozen=True):
 
 class NeededTextBody(Struct, frozen=True):
     image_id: Ulid
-    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    original_filename: OriginalFilename
     languages: Annotated[
         list[LanguageCode], Meta(description="the requested languages that have no text about the content")
     ]
@@ -289,7 +294,7 @@ class NeededTextBody(Struct, frozen=True):
 
 class MissingFileBody(Struct, frozen=True):
     image_id: Ulid
-    original_filename: Annotated[str, Meta(description="name of the uploaded file")]
+    original_filename: OriginalFilename
     variant: Annotated[Literal["optimized", "converted", "original"], Meta(description="which file is missing")]
     reason: Annotated[
         Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"],

@@ -15,7 +15,8 @@ from litestar.response import File
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import DispatchBody
-from imgproc_local.api.requests import get, preference_applied, read_form, read_idempotency_key, read_plan, read_wait_s
+from imgproc_local.api.requests import get, preference_applied, read_idempotency_key, read_plan, read_wait_s
+from imgproc_local.api.uploads import read_form
 from imgproc_local.api.wire import dispatch_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
@@ -171,7 +172,7 @@ async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: 
     etag = f'"{file.sha256}"'
     if _is_current(request, etag):
         return Response(None, status_code=304, headers={"ETag": etag})
-    if file.removed:
+    if file.expired:
         raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
     damage = await services.blobs.damage(file.sha256, file.size_bytes)
     if damage is not None:

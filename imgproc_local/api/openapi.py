@@ -36,10 +36,10 @@ from imgproc_local.api.openapi_parts import (
     TOTAL_COUNT,
     ULID,
     json_response,
-    keyed,
     link,
     query,
     response_header,
+    with_shared_responses,
 )
 from imgproc_local.api.openapi_schemas import FIELDS, FILE, components, schema_of
 from imgproc_local.api.requests import get
@@ -67,7 +67,7 @@ def _upload(operation: Operation, summary: str) -> dict[str, Any]:
         "description": f"The type is detected from the bytes; accepted: {accepted}.",
         "parameters": [PREFER, IDEMPOTENCY_KEY],
         "requestBody": {"required": True, "content": form},
-        "responses": keyed(
+        "responses": with_shared_responses(
             {
                 "202": {
                     **json_response(bodies.DispatchBody, "dispatched; poll the job", DISPATCH_HEADERS),
@@ -89,7 +89,7 @@ def _upload(operation: Operation, summary: str) -> dict[str, Any]:
 def _file_content(media_type: str) -> dict[str, Any]:
     """The content of a response that is a file.
 
-    The general type stands beside the true one because openapi-python-client knows no other type of binary content.
+    The general type is listed beside the true one because openapi-python-client knows no other type of binary content.
     """
     return {"application/octet-stream": {"schema": FILE}, media_type: {"schema": FILE}}
 
@@ -180,7 +180,7 @@ def _operation(
         "tags": [tag],
         "summary": summary,
         "parameters": parameters or [],
-        "responses": keyed(responses),
+        "responses": with_shared_responses(responses),
     }
 
 
@@ -398,7 +398,7 @@ def _paths() -> dict[str, Any]:
                 "description": "On this machine no key is needed.",
                 "security": [{}, {"bearer": []}, {"apiKey": []}],
                 "parameters": [],
-                "responses": keyed(
+                "responses": with_shared_responses(
                     {
                         "200": {
                             "description": "the text format of Prometheus",
@@ -452,8 +452,8 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
             },
         }
     )
-    words_a, words = (msgspec.json.encode(wire.status_words(words)) for words in ("A", status_set))
-    return document.replace(words_a, words)
+    in_document, configured = (msgspec.json.encode(wire.status_words(each)) for each in ("A", status_set))
+    return document.replace(in_document, configured)
 
 
 @get("/openapi.json", guards=[refuse_trailing_slash])

@@ -1,4 +1,4 @@
-"""What many operations of the OpenAPI document share: headers, parameters, and the responses of the guard."""
+"""What many operations of the OpenAPI document share: headers, parameters and responses."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def json_response(body: type[Struct], description: str, headers: dict[str, Any] 
     return response
 
 
-def keyed(responses: dict[str, Any]) -> dict[str, Any]:
-    """The responses of an endpoint that needs a key: its own, and those of the guard."""
+def with_shared_responses(responses: dict[str, Any]) -> dict[str, Any]:
+    """The responses of an endpoint that needs a key: `responses`, and those that every such endpoint may send."""
     return {
         **{
             status: {**response, "headers": {**RATE_HEADERS, **response.get("headers", {}), **_error_header(status)}}
@@ -100,7 +100,7 @@ STATUS = {"type": "string", "enum": status_words("A")}
 ULID = {"type": "string", "pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}
 LANGUAGE_CODE = {"type": "string", "enum": sorted(LANGUAGES)}
 ONLY_TRUE = {"type": "string", "enum": ["true"]}
-"""A filter that can only be switched on. A text, because some clients send the boolean as 1."""
+"""A filter that can only be switched on. It is a string, because some clients send the boolean as 1."""
 INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
 
 PREFER = header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")

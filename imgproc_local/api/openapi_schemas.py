@@ -1,8 +1,8 @@
 """The schemas of the OpenAPI document, from the Structs of the bodies and from the form fields of uploads.
 
-Uploads are streams, which no Struct describes; therefore their fields stand here. Everything is written so that client
-generators make usable types of it. Optional fields of requests have no `default`: openapi-typescript would require
-them, and openapi-generator would send them. Their descriptions name the default.
+Uploads are read as streams and not into a Struct; therefore their fields are described here. Everything is written so
+that client generators make usable types of it. Optional fields of requests have no `default`: openapi-typescript would
+require them, and openapi-generator would send them. Their descriptions name the default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from imgproc_local.domain.plan import MAX_CONTEXT_CHARS, MAX_LANGUAGES, MAX_SIDE
 REF = "#/components/schemas/{name}"
 
 FILE = {"type": "string", "format": "binary"}
-"""A file. OpenAPI 3.1 describes it by its media type alone; generators know it by the format of OpenAPI 3.0."""
+"""A file. OpenAPI 3.1 describes it by its media type alone; generators still need the format of OpenAPI 3.0."""
 
 _IMAGE = Annotated[
     str,
@@ -137,11 +137,11 @@ BODIES: list[type[Struct]] = [
     bodies.ExportIncompleteBody,
     ExportFields,
 ]
-NOT_BOTH = {
+IMAGES_AND_PROJECT = {
     "properties": {"images": {"type": "array"}, "project_id": {"type": "string"}},
     "required": ["images", "project_id"],
 }
-"""An export is of images or of a project."""
+"""A request with both fields, which an export must not have."""
 
 
 def schema_of(struct: type[Struct]) -> dict[str, Any]:
@@ -152,22 +152,22 @@ def schema_of(struct: type[Struct]) -> dict[str, Any]:
 def components() -> dict[str, Any]:
     """Every schema by its name."""
     _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
-    _name_types(schemas)
+    _add_enum_types(schemas)
     export = schemas[ExportFields.__name__]
     for field in export["properties"].values():
         field.pop("default", None)
-    export["not"] = NOT_BOTH
+    export["not"] = IMAGES_AND_PROJECT
     schemas[bodies.TranslationEdit.__name__]["minProperties"] = 1
     return schemas
 
 
-def _name_types(schema: Any) -> None:
-    """Give each list of words its type, which msgspec leaves out and generators need."""
+def _add_enum_types(schema: Any) -> None:
+    """Add the type to each enum, because generators need it and msgspec omits it."""
     if isinstance(schema, dict):
         if "enum" in schema:
             schema.setdefault("type", "string")
         for part in schema.values():
-            _name_types(part)
+            _add_enum_types(part)
     elif isinstance(schema, list):
         for part in schema:
-            _name_types(part)
+            _add_enum_types(part)

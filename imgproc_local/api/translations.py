@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import EditedTranslationBody, TranslationEdit
-from imgproc_local.api.body import read_json
+from imgproc_local.api.json_body import read_json
 from imgproc_local.api.requests import preference_applied, read_wait_s
 from imgproc_local.api.wire import edited_translation_body
 from imgproc_local.compose import Services

@@ -1,4 +1,4 @@
-"""How the bodies of the interface are made from the domain.
+"""Makes the bodies of the interface from the data of the domain.
 
 A job's status is sent as a word of status set A or B, as the setting `status_set` says. The words of set A are the
 values of `Status`; `SET_B` has the word of set B for each. See "Status" in the README of this folder.
@@ -57,13 +57,13 @@ SET_B = {
 }
 
 ERROR_CODE_HEADER = "X-Error-Code"
-"""The header that tells apart errors of the same status. Its values are the codes of `domain/errors.py`."""
+"""The header that distinguishes errors of the same status. Its values are the codes in `domain/errors.py`."""
 
 Include = Literal["removed", "details"]
 """The parts of a job that a body has only where the request asks for them."""
 
 LISTED_PROBLEMS = 20
-"""Missing texts and files that an error lists. `dry_run` lists all."""
+"""The most missing texts, and the most missing files, that an error lists. `dry_run` lists all."""
 
 
 def export_preview_body(images: int, files: int, size_bytes: int, problems: ExportProblems) -> ExportPreviewBody:

@@ -12,7 +12,7 @@ from litestar import Request, Response, delete, post
 from litestar.params import FromPath
 from msgspec import Struct
 
-from imgproc_local.api.body import read_json
+from imgproc_local.api.json_body import read_json
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound

@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Request, post
 from msgspec import Struct
 
-from imgproc_local.api.body import read_json
+from imgproc_local.api.json_body import read_json
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.languages import LANGUAGES

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from litestar import Request, post
 from msgspec import Meta, Struct
 
-from imgproc_local.api.body import read_json
+from imgproc_local.api.json_body import read_json
 from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.storage.database import rfc3339

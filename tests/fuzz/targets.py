@@ -16,7 +16,7 @@ from typing import Any
 
 from litestar.datastructures import Headers
 
-from imgproc_local.api import requests
+from imgproc_local.api import uploads
 from imgproc_local.codecs.container import Blocks, apng, avif, avif_writer, camera_raw, jpeg, png, webp
 from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import exif, icc, iptc, strip, xmp, xmp_fields
@@ -165,12 +165,12 @@ def fuzz_multipart(data: bytes) -> None:
     request: Any = SimpleNamespace(
         headers=Headers({"content-type": content_type.decode("latin-1")}),
         stream=stream,
-        app=SimpleNamespace(state=SimpleNamespace(uploads=requests.Uploads())),
+        app=SimpleNamespace(state=SimpleNamespace(uploads=uploads.Uploads())),
     )
     received = bytearray()
     incoming: Any = SimpleNamespace(write=received.extend)
     with contextlib.suppress(UnicodeDecodeError):  # api/errors.py answers it, also in paths and queries
-        _RUNNER.run(requests.read_form(request, incoming, MAX_FORM_IMAGE_BYTES))
+        _RUNNER.run(uploads.read_form(request, incoming, MAX_FORM_IMAGE_BYTES))
     assert len(received) <= MAX_FORM_IMAGE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""Reads small JSON bodies of requests, within limits of size and time."""
+"""Reads the JSON body of a request, within limits of size and time."""
 
 from __future__ import annotations
 
