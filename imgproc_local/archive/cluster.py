@@ -6,7 +6,6 @@ the client. They end when the client does, because the pipe between them is clos
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import imgproc_local
+from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.system.child import program
 
@@ -115,7 +115,7 @@ def require_protected(address: str, *, allow_open: bool) -> None:
     Raises: InvalidRequest.
     """
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
-    if parts.scheme in ("tls", "wss") or allow_open or _is_loopback(parts.hostname or ""):
+    if parts.scheme in ("tls", "wss") or allow_open or is_loopback(parts.hostname or ""):
         return
     raise InvalidRequest(
         {
@@ -126,12 +126,3 @@ def require_protected(address: str, *, allow_open: bool) -> None:
             ]
         }
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -140,12 +140,12 @@ _OPTIONS = (
 
 
 def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options to a command, which receives their values as the argument `picture`, a `PictureFlags`."""
+    """Add the options to a command, which receives their values as the argument `flags`, a `PictureFlags`."""
 
     @wraps(function)
     def with_flags(*arguments: Any, **values: Any) -> Any:
-        picture = PictureFlags(**{name: values.pop(name) for name in PictureFlags.__struct_fields__})
-        return function(*arguments, picture=picture, **values)
+        flags = PictureFlags(**{name: values.pop(name) for name in PictureFlags.__struct_fields__})
+        return function(*arguments, flags=flags, **values)
 
     decorated: Callable[..., Any] = with_flags
     for option in reversed(_OPTIONS):
@@ -153,8 +153,8 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def requested(picture: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
-    """What these options ask for. Warns about a context that nothing reads. Raises: click.UsageError."""
+def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
+    """The request for these options. Warns about a context that nothing reads. Raises: click.UsageError."""
     from imgproc_local.batch.request import make_request
     from imgproc_local.compose import used_model_status
     from imgproc_local.domain.image import Format
@@ -163,30 +163,30 @@ def requested(picture: PictureFlags, config: Config, *, archive_names: bool) -> 
 
     plan = Plan(
         Operation.PROCESS,
-        picture.languages,
-        Format(picture.convert_to),
-        project_name=picture.project or DEFAULT_PROJECT_NAME,
-        context=picture.context,
-        max_width_px=picture.max_width,
-        max_height_px=picture.max_height,
+        flags.languages,
+        Format(flags.convert_to),
+        project_name=flags.project or DEFAULT_PROJECT_NAME,
+        context=flags.context,
+        max_width_px=flags.max_width,
+        max_height_px=flags.max_height,
     )
-    has_texts = not picture.only or "analyze" in picture.only
-    if picture.overwrite and not picture.write_metadata:
+    has_texts = not flags.only or "analyze" in flags.only
+    if flags.overwrite and not flags.write_metadata:
         raise click.UsageError("--overwrite needs --write-metadata.")
-    if (picture.write_metadata or picture.sidecar) and not has_texts:
+    if (flags.write_metadata or flags.sidecar) and not has_texts:
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
     model = used_model_status(config)
-    if picture.context and (model.model is None or model.problem) and has_texts:
+    if flags.context and (model.model is None or model.problem) and has_texts:
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
         )
     return make_request(
         plan,
-        [StageName(name) for name in picture.only],
+        [StageName(name) for name in flags.only],
         config,
         model.model,
-        write_metadata=picture.write_metadata,
-        overwrite=picture.overwrite,
-        sidecar=picture.sidecar,
+        write_metadata=flags.write_metadata,
+        overwrite=flags.overwrite,
+        sidecar=flags.sidecar,
         archive_names=archive_names,
     )

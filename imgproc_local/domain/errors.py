@@ -140,7 +140,7 @@ class IdempotencyConflict(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """`what` waits in the queue, of which there may be `limit`."""
+    """`limit` is the most that may wait, and `what` names it, such as "unfinished jobs"."""
 
     code = "queue_full"
     retry_after_s = 5

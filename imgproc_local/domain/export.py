@@ -20,9 +20,9 @@ MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "mis
 class ExportRequest(Struct, frozen=True):
     """Which files an archive is to contain, and how.
 
-    Without `images`, all finished images of the account are exported, or those of `project_id`. `language` names the
-    files; None is the first language of each image. With `write_texts`, alt texts are written into the optimized and
-    converted files. `allow_needs_text` and `allow_missing` export although texts or files are missing.
+    Without `images`, all finished images of the account are exported, or those of `project_id`. The files have the
+    names of `language`; None is the first language of each image. With `write_texts`, alt texts are written into the
+    optimized and converted files. `allow_needs_text` and `allow_missing` export although texts or files are missing.
     """
 
     images: tuple[str, ...] | None = None

@@ -51,8 +51,8 @@ STATUS_OF_STAGE = {
 """The status of an unfinished job, by the stage that was started last."""
 
 
-class Stage(Struct, frozen=True):
-    """One stage as stored.
+class StageRecord(Struct, frozen=True):
+    """A stage of a job as stored.
 
     `started_seq` is None before the first start. At each start it gets the next number of a counter that all jobs
     share, so of several stages the one with the highest number was started last. A stage that was running when the
@@ -70,13 +70,13 @@ class Stage(Struct, frozen=True):
 class StoredFile(Struct, frozen=True):
     """A file of a job. `sha256` is the hexadecimal hash of its content, by which it is stored.
 
-    `removed` says that it was removed because of its age; its size and format remain known.
+    An `expired` file was removed because of its age; its size and format remain known.
     """
 
     sha256: str
     size_bytes: int
     format: Format
-    removed: bool = False
+    expired: bool = False
 
 
 class JobDetails(Struct, frozen=True):
@@ -137,7 +137,7 @@ class Job(Struct, frozen=True):
     operation: str
     original_filename: str
     original: StoredFile
-    stages: tuple[Stage, ...]
+    stages: tuple[StageRecord, ...]
     created_at: str
     optimized: StoredFile | None = None
     converted: StoredFile | None = None
@@ -161,7 +161,7 @@ def is_newer(job: Job, earlier: Job) -> bool:
     return job.revision > earlier.revision
 
 
-def derive_status(stages: Sequence[Stage]) -> Status:
+def derive_status(stages: Sequence[StageRecord]) -> Status:
     """The status of a job with these stages. Source: api/README.md, "Status"."""
     started = [stage for stage in stages if stage.started_seq is not None]
     open_stages = [stage for stage in stages if stage.state in (StageState.PENDING, StageState.RUNNING)]

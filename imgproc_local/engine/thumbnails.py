@@ -53,7 +53,7 @@ class Thumbnails:
             ServiceStopping, StorageFailed.
         """
         sha256 = job.original.sha256
-        if job.original.removed:
+        if job.original.expired:
             raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
         making = self._making.get(sha256)
         if making is None:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.domain.job import Stage, StageName, StageState, derive_status
+from imgproc_local.domain.job import StageName, StageRecord, StageState, derive_status
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.retention import MaxAge, Removable
@@ -121,20 +121,20 @@ def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
     counts: dict[str, int] = {}
-    stages: list[Stage] = []
+    stages: list[StageRecord] = []
     current = None
     for row in connection.execute(QUERIES["all_stages"]):
         if row["job_id"] != current and stages:
             _count(stages, counts)
             stages = []
         current = row["job_id"]
-        stages.append(Stage(StageName(row["name"]), StageState(row["state"]), row["started_seq"]))
+        stages.append(StageRecord(StageName(row["name"]), StageState(row["state"]), row["started_seq"]))
     if stages:
         _count(stages, counts)
     return counts
 
 
-def _count(stages: list[Stage], counts: dict[str, int]) -> None:
+def _count(stages: list[StageRecord], counts: dict[str, int]) -> None:
     status = derive_status(stages).value
     counts[status] = counts.get(status, 0) + 1
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, JobDetails, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.plan import Operation
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, TextState, Translation
@@ -36,7 +36,7 @@ class _StageRow(Struct):
         if self.output_sha256 is None or self.output_size is None or self.output_format is None:
             return None
         return StoredFile(
-            self.output_sha256, self.output_size, self.output_format, removed=self.output_removed_at is not None
+            self.output_sha256, self.output_size, self.output_format, expired=self.output_removed_at is not None
         )
 
 
@@ -99,10 +99,11 @@ def _to_job(row: Row) -> Job:
         operation=Operation(row["operation"]).value,
         original_filename=row["original_filename"],
         original=StoredFile(
-            row["original_sha256"], row["original_size"], info.format, removed=row["original_removed_at"] is not None
+            row["original_sha256"], row["original_size"], info.format, expired=row["original_removed_at"] is not None
         ),
         stages=tuple(
-            Stage(stage.name, stage.state, stage.started_seq, stage.error, stage.removed or ()) for stage in stages
+            StageRecord(stage.name, stage.state, stage.started_seq, stage.error, stage.removed or ())
+            for stage in stages
         ),
         created_at=row["created_at"],
         optimized=outputs.get(StageName.OPTIMIZE),

@@ -43,7 +43,7 @@ class Regenerations:
             earlier = await tx.one("regeneration_of_text", where)
             if earlier is not None and earlier["state"] != "failed":
                 return job, False
-            if job.original.removed:
+            if job.original.expired:
                 raise OriginalRemoved(
                     "The uploaded picture was removed because of its age, so no text can be written for it. Write the"
                     " text by hand, or send the picture again."

@@ -119,13 +119,13 @@ def test_a_backup_under_load_is_whole(program: Program, tmp_path: Path) -> None:
 
 
 def upload_and_delete(service: Running, seed: int, stop: threading.Event) -> None:
-    choose = random.Random(seed)
+    rng = random.Random(seed)
     mine: list[str] = []
     with service.client_for(service.key) as client:
         while not stop.is_set():
             if len(mine) > 4:
-                client.delete(f"/jobs/{mine.pop(choose.randrange(len(mine)))}")
-            picture = pictures.jpeg(64, 48, choose.randrange(4))
+                client.delete(f"/jobs/{mine.pop(rng.randrange(len(mine)))}")
+            picture = pictures.jpeg(64, 48, rng.randrange(4))
             answer = client.post("/images/process", files={"image": ("a.jpg", picture)})
             if answer.status_code == httpx.codes.ACCEPTED:
                 mine.append(answer.json()["data"]["job_id"])
@@ -142,11 +142,11 @@ def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
     archive: Path, program: Program, tmp_path: Path
 ) -> None:
     content = archive.read_bytes()
-    choose = random.Random(1)
-    positions = [*range(0, 600, 100), *(choose.randrange(len(content)) for _ in range(25)), -1, -600, -1100, -1600]
+    rng = random.Random(1)
+    positions = [*range(0, 600, 100), *(rng.randrange(len(content)) for _ in range(25)), -1, -600, -1100, -1600]
     changes: list[Callable[[bytes], bytes]] = [flip(position % len(content)) for position in positions]
     cuts = [0, 1, 511, 512, len(content) - 1, len(content) - 512, len(content) - 1024, len(content) - 2048]
-    cuts += [choose.randrange(len(content)) for _ in range(8)]
+    cuts += [rng.randrange(len(content)) for _ in range(8)]
     changes += [lambda whole, end=end: whole[:end] for end in cuts]
     changes += [lambda whole: whole + b"\0", lambda whole: whole + whole, lambda _: b"not a backup" * 1000]
     target = tmp_path / "target"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.domain.job import Stage, StageName, StageState, Status, derive_status
+from imgproc_local.domain.job import StageName, StageRecord, StageState, Status, derive_status
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.job_filters import JobFilters
 from imgproc_local.storage.jobs import Jobs
@@ -34,7 +34,7 @@ PENDING, RUNNING, DONE, FAILED = StageState
 def test_status_is_derived_from_the_stages(
     stages: list[tuple[StageName, StageState, int | None]], status: Status
 ) -> None:
-    assert derive_status([Stage(*stage) for stage in stages]) is status
+    assert derive_status([StageRecord(*stage) for stage in stages]) is status
 
 
 async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                 stages = []
                 for name, state, started in zip(StageName, combination, order, strict=True):
                     seq = None if started is None else number * 10 + started
-                    stages.append(Stage(name, state, seq))
+                    stages.append(StageRecord(name, state, seq))
                     await tx._connection.execute_fetchall(
                         "INSERT INTO stages (job_id, account_id, name, lane, state, price, started_seq)"
                         " VALUES (?, 'a', ?, '', ?, 1, ?)",

@@ -15,7 +15,7 @@ import pytest
 
 from imgproc_local.domain.export import ExportRequest
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.export.names import ArchiveNames
 from imgproc_local.engine.export.plan import make_plan
@@ -120,7 +120,7 @@ def test_each_of_several_projects_has_a_folder() -> None:
 
 
 def image_with(*texts: Translation, name: str = "a.jpg") -> ExportImage:
-    stages = tuple(Stage(stage, StageState.DONE) for stage in (StageName.ANALYZE, StageName.OPTIMIZE))
+    stages = tuple(StageRecord(stage, StageState.DONE) for stage in (StageName.ANALYZE, StageName.OPTIMIZE))
     job = Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
               optimized=StoredFile("1", 1, Format.JPEG), translations=texts)  # fmt: skip
     return ExportImage(job, "p", tuple(text.language_code for text in texts))

@@ -175,7 +175,7 @@ async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_i
     assert (await retention.removable(age)).jobs == 0
     assert (await retention.removable(MaxAge(originals=timedelta(days=1)))).files == 0
     await retention.remove(age)
-    assert not (await store.jobs.get(job.id)).original.removed
+    assert not (await store.jobs.get(job.id)).original.expired
     await store.requests.record_written(await claim(store), NEW)
     await retention.remove(age)
     with pytest.raises(NotFound):

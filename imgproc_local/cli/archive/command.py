@@ -14,7 +14,7 @@ import click
 from imgproc_local.cli.archive.progress import ArchiveProgress
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.picture_options import PictureFlags, picture_options, requested
+from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 if TYPE_CHECKING:
     from imgproc_local.archive.run import Counts
@@ -48,7 +48,7 @@ def command(
     workers: int | None,
     scheduler: str | None,
     allow_open_tcp: bool,
-    picture: PictureFlags,
+    flags: PictureFlags,
     limit: int | None,
     data_dir: str | None,
 ) -> None:
@@ -64,7 +64,7 @@ def command(
     """
     from imgproc_local.compose import core_count
 
-    config = load_config(ctx, data_dir, effort=picture.effort, quality_target=picture.quality)
+    config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality)
     if scheduler is not None and workers is not None:
         raise click.UsageError("--scheduler has its own workers: leave out --workers.")
     if config.compression_service != "local":
@@ -79,7 +79,7 @@ def command(
         stop = threading.Event()
         progress = ArchiveProgress(sys.stderr)
         with progress.shown(), _interruptible(stop):
-            request = requested(picture, config, archive_names=True)
+            request = request_for(flags, config, archive_names=True)
             counts = run_archive(arguments, request, config, progress.update, stop, report_page)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in (

@@ -10,7 +10,7 @@ import click
 
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, exit_command
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
-from imgproc_local.cli.picture_options import PictureFlags, picture_options, requested
+from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 if TYPE_CHECKING:
     from imgproc_local.cli.process.run import Run
@@ -62,7 +62,7 @@ def command(
     out: Path,
     flat: bool,
     archive_names: bool,
-    picture: PictureFlags,
+    flags: PictureFlags,
     jobs: int | None,
     watch: bool,
     dry_run: bool,
@@ -91,13 +91,13 @@ def command(
     """
     from imgproc_local.cli.process.run import Run, RunOptions
 
-    config = load_config(ctx, data_dir, effort=picture.effort, quality_target=picture.quality, codec_threads=jobs)
+    config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality, codec_threads=jobs)
     if csv_file is not None and not csv_file.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {str(csv_file.parent)!r}: create it first.", param_hint="'--csv'")
     if archive_names and flat:
         raise click.UsageError("--archive-names needs the subfolders of FOLDER: leave out --flat.")
-    request = requested(picture, config, archive_names=archive_names)
-    settings = (("--quality", picture.quality), ("--effort", picture.effort))
+    request = request_for(flags, config, archive_names=archive_names)
+    settings = (("--quality", flags.quality), ("--effort", flags.effort))
     changed_settings = tuple(flag for flag, value in settings if value is not None)
     run = Run(config, RunOptions(paths, out, flat, watch, changed_settings), request)
     run.find()
@@ -109,7 +109,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
-    _report(run, picture.convert_to, as_json, watch)
+    _report(run, flags.convert_to, as_json, watch)
     if csv_file is not None:
         _write_csv(run, csv_file)
     exit_command(ctx, run.exit_code, run.has_unstopped_threads)

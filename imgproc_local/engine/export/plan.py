@@ -96,7 +96,7 @@ def requested_files(request: ExportRequest, images: Sequence[ExportImage]) -> di
         stored.sha256: stored.size_bytes
         for image in images
         for variant in _variants(image.job, request)
-        if (stored := _stored_file(image.job, variant)) is not None and not stored.removed
+        if (stored := _stored_file(image.job, variant)) is not None and not stored.expired
     }
 
 
@@ -162,7 +162,7 @@ def _missing_reason(
         if state is None:
             return "not_requested"
         return "failed" if state is StageState.FAILED else "unfinished"
-    return "removed" if stored.removed else unusable.get(stored.sha256)
+    return "removed" if stored.expired else unusable.get(stored.sha256)
 
 
 def _named_files(

@@ -13,7 +13,7 @@ from imgproc_local.cli.process import progress as module
 from imgproc_local.cli.process.manifest import Record
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PENDING, RUNNING, DONE, FAILED = StageState
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def job(*states: StageState) -> Job:
-    stages = tuple(Stage(name, state) for name, state in zip(StageName, states, strict=True))
+    stages = tuple(StageRecord(name, state) for name, state in zip(StageName, states, strict=True))
     return Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), stages, "")
 
 

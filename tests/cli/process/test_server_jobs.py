@@ -14,11 +14,11 @@ from imgproc_local.cli.process.server_jobs import ServerJobs
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import QueueFull, ServiceError, StorageFailed
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Stage, StageName, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 
 
 def job(state: StageState) -> Job:
-    stages = (Stage(StageName.OPTIMIZE, state),)
+    stages = (StageRecord(StageName.OPTIMIZE, state),)
     return Job("j", "i", "a", "p", "optimize", "a.jpg", StoredFile("0", 1, Format.JPEG), stages, "2026")
 
 
