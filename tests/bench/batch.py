@@ -1,8 +1,8 @@
-"""Compares `process` on a folder with the engine alone: the same pictures as queued jobs, without writing results.
+"""Compares `process` on a folder with the engine alone, which runs the same pictures as queued jobs and writes no
+results.
 
-Both run in this process, in turn, each on a new data folder, from the start of the services to their stop.
-
-The smaller the pictures, the larger the command's own share. The folder has 200 pictures, of ten synthetic photographs.
+Both run in this process, in turn, each on a new data folder, from the start of the services to their stop. The pictures
+are small, because the command's own share is then largest; they are variants of ten synthetic photographs.
 
 `python -m tests.bench.batch [--width 160] [--height 120] [--rounds 2] [--threads 2]`
 """
@@ -27,6 +27,7 @@ from tests.bench.load import jpegs, with_comment
 PLAN = Plan(Operation.PROCESS)
 MAX_RATIO = 1.1
 DIFFERENT = 10
+"""Photographs, of which the pictures differ only in a comment."""
 FINISH_S = 600
 
 

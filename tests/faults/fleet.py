@@ -77,7 +77,7 @@ class Fleet:
         for thread in self._threads:
             thread.join()
 
-    def _client(self, choose: random.Random) -> None:
+    def _client(self, rng: random.Random) -> None:
         mine: list[str] = []
         with httpx.Client(headers={"X-API-Key": self._key}, timeout=20) as client:
             while not self._stop.is_set():
@@ -88,28 +88,28 @@ class Fleet:
                 try:
                     waiting = [job_id for job_id in mine if job_id not in self.finals]
                     with_texts = [job_id for job_id in mine if self._has_texts(job_id)]
-                    if with_texts and choose.random() < REGENERATE_SHARE:
-                        self._regenerate(client, root, choose, choose.choice(with_texts))
-                    elif len(waiting) < self._open_jobs and choose.random() < 0.7:
-                        mine += self._dispatch(client, root, choose)
+                    if with_texts and rng.random() < REGENERATE_SHARE:
+                        self._regenerate(client, root, rng, rng.choice(with_texts))
+                    elif len(waiting) < self._open_jobs and rng.random() < 0.7:
+                        mine += self._dispatch(client, root, rng)
                     elif mine:
                         # jobs that are known to be final are polled again too: their state must not change
-                        self.poll(client, root, choose.choice(waiting or mine if choose.random() < 0.8 else mine))
+                        self.poll(client, root, rng.choice(waiting or mine if rng.random() < 0.8 else mine))
                 except httpx.TransportError:
                     time.sleep(0.02)  # the server was killed; the next one is being started
                 except Exception as error:
                     self.surprises.append(repr(error))
                     raise
 
-    def _dispatch(self, client: httpx.Client, root: str, choose: random.Random) -> list[str]:
-        operation = choose.choice(list(self._pictures))
-        name, picture = choose.choice(self._pictures[operation])
+    def _dispatch(self, client: httpx.Client, root: str, rng: random.Random) -> list[str]:
+        operation = rng.choice(list(self._pictures))
+        name, picture = rng.choice(self._pictures[operation])
         form: dict[str, Any] = {}
         if operation in ("analyze", "process"):
-            form["languages"] = choose.choice([["en"], ["de", "fr"], ["en", "ja", "ar"]])
+            form["languages"] = rng.choice([["en"], ["de", "fr"], ["en", "ja", "ar"]])
         if operation in ("convert", "process"):
-            form["format"] = choose.choice(["webp", "avif"])
-        if choose.random() < 0.5:
+            form["format"] = rng.choice(["webp", "avif"])
+        if rng.random() < 0.5:
             # half of the uploads have their own content: bytes after the end of a JPEG are not part of the picture
             picture += b"\0" * (next(self._numbers) % 1000 + 1) if name.endswith(".jpg") else b""
         answer = client.post(f"{root}/api/v1/images/{operation}", files={"image": (name, picture)}, data=form)
@@ -123,9 +123,9 @@ class Fleet:
     def _has_texts(self, job_id: str) -> bool:
         return job_id in self.finals and bool(self.finals[job_id]["image"]["translations"])
 
-    def _regenerate(self, client: httpx.Client, root: str, choose: random.Random, job_id: str) -> None:
+    def _regenerate(self, client: httpx.Client, root: str, rng: random.Random, job_id: str) -> None:
         image = self.finals[job_id]["image"]
-        language = choose.choice(image["translations"])["language_code"]
+        language = rng.choice(image["translations"])["language_code"]
         answer = client.post(f"{root}/api/v1/images/{image['id']}/translations/{language}/regenerate")
         if answer.status_code == 202:
             self.regenerated.add(job_id)

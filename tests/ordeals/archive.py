@@ -2,9 +2,9 @@
 
 `python -m tests.ordeals.archive [--pictures 300] [--poisonous 10] [--kills 20] [--losses 3] [--seed N]`
 
-At random moments a worker process of Dask is killed, and at some of them its scheduler or the client; a killed client
-is started again with the same command. Afterwards every other picture has one result, every poisonous one is listed,
-and texts and files are those of an undisturbed run on the same folder without the poisonous pictures. Linux only.
+At random moments a worker process of Dask, its scheduler or the client is killed; a killed client is started again with
+the same command. Afterwards every poisonous picture is recorded as failed, every other picture has one result, and
+texts and files are those of an undisturbed run on the same folder without the poisonous pictures. Linux only.
 """
 
 from __future__ import annotations
@@ -106,19 +106,19 @@ def cluster_and_workers(client: int) -> tuple[list[int], list[int]]:
     return clusters, workers
 
 
-def disturbed(archive: Archive, kills: int, losses: int, source: random.Random) -> list[str]:
-    """Run the command to its end, killing what runs; what was killed, in order."""
-    what = ["worker"] * kills + [source.choice(("scheduler", "client")) for _ in range(losses)]
-    source.shuffle(what)
+def disturbed(archive: Archive, kills: int, losses: int, rng: random.Random) -> list[str]:
+    """Run the command to its end, and kill processes meanwhile. Returns what was killed, in order."""
+    to_kill = ["worker"] * kills + [rng.choice(("scheduler", "client")) for _ in range(losses)]
+    rng.shuffle(to_kill)
     killed: list[str] = []
     running = archive.start()
     ends_at = time.monotonic() + RUN_S
     while True:
-        pause_s = source.uniform(1, 8)
+        pause_s = rng.uniform(1, 8)
         try:
-            running.wait(pause_s if what else max(1.0, ends_at - time.monotonic()))
+            running.wait(pause_s if to_kill else max(1.0, ends_at - time.monotonic()))
         except subprocess.TimeoutExpired:
-            if not what:
+            if not to_kill:
                 running.kill()
                 raise SystemExit(f"The command did not end within {RUN_S} s; see {archive.output}.") from None
         else:
@@ -126,18 +126,18 @@ def disturbed(archive: Archive, kills: int, losses: int, source: random.Random) 
                 raise SystemExit(f"The command ended with {running.returncode}:\n{archive.output.read_text()[-6000:]}")
             return killed
         clusters, workers = cluster_and_workers(running.pid)
-        if what[0] == "client":
+        if to_kill[0] == "client":
             running.send_signal(signal.SIGKILL)
             running.wait()
             running = archive.start()
-        elif victims := (clusters if what[0] == "scheduler" else workers):
+        elif victims := (clusters if to_kill[0] == "scheduler" else workers):
             try:
-                os.kill(source.choice(victims), signal.SIGKILL)
+                os.kill(rng.choice(victims), signal.SIGKILL)
             except ProcessLookupError:
                 continue
         else:
             continue
-        killed.append(what.pop(0))
+        killed.append(to_kill.pop(0))
 
 
 def main() -> None:
@@ -164,15 +164,15 @@ def main() -> None:
             raise SystemExit(quiet.output.read_text())
         rows = archive.rows()
         done = {row["source"] for row in rows if row["outcome"] == "done"}
-        listed = {row["source"] for row in rows if row["outcome"] == "failed"}
+        failed = {row["source"] for row in rows if row["outcome"] == "failed"}
         names = {path.relative_to(work / "source").as_posix() for path in (work / "source").rglob("*.jpg")}
         poisonous = {name for name in names if POISON in name}
         if len(rows) != len({row["source"] for row in rows}):
             problems.append("a picture has more than one row")
         if missing := names - poisonous - done:
             problems.append(f"{len(missing)} innocent pictures are not done, such as {min(missing)}")
-        if unlisted := poisonous - listed:
-            problems.append(f"{len(unlisted)} poisonous pictures are not listed, such as {min(unlisted)}")
+        if unnoticed := poisonous - failed:
+            problems.append(f"{len(unnoticed)} poisonous pictures are not recorded as failed, such as {min(unnoticed)}")
         files, expected = archive.files(), quiet.files()
         if different := sorted(name for name in files | expected if files.get(name) != expected.get(name)):
             problems.append(f"{len(different)} files differ from those of the undisturbed run, such as {different[0]}")
@@ -181,7 +181,7 @@ def main() -> None:
         if problems:
             print(archive.output.read_text()[-4000:])
     print(
-        f"seed {options.seed}: {options.pictures} pictures, {len(listed)} listed, in {duration_s:.0f} s; killed"
+        f"seed {options.seed}: {options.pictures} pictures, {len(failed)} failed, in {duration_s:.0f} s; killed"
         f" {killed.count('worker')} workers, {killed.count('scheduler')} schedulers, {killed.count('client')} clients"
     )
     print(

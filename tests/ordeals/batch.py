@@ -33,7 +33,7 @@ UPTIME_S = 4.0
 FINISH_S = 600
 LANGUAGES = "en,de"
 SAME_NAME = 5
-"""The pictures of one folder with the same file name, and thus the same texts, before their numbers."""
+"""Consecutive pictures whose file names differ only in their numbers, and which therefore get the same texts."""
 
 
 def make_tree(root: Path, count: int) -> None:
@@ -47,14 +47,14 @@ def make_tree(root: Path, count: int) -> None:
         (root / f"broken {number}.jpg").write_bytes(pictures.broken_jpeg())
 
 
-def disturb(program: Program, arguments: tuple[object, ...], choose: random.Random, counts: Counter[str]) -> None:
-    """Start the command, and end it at a random moment."""
+def disturb(program: Program, arguments: tuple[object, ...], rng: random.Random, counts: Counter[str]) -> None:
+    """Start the command, and kill or interrupt it at a random moment."""
     with program.start(*arguments) as process:
-        time.sleep(choose.uniform(0, UPTIME_S))
-        kind = choose.choice(("kill", "kill", "interrupt", "interrupt twice"))
+        time.sleep(rng.uniform(0, UPTIME_S))
+        kind = rng.choice(("kill", "kill", "interrupt", "interrupt twice"))
         process.send_signal(signal.SIGKILL if kind == "kill" else signal.SIGINT)
         if kind == "interrupt twice":
-            time.sleep(choose.uniform(0, 0.3))
+            time.sleep(rng.uniform(0, 0.3))
             process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=FINISH_S)
     # -2 and 1: interrupted before the command could handle it; 0 and 1: all pictures were in progress or done
@@ -63,7 +63,7 @@ def disturb(program: Program, arguments: tuple[object, ...], choose: random.Rand
     counts[kind] += 1
 
 
-def run(folder: Path, options: argparse.Namespace, choose: random.Random, *, with_server: bool) -> Counter[str]:
+def run(folder: Path, options: argparse.Namespace, rng: random.Random, *, with_server: bool) -> Counter[str]:
     """Disturb and finish one run, and compare it with the undisturbed one in `folder`. Raises: AssertionError."""
     home = folder / ("server" if with_server else "command")
     home.mkdir()
@@ -74,25 +74,28 @@ def run(folder: Path, options: argparse.Namespace, choose: random.Random, *, wit
     server = ServerProcess(program.data) if with_server else None
     try:
         for _ in range(options.disturbances):
-            if server is not None and choose.random() < 0.2:
+            if server is not None and rng.random() < 0.2:
                 server.kill()
                 server = ServerProcess(program.data)
                 counts["server killed"] += 1
             if server is not None:
                 server.wait_ready()
-            disturb(program, arguments, choose, counts)
+            disturb(program, arguments, rng, counts)
         for _ in range(3):  # a stage that was running at three kills fails, and is done by the next run
             finished = program(*arguments, timeout_s=FINISH_S)
             if sum(image["status"] == "failed" for image in json.loads(finished.stdout)) == 2:
                 break
             counts["stages given up"] += 1
-        assert_nothing_is_left(program) if server is not None else assert_no_jobs(program)
+        if server is None:
+            assert_no_jobs(program)
+        else:
+            assert_nothing_is_left(program)
     finally:
         if server is not None:
             server.terminate()
-    expected, got = content(folder / "expected"), content(out)
-    assert got.keys() == expected.keys(), sorted(got.keys() ^ expected.keys())[:10]
-    assert got == expected, [name for name in got if got[name] != expected[name]][:10]
+    expected, actual = content(folder / "expected"), content(out)
+    assert actual.keys() == expected.keys(), sorted(actual.keys() ^ expected.keys())[:10]
+    assert actual == expected, [name for name in actual if actual[name] != expected[name]][:10]
     return counts
 
 
@@ -109,7 +112,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     options = parser.parse_args()
     print(f"--pictures {options.pictures} --disturbances {options.disturbances} --seed {options.seed}", flush=True)
-    choose = random.Random(options.seed)
+    rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="batch-") as work:
         folder = Path(work)
         make_tree(folder / "pictures", options.pictures)
@@ -121,7 +124,7 @@ def main() -> None:
         assert done == options.pictures, Counter(image["status"] for image in images)
         for with_server in (False, True):
             try:
-                counts = run(folder, options, choose, with_server=with_server)
+                counts = run(folder, options, rng, with_server=with_server)
             except AssertionError:
                 print(f"{'with' if with_server else 'without'} a server:", flush=True)
                 traceback.print_exc()

@@ -47,7 +47,7 @@ UPLOAD = (
 )
 
 
-async def stay(host: str, port: int, begin: bytes, drip: bytes, opened: Synchronized[int]) -> None:
+async def hold_open(host: str, port: int, begin: bytes, drip: bytes, opened: Synchronized[int]) -> None:
     """Hold one connection open: send `begin`, then `drip` every `DRIP_S`. Open it again whenever it is closed."""
     while True:
         writer = None
@@ -80,7 +80,7 @@ def crowd(root: str, key: str, idle: int, slow: int, opened: Synchronized[int]) 
     members = [(b"", b"")] * idle + [kinds[number % len(kinds)] for number in range(slow)]
 
     async def run(host: str, port: int) -> None:
-        await asyncio.gather(*(stay(host, port, begin, drip, opened) for begin, drip in members))
+        await asyncio.gather(*(hold_open(host, port, begin, drip, opened) for begin, drip in members))
 
     asyncio.run(run(address.hostname, address.port))
 
@@ -97,7 +97,7 @@ class Observed:
 
 
 def timed(client: httpx.Client, method: str, path: str, expected: int, observed: Observed, **options: object) -> float:
-    """The time of one request. An answer with another status is a problem."""
+    """The duration of one request. A response with another status than `expected` is a problem."""
     began_s = time.monotonic()
     try:
         answer = client.request(method, path, **options)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from tests.ordeals.recorder import Change, Kind
 
 SECTOR_BYTES = 512
 Survives = Callable[[], bool]
-"""Says of the next unsynced part whether it has reached the disk."""
+"""Called for each unsynced part in turn: whether it has reached the disk."""
 
 
 class _File:
@@ -52,13 +52,15 @@ def _resize(content: bytearray, size: int) -> None:
 
 
 class _FolderEntry:
-    """Stands for a folder in the table of names."""
+    """A folder, in a table of entries by path."""
 
 
 Entry = _File | _FolderEntry | None
 
 
 class Disk:
+    """The files of one folder, as the program sees them now and as they would be after a cut."""
+
     def __init__(self) -> None:
         self._synced: dict[str, Entry] = {}
         self._now: dict[str, Entry] = {}
@@ -110,11 +112,11 @@ class Disk:
                 waiting.append(names)
         self._pending = waiting
 
-    def write_image(self, folder: Path, choose: random.Random) -> str:
+    def write_image(self, folder: Path, rng: random.Random) -> str:
         """Write what a cut leaves now into `folder`, and return which unsynced parts survived: none, all, or some."""
-        way = choose.choice(["none", "all", "some", "some", "most"])
+        way = rng.choice(["none", "all", "some", "some", "most"])
         share = {"none": 0.0, "all": 1.0, "some": 0.5, "most": 0.95}[way]
-        self._write(folder, lambda: choose.random() < share)
+        self._write(folder, lambda: rng.random() < share)
         return way
 
     def write_all(self, folder: Path) -> None:

@@ -106,11 +106,11 @@ def fresh(folder: Path) -> Path:
 
 
 def serving(folder: Path) -> AbstractContextManager[Running]:
-    """A service whose limits the clients reach."""
+    """A service whose limits are so low that the clients reach them."""
     return running(folder, max_upload_bytes=MAX_UPLOAD_BYTES, first_balance=CREDITS)
 
 
-def prove(name: str, tools: Path, service: Running, folder: Path) -> None:
+def check_client(name: str, tools: Path, service: Running, folder: Path) -> None:
     """Generate and run one client, as an account of its own, and check the files that it stored."""
     (folder / "out").mkdir(parents=True)
     (folder / "photo.jpg").write_bytes(pictures.jpeg(640, 480))
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with serving(folder / "data") as service:
             for name in options.clients or CLIENTS:
                 began_s = time.monotonic()
-                prove(name, tools, service, folder / name)
+                check_client(name, tools, service, folder / name)
                 print(f"{name}: generated, checked and run in {time.monotonic() - began_s:.0f} s", flush=True)
     return 0
 

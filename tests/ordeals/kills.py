@@ -2,7 +2,7 @@
 
 `python -m tests.ordeals.kills [--kills 1000] [--seed N] [--program BINARY]`
 
-Half of the kills happen at a named point: just before or just after the n-th write, sync, rename or deletion in the
+Half of the kills happen at a chosen change: just before or just after the n-th write, sync, rename or deletion in the
 data folder since the start. The others happen at a random time, a third of them while the server starts. After every
 `ROUND` kills, the work that is left is finished by a server that is not killed, and every invariant of the folder is
 checked.
@@ -30,36 +30,36 @@ from tests.support import pictures
 ROUND = 50
 CLIENTS, OPEN_JOBS = 3, 3
 CHANGES = (15, 50, 150)
-"""A named point is one of the first 15, 50 or 150 changes: a start makes about ten, a job about forty."""
+"""A chosen change is one of the first 15, 50 or 150: a start makes about ten changes, a job about forty."""
 UPTIME_S, STARTING_S = 1.5, 1.5
 """The longest time after the server is ready, and of its start, at which it is killed at a random time."""
 MAX_UPTIME_S = 8.0
-"""A server that has not reached its named point by then is killed anyway."""
+"""A server that has not reached its chosen change by then is killed anyway."""
 
 
 def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple[str, ...]) -> Counter[str]:
     """Kill a server on the new `folder`, then check everything. Raises: AssertionError."""
     counts = Counter[str]()
-    choose = random.Random(seed)
+    rng = random.Random(seed)
     key = make_key(folder)
     with Fleet(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=small_pictures()) as fleet:
         for _ in range(kills):
-            named, while_starting = choose.random() < 0.5, choose.random() < 1 / 3
-            kill_at = choose.choice((-1, 1)) * choose.randint(1, choose.choice(CHANGES)) if named else 0
+            at_change, while_starting = rng.random() < 0.5, rng.random() < 1 / 3
+            kill_at = rng.choice((-1, 1)) * rng.randint(1, rng.choice(CHANGES)) if at_change else 0
             server = ServerProcess(folder, program=under_library(library, folder, program, kill_at=kill_at))
             ends_at = time.monotonic() + (
-                choose.uniform(0, STARTING_S) if while_starting and not named else START_TIMEOUT_S
+                rng.uniform(0, STARTING_S) if while_starting and not at_change else START_TIMEOUT_S
             )
             while time.monotonic() < ends_at and server.process.poll() is None:
                 if fleet.root is None and server.root is not None:
                     fleet.root = server.root
-                    ends_at = time.monotonic() + (MAX_UPTIME_S if named else choose.uniform(0, UPTIME_S))
+                    ends_at = time.monotonic() + (MAX_UPTIME_S if at_change else rng.uniform(0, UPTIME_S))
                 time.sleep(0.005)
             reached = server.process.poll() is not None
             assert server.process.poll() in (None, -9), server.output()
             server.kill()
             fleet.root = None
-            counts["at a named point" if reached else "at a time"] += 1
+            counts["at a change" if reached else "at a time"] += 1
         found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
         damage = [problem for problem in found if problem.area != "foreign"]
         assert not damage, damage

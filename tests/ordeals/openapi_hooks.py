@@ -1,7 +1,7 @@
 """Hooks of Schemathesis, which loads this file by its path: real pictures in the uploads that it generates.
 
-A schema can't say what a picture is, and which projects exist: valid requests get both here. Requests that are meant to
-be invalid stay as they were generated, because the image itself can be what is invalid.
+A schema can't describe a picture or say which projects exist, so valid requests get both here. Requests that are meant
+to be invalid are not changed, because the image may be what is invalid.
 """
 
 from __future__ import annotations

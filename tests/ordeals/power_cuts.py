@@ -1,4 +1,4 @@
-"""Cuts the power at many moments: what was not synced is lost, and the service must go on with what is left.
+"""Cuts the power at many moments: what was not synced is lost, and the service must continue with the rest.
 
 `python -m tests.ordeals.power_cuts [--cuts 200] [--seed N] [--seconds 12]`
 
@@ -40,7 +40,7 @@ from tests.support.service import running
 CLIENTS, OPEN_JOBS = 3, 2
 FINAL_TIMEOUT_S = 300
 PROGRESS_EVERY = 20
-NAMED = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCATE)
+CRITICAL = (Kind.SYNC_FILE, Kind.SYNC_FOLDER, Kind.RENAME, Kind.UNLINK, Kind.TRUNCATE)
 
 
 class RecordingFleet(Fleet):
@@ -51,8 +51,8 @@ class RecordingFleet(Fleet):
         super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=still)
         self._events = events
 
-    def _dispatch(self, client: httpx.Client, root: str, choose: random.Random) -> list[str]:
-        job_ids = super()._dispatch(client, root, choose)
+    def _dispatch(self, client: httpx.Client, root: str, rng: random.Random) -> list[str]:
+        job_ids = super()._dispatch(client, root, rng)
         for job_id in job_ids:
             self._events.add({"accepted": job_id})
         return job_ids
@@ -65,7 +65,7 @@ class RecordingFleet(Fleet):
 
 
 def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
-    """Let a server work in `folder` and record its changes. It is killed in the middle and ended in order."""
+    """Record the changes of a server that works in `folder`, is killed, is started again, and is stopped gracefully."""
     folder.mkdir()
     command = under_library(build(folder.parent), folder, SOURCE, log=log)
     create_key = (*command, "--data-dir", str(folder), "keys", "create", "--name", "k", "--rate-limit", "0", "--json")
@@ -84,12 +84,12 @@ def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
     events.close()
 
 
-def choose_cuts(kinds: list[Kind], count: int, choose: random.Random) -> list[int]:
+def choose_cuts(kinds: list[Kind], count: int, rng: random.Random) -> list[int]:
     """The numbers of the changes after which the power is cut, in order."""
-    named = [number for number, kind in enumerate(kinds) if kind in NAMED]
-    cuts = {*choose.sample(named, min(count // 2, len(named)))}
+    critical = [number for number, kind in enumerate(kinds) if kind in CRITICAL]
+    cuts = {*rng.sample(critical, min(count // 2, len(critical)))}
     anywhere = [number for number, kind in enumerate(kinds) if kind is not Kind.EVENT and number not in cuts]
-    return sorted(cuts | {*choose.sample(anywhere, min(count - len(cuts), len(anywhere)))})
+    return sorted(cuts | {*rng.sample(anywhere, min(count - len(cuts), len(anywhere)))})
 
 
 def check_image(folder: Path, accepted: list[str], finals: dict[str, dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ HEADER = struct.Struct("=IIQQQ")
 
 
 class Kind(IntEnum):
-    """As in file_operations.c; `EVENT` is what a client has seen."""
+    """The kinds of file_operations.c, and `EVENT`, which is a response that a client received."""
 
     CREATE = 1
     WRITE = 2
@@ -62,7 +62,7 @@ def under_library(
 
 
 class EventLog:
-    """Appends what clients see to the log of changes. What is in the log before a cut was seen before it."""
+    """Appends what clients receive to the log of changes, so that their order is known."""
 
     def __init__(self, log: Path) -> None:
         self._fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

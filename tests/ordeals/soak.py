@@ -75,7 +75,7 @@ class Client(threading.Thread):
     def __init__(self, root: str, key: str, counts: Counts, seed: int) -> None:
         super().__init__()
         self._http = httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=60)
-        self._root, self._counts, self._choose = root, counts, random.Random(seed)
+        self._root, self._counts, self._rng = root, counts, random.Random(seed)
         self._numbers = itertools.count()
         self._open: list[str] = []
         self._done: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ class Client(threading.Thread):
             self._http.close()
 
     def _step(self) -> None:
-        if self._counts.wants_jobs() and len(self._open) < MAX_OPEN_JOBS and self._choose.random() < 0.4:
+        if self._counts.wants_jobs() and len(self._open) < MAX_OPEN_JOBS and self._rng.random() < 0.4:
             self._dispatch()
             return
         if not self._counts.wants_jobs():
@@ -117,7 +117,7 @@ class Client(threading.Thread):
             self._mistake,
             self._health,
         ]
-        self._choose.choice(ways)()
+        self._rng.choice(ways)()
 
     def _request(self, method: str, path: str, *expected: int, **options: Any) -> httpx.Response:
         began = time.monotonic()
@@ -130,8 +130,8 @@ class Client(threading.Thread):
         return response
 
     def _dispatch(self) -> None:
-        operation = self._choose.choice(["analyze", "optimize", "convert", "process"])
-        picture = self._choose.choice(self._pictures[operation])
+        operation = self._rng.choice(["analyze", "optimize", "convert", "process"])
+        picture = self._rng.choice(self._pictures[operation])
         if picture[:2] == b"\xff\xd8":  # other formats are uploaded again as the same bytes
             picture = with_comment(picture, f"{self._seed} {next(self._numbers)}")
         response = self._request("POST", f"/images/{operation}", 202, files={"image": ("picture", picture)})
@@ -144,7 +144,7 @@ class Client(threading.Thread):
     def _poll(self) -> None:
         if not self._open:
             return
-        job_id = self._choose.choice(self._open)
+        job_id = self._rng.choice(self._open)
         headers = {"Prefer": "wait=2"} if len(self._open) >= MAX_OPEN_JOBS else {}
         response = self._http.get(f"/jobs/{job_id}", headers=headers)
         with self._counts.lock:
@@ -159,24 +159,24 @@ class Client(threading.Thread):
                     self._counts.problems.append(f"job {job_id} failed: {json.dumps(job.get('errors'))[:300]}")
 
     def _list(self) -> None:
-        self._request("GET", "/jobs", 200, params={"limit": self._choose.randint(1, 50)})
+        self._request("GET", "/jobs", 200, params={"limit": self._rng.randint(1, 50)})
 
     def _download(self) -> None:
         if self._done:
-            image_id = self._choose.choice(self._done)["image"]["id"]
+            image_id = self._rng.choice(self._done)["image"]["id"]
             response = self._request("GET", f"/images/{image_id}/optimized", 200, 404)
             if response.status_code == 200 and int(response.headers["Content-Length"]) != len(response.content):
                 self._counts.problems.append(f"image {image_id}: a short download")
 
     def _delete_job(self) -> None:
         if len(self._done) > 20:
-            job = self._done.pop(self._choose.randrange(len(self._done)))
+            job = self._done.pop(self._rng.randrange(len(self._done)))
             self._request("DELETE", f"/jobs/{job['job_id']}", 204)
             with self._counts.lock:
                 self._counts.deleted.add(job["job_id"])
 
     def _mistake(self) -> None:
-        broken = self._choose.choice([b"", b"no picture", pictures.jpeg()[:300]])
+        broken = self._rng.choice([b"", b"no picture", pictures.jpeg()[:300]])
         self._request("POST", "/images/optimize", 422, files={"image": ("broken.jpg", broken)})
         self._request("GET", "/jobs/01JUNKJUNKJUNKJUNKJUNKJUNK", 404)
 

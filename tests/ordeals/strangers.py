@@ -1,9 +1,9 @@
-"""Hostile pictures from one account while another works: what they cost the service and the other account.
+"""Hostile pictures from one account while another works: their effect on the service and on the other account.
 
 `python -m tests.ordeals.strangers [--pictures 300] [--seed N] [--program BINARY]`
 
 The stranger sends every hostile file, and random mutations of them, through three operations. Meanwhile the neighbour
-sends ordinary photographs one after another, and the health of the service is asked for every `HEALTH_INTERVAL_S`.
+sends ordinary photographs one after another, and /healthz is requested every `HEALTH_INTERVAL_S`.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ def every_kind() -> dict[str, bytes]:
 
 def hostile(count: int, seed: int) -> list[tuple[str, bytes]]:
     """`count` files by name: each kind once, then mutations of them in turn."""
-    source = random.Random(seed)
+    rng = random.Random(seed)
     kinds = sorted(every_kind().items())
-    source.shuffle(kinds)
+    rng.shuffle(kinds)
     files = kinds[:count]
     while len(files) < count:
         name, data = kinds[len(files) % len(kinds)]
-        files.append((f"{len(files)}-{name}", mutated(data, source)))
-    source.shuffle(files)
+        files.append((f"{len(files)}-{name}", mutated(data, rng)))
+    rng.shuffle(files)
     return files
 
 
-def mutated(data: bytes, source: random.Random) -> bytes:
+def mutated(data: bytes, rng: random.Random) -> bytes:
     """The file with up to 16 random bytes changed, a part of it repeated, or its end cut off."""
     out = bytearray(data)
-    for _ in range(source.randint(1, 16) if out else 0):
-        out[source.randrange(len(out))] = source.randrange(256)
-    way = source.randrange(4)
+    for _ in range(rng.randint(1, 16) if out else 0):
+        out[rng.randrange(len(out))] = rng.randrange(256)
+    way = rng.randrange(4)
     if way == 0:
-        del out[source.randint(len(out) // 2, len(out)) :]
+        del out[rng.randint(len(out) // 2, len(out)) :]
     elif way == 1 and len(out) < MIB:
-        at, size = source.randint(0, len(out)), source.randint(0, 4096)
-        out[at:at] = out[at : at + size] * source.randint(1, 8)
+        at, size = rng.randint(0, len(out)), rng.randint(0, 4096)
+        out[at:at] = out[at : at + size] * rng.randint(1, 8)
     return bytes(out)
 
 
@@ -99,7 +99,7 @@ class Observed:
 
 
 def run_job(client: httpx.Client, operation: str, name: str, data: bytes) -> str:
-    """Dispatch one picture and wait for its end; the answer in words."""
+    """Dispatch one picture and wait until its job is final. Returns the status of the job, or that of the response."""
     answer = client.post(f"/images/{operation}", files={"image": (name, data)})
     if answer.status_code != 202:
         return str(answer.status_code)
@@ -113,7 +113,7 @@ def run_job(client: httpx.Client, operation: str, name: str, data: bytes) -> str
 
 
 def send_hostile(root: str, key: str, files: list[tuple[str, bytes]], observed: Observed) -> None:
-    """Every file of the list through every operation. The list is emptied by all connections together."""
+    """Send files of the list through every operation until the list is empty. All connections share it."""
     with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=WAIT_S) as client:
         while files:
             try:
@@ -134,7 +134,7 @@ def send_hostile(root: str, key: str, files: list[tuple[str, bytes]], observed: 
 
 
 def work_beside(root: str, key: str, observed: Observed) -> None:
-    """Ordinary photographs, one after another, until the strangers' are done."""
+    """Send ordinary photographs, one after another, until the hostile files are done."""
     photograph = pictures.jpeg(640, 480)
     with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=WAIT_S) as client:
         number = 0
@@ -151,7 +151,7 @@ def work_beside(root: str, key: str, observed: Observed) -> None:
 
 
 def watch(root: str, server: ServerProcess, observed: Observed) -> None:
-    """The time of each answer about health, and the peaks of memory."""
+    """Record the response times of /healthz, and the peaks of memory."""
     with httpx.Client(timeout=30) as client:
         while not observed.is_over.is_set():
             began = time.monotonic()

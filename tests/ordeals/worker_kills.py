@@ -1,4 +1,4 @@
-"""Kills worker processes at random moments under load: no other job fails for it, and every job ends once.
+"""Kills worker processes at random moments under load: no other job fails because of it, and every job ends once.
 
 `python -m tests.ordeals.worker_kills [--kills 50] [--seed N] [--program BINARY]`
 
@@ -26,21 +26,21 @@ from tests.faults.test_workers import DEATH_MESSAGES, workers_of
 from tests.support.worker_pool import ends
 
 PAUSE_S = (0.2, 2.5)
-"""Between two kills: in the middle of a start, of a picture, or of nothing."""
+"""Between two kills: a worker may be starting, processing a picture, or idle."""
 CLIENTS, OPEN_JOBS = 3, 4
 
 
 def kill_workers(folder: Path, kills: int, seed: int, program: tuple[str, ...]) -> str:
     """A summary of what happened. Raises: AssertionError."""
-    choose = random.Random(seed)
+    rng = random.Random(seed)
     key = make_key(folder)
     killed = 0
     with serving(folder, program=program) as server, Fleet(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS) as fleet:
         root = fleet.root = server.wait_ready()
         while killed < kills:
-            time.sleep(choose.uniform(*PAUSE_S))
+            time.sleep(rng.uniform(*PAUSE_S))
             if found := workers_of(server):
-                os.kill(choose.choice(found), signal.SIGKILL)
+                os.kill(rng.choice(found), signal.SIGKILL)
                 killed += 1
         fleet.stop_dispatching()
         with httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:

@@ -49,7 +49,7 @@ class EventStream:
 
 @contextmanager
 def account_events(service: Running, key: str | None = None) -> Iterator[EventStream]:
-    """The open stream of `GET /events`, whose first two events have been received."""
+    """The stream of `GET /events`, which is open when the block begins."""
     stream = EventStream()
     headers = {"X-API-Key": key or service.key}
     with (

@@ -41,8 +41,8 @@ async def add_job(
     errors: Mapping[StageName, str] | None = None,
     unfinished: bool = False,
 ) -> Job:
-    """A job with these results, in the state that the engine would have left. Its stages are those with a result or an
-    error; `unfinished` leaves them pending.
+    """Store a job with these results, as the engine leaves it. Its stages are those with a result or an error; with
+    `unfinished`, they remain pending.
     """
     errors = errors or {}
     results: dict[StageName, tuple[Result | None, Sequence[Translation]]] = {}

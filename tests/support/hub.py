@@ -20,9 +20,9 @@ REPOSITORY = "someone/Some-Model-GGUF"
 class Hub:
     """What the hub offers and how it fails: tests change its attributes.
 
-    `files` are contents by name. `refusal` is a status and an error code for all requests. `cut_after` lists after how
-    many bytes the next downloads are interrupted. `extra_headers` replace those of the metadata, `sent` the bytes of
-    files.
+    `files` are contents by name. `refusal` is a status and an error code for all requests. `cut_after` is a list: for
+    each of the next downloads, the bytes after which it is interrupted. `extra_headers` replace those of the metadata.
+    `sent` has other contents by name, which are sent in place of `files`.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:

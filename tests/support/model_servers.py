@@ -1,6 +1,8 @@
-"""Doubles of Ollama, LM Studio and llama-server: their model lists, their chat, and their errors word by word.
+"""Doubles of Ollama, LM Studio and llama-server: their model lists, their chat, and their error messages, word for
+word.
 
-A `Behaviour` answers one chat request. The double takes the next one from `chats`; when none is left, it works.
+A `Behaviour` answers one request. The double takes the next one from `chats`; if none is left, it answers as the
+program does.
 
 Sources of the errors: ollama/ollama, server/routes.go and model/model.go; lmstudio-ai/lmstudio-bug-tracker, issues 237,
 908 and 1730; llama.cpp, tools/server/server-common.cpp, server-context.cpp and server-http.cpp.
@@ -120,6 +122,7 @@ class ModelServerDouble:
         return [request.document for request in self.requests if request.path in CHAT_PATHS]
 
     def list_document(self) -> Any:
+        """The response of the program's list of models."""
         if self.program == "ollama":
             details = {"format": "gguf", "family": "gemma3", "parameter_size": "4.3B"}
             models = [{"name": self.model, "size": 3_338_801_804, "details": details}]
@@ -138,7 +141,7 @@ class ModelServerDouble:
 
     def details_document(self, model: str) -> tuple[int, Any]:
         """The response of Ollama's /api/show."""
-        listed = {one["name"]: one for one in self.list_document()["models"]}
+        listed = {each["name"]: each for each in self.list_document()["models"]}
         if model not in listed:
             return 404, {"error": f"model '{model}' not found"}
         capabilities = ["completion"] if model == BLIND["ollama"] else ["completion", "vision"]

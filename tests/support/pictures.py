@@ -10,14 +10,14 @@ from PIL import Image, ImageDraw, ImageFilter
 
 def photo(width: int = 320, height: int = 240, seed: int = 1) -> Image.Image:
     """A soft, noisy scene that compresses as photographs do."""
-    source = random.Random(seed)
+    rng = random.Random(seed)
     picture = Image.new("RGB", (width, height))
     draw = ImageDraw.Draw(picture)
     for y in range(height):
         draw.line([(0, y), (width, y)], fill=(60 + 120 * y // height, 110, 200 - 120 * y // height))
     for _ in range(24):
-        x, y, size = source.randrange(width), source.randrange(height), source.randrange(6, 60)
-        colour = tuple(source.randrange(30, 226) for _ in range(3))
+        x, y, size = rng.randrange(width), rng.randrange(height), rng.randrange(6, 60)
+        colour = tuple(rng.randrange(30, 226) for _ in range(3))
         draw.ellipse([x - size, y - size, x + size, y + size], fill=colour)
     picture = picture.filter(ImageFilter.GaussianBlur(1.2))
     noise = Image.effect_noise((width, height), 18).convert("RGB")

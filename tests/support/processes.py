@@ -1,4 +1,4 @@
-"""What Linux says about running processes. Source: proc(5)."""
+"""The children, memory and handles of processes, on Linux. Source: proc(5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def descendants(pid: int) -> list[int]:
-    """The ids of the processes that `pid` started, and of those that these started; without processes that ended."""
+    """The ids of the child processes of `pid` and of their children, and so on, without zombies."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

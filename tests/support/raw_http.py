@@ -9,7 +9,7 @@ import time
 from urllib.parse import urlsplit
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-"""A request whose header is not complete: fields or an empty line follow."""
+"""The beginning of a request; more fields or an empty line must follow."""
 PAUSE_S = 0.05
 """Between packets, so that the server receives them separately."""
 TIMEOUT_S = 10

@@ -1,4 +1,4 @@
-"""Functions that tests run in worker processes in place of stages. What each does is in its name."""
+"""Functions that tests run in worker processes in place of stages. Each is named by what it does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def crash_in_a_used_worker(work: WorkItem, check_stop: CheckStop) -> Output:
 
 
 def start_a_process_and_hang(work: WorkItem, check_stop: CheckStop) -> Output:
-    """Writes the process's id beside the result."""
+    """Writes the id of the started process beside the result."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
     Path(os.environ["TMPDIR"], "child").write_text(str(child.pid))
     return hang_with_the_interpreter_lock(work, check_stop)
