@@ -1,4 +1,4 @@
-"""Optimises GIF files: stores only the changes between frames, and compresses them better.
+"""Optimizes GIF files: stores only the changes between frames, and compresses them better.
 
 The encoder may round colours in frames that have a palette of their own. Its result is compared with the source frame
 by frame and discarded if a difference is visible.
@@ -23,7 +23,7 @@ MAX_MEAN_ERROR = 0.5
 """The largest difference of one channel of a pixel, and the largest mean difference over all frames, from 0 to 255."""
 
 MAX_ROUNDED_SIZE_SHARE = 0.85
-"""A result with rounded colours must not be larger than this share of its source, because each optimisation rounds
+"""A result with rounded colours must not be larger than this share of its source, because each optimization rounds
 the colours again.
 """
 
@@ -34,7 +34,7 @@ bytes per pixel: it already stores only changes, and encoding it for seconds wou
 """
 
 MAX_ROUNDS = 4
-"""A result is encoded again until it does not get smaller, so that optimising it again returns it unchanged. One round
+"""A result is encoded again until it does not get smaller, so that optimizing it again returns it unchanged. One round
 is nearly always enough.
 """
 

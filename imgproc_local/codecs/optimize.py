@@ -1,4 +1,4 @@
-"""Optimises files: the result is a smaller file of the same format, with the same frames and appearance.
+"""Optimizes files: the result is a smaller file of the same format, with the same frames and appearance.
 
 The steps are the same for every format: the metadata is cleaned, the format's module supplies candidates, and the
 smallest candidate is the result.
@@ -47,7 +47,7 @@ def optimize_file(
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with (
-        translate_errors(f"The {FORMATS[info.format].name} can't be optimised"),
+        translate_errors(f"The {FORMATS[info.format].name} can't be optimized"),
         open_source(path, info, check_stop, options) as source,
     ):
         best = min(CANDIDATES[info.format](source), key=len)

@@ -1,4 +1,4 @@
-"""The visual quality that optimised and converted pictures must have, and the effort spent on making them small.
+"""The visual quality that optimized and converted pictures must have, and the effort spent on making them small.
 
 Quality is measured by SSIMULACRA 2.1, which scores a result against the original: 100 means identical, 90 means
 indistinguishable even when the two are shown in turn at the same place, 70 means high quality. Source: the scale

@@ -226,9 +226,9 @@ def target_rows(pairs: Sequence[Pair], target: float) -> list[Row]:
 def integrity_rows(
     measure: Measure, pairs: Sequence[Pair], format: str, target: float, *, converted: bool
 ) -> list[Row]:
-    """The rows on integrity: no result is larger than its source, all can be decoded, optimising them changes nothing.
+    """The rows on integrity: no result is larger than its source, all can be decoded, optimizing them changes nothing.
 
-    Of converted pictures only the smallest ones are optimised again, because that takes long.
+    Of converted pictures only the smallest ones are optimized again, because that takes long.
     """
     larger = [each for each in pairs if not each.ours.error and each.ours.size_bytes > each.picture.size_bytes]
     for pair in larger:
@@ -244,13 +244,13 @@ def integrity_rows(
             once = optimized(measure, once, format, target, pair.result.with_suffix(".once"))
         if optimized(measure, once, format, target, again).read_bytes() != once.read_bytes():
             changed += 1
-            print(f"changed by optimising again: {pair.picture.name}")
+            print(f"changed by optimizing again: {pair.picture.name}")
     share = 100 * (len(whole) - changed) / len(whole) if whole else math.nan
     return [
         ("larger than the input", f"{len(larger)} of {len(pairs)}", verdict(len(larger), 0, "files")),
         ("failed or don't open in Pillow and libvips", f"{broken} of {len(pairs)}", verdict(broken, 0, "files")),
         (
-            f"optimising again gives the same bytes, of {len(whole)}",
+            f"optimizing again gives the same bytes, of {len(whole)}",
             f"{share:.0f} %",
             verdict_at_least(share, 100, "%"),
         ),
@@ -261,7 +261,7 @@ def optimized(measure: Measure, source: Path, format: str, target: float, result
     result.unlink(missing_ok=True)
     answer = measure.encoders["ours"].encode(source, result, format, {"target": target, "effort": measure.effort})
     if "error" in answer:
-        print(f"optimising again: {answer['error']}")
+        print(f"optimizing again: {answer['error']}")
         result.write_bytes(b"")
     return result
 
@@ -386,7 +386,7 @@ def run_format(
 
 
 def run_native(measure: Measure, format: str, found: Sequence[Picture], target: float, folder: Path) -> None:
-    """Measure optimising the WebP and AVIF files in the folder, as opposed to converting to these formats."""
+    """Measure optimizing the WebP and AVIF files in the folder, as opposed to converting to these formats."""
     pictures = [item for item in found if item.info.format == format]
     if not pictures:
         return

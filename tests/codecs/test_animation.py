@@ -203,7 +203,7 @@ def test_identical_frames_have_their_own_delays_in_a_webp(tmp_path: Path, dispos
         assert np.abs(premultiplied(old) - new).mean() < 5
 
 
-def test_optimising_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -> None:
+def test_optimizing_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -> None:
     source = gif(*((number // 3, WHOLE, 1, 10 + number) for number in range(9)))
     path = pictures.write(tmp_path, source)
     strip = pyvips.Image.gifload(str(path), n=-1)

@@ -1,4 +1,4 @@
-"""Conversion to AVIF, of stills by libvips and of animations by libavif, and optimisation of AVIF files."""
+"""Conversion to AVIF, of stills by libvips and of animations by libavif, and optimization of AVIF files."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_the_number_of_plays_is_written_into_the_track(tmp_path: Path, loop: int
     assert track == (plays * once if plays else 2**64 - 1)
 
 
-def test_optimising_an_animated_avif_removes_only_metadata(tmp_path: Path) -> None:
+def test_optimizing_an_animated_avif_removes_only_metadata(tmp_path: Path) -> None:
     source = pictures.animated("AVIF", [100, 250, 300], exif=pictures.tiff(), xmp=pictures.xmp_packet())
     out = optimized(tmp_path, source)
     assert out is not None

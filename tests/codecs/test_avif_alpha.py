@@ -1,4 +1,4 @@
-"""AVIF's alpha: its error is bounded for any shape, zero where that costs few bytes, and optimising copies it."""
+"""AVIF's alpha: its error is bounded for any shape, zero where that costs few bytes, and optimizing copies it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_alpha_is_exact_where_no_quality_is_within_the_bound(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("quality", [30, 75, 98])
-def test_optimising_copies_the_alpha(tmp_path: Path, quality: int) -> None:
+def test_optimizing_copies_the_alpha(tmp_path: Path, quality: int) -> None:
     colours = pictures.saved(pictures.photo(), "AVIF", quality=98)
     alpha = avif_writer.picture_of(pictures.saved(with_alpha(hair()), "AVIF", quality=quality), alpha=True)
     source = avif_writer.assemble([colours], [alpha], 1, WIDTH, HEIGHT, container.Blocks())
@@ -135,7 +135,7 @@ def test_optimising_copies_the_alpha(tmp_path: Path, quality: int) -> None:
     assert optimized(tmp_path, out) is None
 
 
-def test_optimising_copies_the_data_of_a_rotated_picture_with_alpha(tmp_path: Path) -> None:
+def test_optimizing_copies_the_data_of_a_rotated_picture_with_alpha(tmp_path: Path) -> None:
     source = pictures.saved(with_alpha(hair()), "AVIF", quality=98, exif=pictures.tiff(6))
     out = optimized(tmp_path, source)
     assert out is not None

@@ -119,7 +119,7 @@ def rotating_square(frames: int = 10, side: int = 80, colours: int = 6) -> bytes
     return out.getvalue()
 
 
-def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(tmp_path: Path) -> None:
+def test_the_result_is_never_larger_and_optimizing_it_again_changes_nothing(tmp_path: Path) -> None:
     still = pictures.saved(pictures.scene(), "GIF")
     for source in (pictures.animated("GIF", [100] * 5), gif_of_whole_frames([100] * 4), still, rotating_square()):
         once = optimized(tmp_path, source)

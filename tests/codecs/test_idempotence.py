@@ -1,4 +1,4 @@
-"""Optimising a result again changes nothing, not even if its metadata was removed."""
+"""Optimizing a result again changes nothing, not even if its metadata was removed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SOURCES = sources()
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_optimising_an_output_again_changes_nothing(tmp_path: Path, name: str) -> None:
+def test_optimizing_an_output_again_changes_nothing(tmp_path: Path, name: str) -> None:
     form, source = SOURCES[name]
     once = optimized(tmp_path, source, form)
     assert len(once) <= len(source)
@@ -85,7 +85,7 @@ def test_optimising_an_output_again_changes_nothing(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize("effort", ["fast", "best"])
 @pytest.mark.parametrize("name", ["jpeg", "png", "png with alpha", "webp of quality 98", "avif of quality 96"])
-def test_optimising_an_output_again_changes_nothing_at_any_effort(tmp_path: Path, name: str, effort: str) -> None:
+def test_optimizing_an_output_again_changes_nothing_at_any_effort(tmp_path: Path, name: str, effort: str) -> None:
     form, source = SOURCES[name]
     once = optimized(tmp_path, source, form, effort=effort)
     assert len(once) < len(source)
@@ -94,7 +94,7 @@ def test_optimising_an_output_again_changes_nothing_at_any_effort(tmp_path: Path
 
 @pytest.mark.parametrize("form", ["WEBP", "AVIF"])
 @pytest.mark.parametrize("alpha", [False, True])
-def test_optimising_a_converted_picture_twice_changes_nothing_the_second_time(
+def test_optimizing_a_converted_picture_twice_changes_nothing_the_second_time(
     tmp_path: Path, form: str, *, alpha: bool
 ) -> None:
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")

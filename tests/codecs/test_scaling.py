@@ -65,7 +65,7 @@ ORIGINALS: dict[str, Callable[[], bytes]] = {
 
 
 def scaled_result(folder: Path, data: bytes, side_px: int = SIDE_PX, **options: float) -> tuple[ImageInfo, bytes]:
-    """The properties of an original, and its optimised file with sides of at most `side_px`."""
+    """The properties of an original, and its optimized file with sides of at most `side_px`."""
     path = pictures.write(folder, data)
     info = probe(path, 10**9)
     size = info.scaled_within(side_px, side_px)

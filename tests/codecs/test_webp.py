@@ -1,4 +1,4 @@
-"""Conversion of pictures to WebP, and optimisation of WebP files."""
+"""Conversion of pictures to WebP, and optimization of WebP files."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_frames_delays_and_loop_count_of_an_animation_are_preserved(tmp_path: Pa
         assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 4
 
 
-def test_optimising_an_animated_webp_preserves_frames_delays_and_loop_count(tmp_path: Path) -> None:
+def test_optimizing_an_animated_webp_preserves_frames_delays_and_loop_count(tmp_path: Path) -> None:
     delays = [100, 250, 300, 50]
     for options in ({"lossless": True, "quality": 0, "method": 0}, {"quality": 100}):
         source = pictures.animated("WEBP", delays, loop=2, exif=pictures.tiff(), **options)

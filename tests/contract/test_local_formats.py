@@ -1,4 +1,4 @@
-"""TIFF and HEIC: the local page may upload them, other clients may not; the optimised file has another format."""
+"""TIFF and HEIC: the local page may upload them, other clients may not; the optimized file has another format."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tests.support import pictures
 from tests.support.service import running
 
 
-def test_the_target_reaches_both_the_optimised_and_the_converted_file(tmp_path: Path) -> None:
+def test_the_target_reaches_both_the_optimized_and_the_converted_file(tmp_path: Path) -> None:
     picture = pictures.jpeg(640, 480, quality=97)
     sizes: dict[object, list[int]] = {}
     for target in ("visually-lossless", "web", 70.0):

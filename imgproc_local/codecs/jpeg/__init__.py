@@ -1,1 +1,1 @@
-"""JPEG: optimisation, the encoders that it chooses from, and lossless recompression of the scans."""
+"""JPEG: optimization, the encoders that it chooses from, and lossless recompression of the scans."""

@@ -1,6 +1,6 @@
 """The JPEG encoders: jpegli and mozjpeg.
 
-On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time. mozjpeg then optimises
+On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time. mozjpeg then optimizes
 the progressive scans of these files losslessly. mozjpeg encodes what jpegli does not: grey pictures, chroma in full
 resolution (4:4:4), and pictures too large to be held in memory. If the package of jpegli is not installed, the mozjpeg
 in libvips encodes everything.

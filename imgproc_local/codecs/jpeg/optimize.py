@@ -1,8 +1,8 @@
-"""Optimises JPEG files: encodes them again at the lowest quality that meets the target, or compresses them losslessly.
+"""Optimizes JPEG files: encodes them again at the lowest quality that meets the target, or compresses them losslessly.
 
 That quality setting differs from picture to picture, from 40 to 95, and is searched for each. Encoding again loses
 detail, so its result is discarded if it saves too little. A file with a quantisation table that this service writes is
-not encoded again; optimising a result therefore changes nothing.
+not encoded again; optimizing a result therefore changes nothing.
 
 The clean copy of a file has the same picture data, and of its metadata only what may be published.
 """

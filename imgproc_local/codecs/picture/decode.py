@@ -254,7 +254,7 @@ def evaluate(image: pyvips.Image, check_stop: CheckStop, operation: str, *argume
     """The result of `image.<operation>(*arguments, **options)`, which evaluates the pipeline.
 
     Stops soon after `check_stop` raises: libvips calls back between rows, libwebp also while it encodes. libheif's
-    encoder and mozjpeg's scan optimisation cannot be interrupted. Raises: what `check_stop` raised.
+    encoder and mozjpeg's scan optimization cannot be interrupted. Raises: what `check_stop` raised.
     """
     stopped: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""A picture file that is being optimised or converted: its bytes, its metadata, and what the result must be."""
+"""A picture file that is being optimized or converted: its bytes, its metadata, and what the result must be."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PNG: optimisation by reducing colours (palette, posterisation) and by compressing the rows better."""
+"""PNG: optimization by reducing colours (palette, posterisation) and by compressing the rows better."""

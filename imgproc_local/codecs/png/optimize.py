@@ -1,11 +1,11 @@
-"""Optimises PNG files: reduces their colours if the target score allows it, else compresses the same pixels better.
+"""Optimizes PNG files: reduces their colours if the target score allows it, else compresses the same pixels better.
 
 Only pictures with 8 bits per sample and no palette are reduced: to a palette or, if 256 colours do not suffice, to
 fewer levels per channel (posterisation). A reduced picture is used only if it meets the target and saves much. The
 samples of other pictures are preserved exactly: of indexed ones, of those with less than 8 bits, of animations, and of
 those whose colours depend on chunks that encoders drop (gAMA, cHRM, cICP).
 
-Optimising a result again changes nothing: a picture with a palette is indexed, a posterised one carries a mark, and all
+Optimizing a result again changes nothing: a picture with a palette is indexed, a posterised one carries a mark, and all
 other decisions depend on the pixels alone, not on how they were compressed.
 """
 

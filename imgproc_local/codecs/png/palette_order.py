@@ -1,6 +1,6 @@
 """Orders the colours of a palette so that neighbouring pixels have similar indices: row filters then compress better.
 
-The orders depend only on the colours of the pixels, not on the order in the file, so that optimising a file again gives
+The orders depend only on the colours of the pixels, not on the order in the file, so that optimizing a file again gives
 the same bytes.
 """
 

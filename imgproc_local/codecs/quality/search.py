@@ -280,7 +280,7 @@ def reencode_smaller(
 
     `size_bytes` is the size of its data now, without metadata. Each encoding loses quality, so the file is encoded
     again only if even a draft at `finest`, the highest quality used here, is much smaller. Results of this function are
-    never large enough for that, so optimising them again returns them unchanged.
+    never large enough for that, so optimizing them again returns them unchanged.
     """
     max_bytes = MAX_REENCODED_SHARE * size_bytes
     scale = encoder.scale

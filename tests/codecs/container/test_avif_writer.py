@@ -70,7 +70,7 @@ def test_a_grid_has_the_metadata_of_its_source_without_positions(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("small_grids")
-def test_optimising_an_optimised_grid_changes_nothing(tmp_path: Path) -> None:
+def test_optimizing_an_optimized_grid_changes_nothing(tmp_path: Path) -> None:
     fine = pictures.write(tmp_path, pictures.saved(pictures.photo(642, 482), "AVIF", quality=98))
     out = optimize_file(fine, probe(fine, 10**9), never_stop)
     assert out is not None

@@ -1,4 +1,4 @@
-"""Optimised JPEG files are smaller, are displayed upright in the same colours, and have the gain map of the source."""
+"""Optimized JPEG files are smaller, are displayed upright in the same colours, and have the gain map of the source."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_result_is_displayed_upright_whether_its_pixels_are_encoded_again_or
 
 @pytest.mark.parametrize("quality", [30, 60, 75, 82, 90, 98])
 @pytest.mark.parametrize("size", [(320, 240), (17, 9), (1, 1)])
-def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
+def test_the_result_is_never_larger_and_optimizing_it_again_changes_nothing(
     tmp_path: Path, quality: int, size: tuple[int, int]
 ) -> None:
     source = pictures.saved(pictures.scene(*size), "JPEG", quality=quality)

@@ -1,6 +1,6 @@
 """Private bytes in unusual places are removed, and the picture is preserved.
 
-The pictures are small and of low quality, so that optimising copies their data. If they were encoded again, private
+The pictures are small and of low quality, so that optimizing copies their data. If they were encoded again, private
 bytes would disappear even without being removed.
 """
 
@@ -36,7 +36,7 @@ def optimized(folder: Path, data: bytes) -> bytes:
 
 
 def optimized_twice(folder: Path, data: bytes) -> bytes:
-    """The optimised file, which optimising again does not change."""
+    """The optimized file, which optimizing again does not change."""
     once = optimized(folder, data)
     assert optimized(folder, once) == once
     return once

@@ -58,7 +58,7 @@ def test_png_texts_are_read_with_their_languages(tmp_path: Path) -> None:
     assert found.copyright == "© 2031 Example"
 
 
-def test_an_optimised_png_has_the_texts_that_people_wrote_and_no_others(tmp_path: Path) -> None:
+def test_an_optimized_png_has_the_texts_that_people_wrote_and_no_others(tmp_path: Path) -> None:
     source = described_png()
     path = pictures.write(tmp_path, source)
     out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)

@@ -187,7 +187,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert (after.copyright, after.creator, after.alt_text) == (before.copyright, before.creator, before.alt_text)
         assert (after.headline, after.keywords, after.city) == (before.headline, before.keywords, before.city), seed
         assert (info_after.frames, info_after.display_size_px) == (info.frames, info.display_size_px)
-        # optimising the result again finds nothing to remove
+        # optimizing the result again finds nothing to remove
         assert optimize_file(path, info_after, never_stop) is None, seed
 
 

@@ -20,18 +20,18 @@ from tests.codecs.pictures import never_stop
 MAX_PIXELS = 10**9
 TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)
 MAKERS = {
-    "JPEG optimised": (optimize_file, pictures.jpeg_with_metadata),
+    "JPEG optimized": (optimize_file, pictures.jpeg_with_metadata),
     "JPEG with untouched pixels": (optimize_file, lambda: TIGHT_JPEG),
     "JPEG to WebP": (to_webp, pictures.jpeg_with_metadata),
     "JPEG to AVIF": (to_avif, pictures.jpeg_with_metadata),
-    "PNG optimised": (optimize_file, pictures.png_with_metadata),
-    "PNG graphic optimised": (optimize_file, lambda: pictures.png_with_metadata(pictures.graphic())),
+    "PNG optimized": (optimize_file, pictures.png_with_metadata),
+    "PNG graphic optimized": (optimize_file, lambda: pictures.png_with_metadata(pictures.graphic())),
     "PNG to WebP": (to_webp, pictures.png_with_metadata),
     "PNG to AVIF": (to_avif, pictures.png_with_metadata),
-    "WebP optimised": (optimize_file, pictures.webp_with_metadata),
+    "WebP optimized": (optimize_file, pictures.webp_with_metadata),
     "WebP with untouched pixels": (optimize_file, lambda: pictures.webp_with_metadata(quality=70)),
-    "AVIF optimised": (optimize_file, pictures.avif_with_metadata),
-    "GIF optimised": (optimize_file, pictures.gif_with_metadata),
+    "AVIF optimized": (optimize_file, pictures.avif_with_metadata),
+    "GIF optimized": (optimize_file, pictures.gif_with_metadata),
     "GIF to WebP": (to_webp, pictures.gif_with_metadata),
     "GIF to AVIF": (to_avif, pictures.gif_with_metadata),
 }

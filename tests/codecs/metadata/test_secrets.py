@@ -114,7 +114,7 @@ def test_enough_secrets_are_planted_and_the_search_finds_them() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_secret_is_found_in_an_optimised_file(tmp_path: Path, name: str) -> None:
+def test_no_secret_is_found_in_an_optimized_file(tmp_path: Path, name: str) -> None:
     path = pictures.write(tmp_path, source(name))
     out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None

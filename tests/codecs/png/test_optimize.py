@@ -1,4 +1,4 @@
-"""Optimised PNG files have a palette if that meets the target; otherwise every sample is preserved."""
+"""Optimized PNG files have a palette if that meets the target; otherwise every sample is preserved."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_the_frames_of_an_apng_are_preserved(tmp_path: Path) -> None:
         Image.fromarray(pictures.graphic()).quantize(9),
     ],
 )
-def test_the_result_is_never_larger_and_optimising_it_again_changes_nothing(
+def test_the_result_is_never_larger_and_optimizing_it_again_changes_nothing(
     tmp_path: Path, picture: np.ndarray | Image.Image
 ) -> None:
     for level in (1, 9):
