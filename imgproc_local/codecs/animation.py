@@ -18,7 +18,7 @@ from PIL import Image, features
 from imgproc_local.codecs.container import Blocks, Data, apng, avif
 from imgproc_local.codecs.picture.decode import open_upright
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.domain.errors import BrokenImage
@@ -161,8 +161,7 @@ def _stacked(frames: _Frames, numbers: list[int]) -> pyvips.Image:
 
 
 def _to_vips(frame: Image.Image) -> pyvips.Image:
-    picture = pyvips.Image.new_from_memory(frame.tobytes(), frame.width, frame.height, len(frame.getbands()), "uchar")
-    return picture.copy(interpretation="srgb")
+    return of_samples(frame.tobytes(), frame.width, frame.height, len(frame.getbands()))
 
 
 def scaled_frames(path: Path, info: ImageInfo, size: ScaledSize, check_stop: CheckStop) -> pyvips.Image:
@@ -178,9 +177,7 @@ def scaled_frames(path: Path, info: ImageInfo, size: ScaledSize, check_stop: Che
             frames.seek(number)
             rows += scaled(_to_vips(frames), size).write_to_memory()
     width, height = size.width_px, size.height_px
-    stacked = pyvips.Image.new_from_memory(rows, width, height * info.frames, bands, "uchar").copy(
-        interpretation="srgb"
-    )
+    stacked = of_samples(rows, width, height * info.frames, bands)
     stacked.set_type(pyvips.GValue.gint_type, "page-height", height)
     stacked.set_type(pyvips.GValue.array_int_type, "delay", delays_ms(path, info))
     stacked.set_type(pyvips.GValue.gint_type, "loop", plays(path, info))

@@ -27,7 +27,7 @@ from imgproc_local.codecs.picture.decode import (
     to_srgb_if_visually_lossless,
     without_alpha,
 )
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
 from imgproc_local.codecs.quality.search import (
@@ -140,9 +140,13 @@ def converted(source: Source) -> bytes:
         opaque = image.hasalpha() and image[image.bands - 1].min() == 255
         if opaque:
             image = without_alpha(image).copy_memory()
-        if info.pixels >= MIN_LARGE_PIXELS or info.bits_per_sample > 8:
-            sample = Sample(image, profile=profile)
-            encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
+        by_sample = info.pixels >= MIN_LARGE_PIXELS or info.bits_per_sample > 8
+        if not by_sample:
+            image, profile = to_srgb_if_visually_lossless(image, profile)
+            image = _with_blocks(image, published, profile)
+        sample = Sample(image, profile=profile)
+        encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
+        if by_sample:
             quality = encode_by_sample(sample, encoder, target).quality
             # frees the decoded picture before the encoder takes its share of memory
             del image, sample
@@ -151,10 +155,6 @@ def converted(source: Source) -> bytes:
                 whole = evaluate(whole, check_stop, "copy_memory")
             encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
         else:
-            image, profile = to_srgb_if_visually_lossless(image, profile)
-            image = _with_blocks(image, published, profile)
-            sample = Sample(image, profile=profile)
-            encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
             encoded = encode_to_score(image, profile, encoder, target, sample).encoded
         # libvips adds fields of its own to EXIF: the block is replaced by exactly what is preserved
         return container.with_blocks(encoded, published)
@@ -244,9 +244,7 @@ def as_browsers_read(encoded: bytes) -> pyvips.Image:
     with Image.open(io.BytesIO(encoded)) as shown:
         mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[image.bands]
         rows = shown.convert(mode).tobytes()
-    return pyvips.Image.new_from_memory(rows, image.width, image.height, image.bands, "uchar").copy(
-        interpretation="b-w" if image.bands < 3 else "srgb"
-    )
+    return of_samples(rows, image.width, image.height, image.bands)
 
 
 def _in_sixteen_bits(image: pyvips.Image) -> pyvips.Image:

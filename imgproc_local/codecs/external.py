@@ -20,7 +20,7 @@ from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples
 from imgproc_local.codecs.picture.probe import opened, probe
 from imgproc_local.domain.errors import BadImage, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
@@ -126,7 +126,5 @@ def _difference(one: Pixels, other: Pixels) -> float:
     """The mean difference of two thumbnails, from 0 to 255; infinite if their opacity differs."""
     if abs(one.alpha_mean - other.alpha_mean) > MAX_ALPHA_ERROR:
         return float("inf")
-    images = [
-        pyvips.Image.new_from_memory(each.rgb, each.width_px, each.height_px, 3, "uchar") for each in (one, other)
-    ]
+    images = [of_samples(each.rgb, each.width_px, each.height_px, 3) for each in (one, other)]
     return float((images[0] - images[1]).abs().avg())

@@ -36,10 +36,9 @@ def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
     Runs in a worker. Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     from imgproc_local.codecs.picture.decode import evaluate, scaled_down
-    from imgproc_local.codecs.picture.libvips import pyvips
+    from imgproc_local.codecs.picture.libvips import of_samples
 
     image = scaled_down(Path(os.fsdecode(source.path)), source.info, MAX_SIDE_PX, check_stop)
     # built from its samples alone, so that no metadata of the upload remains
-    plain = pyvips.Image.new_from_memory(image.write_to_memory(), image.width, image.height, image.bands, "uchar")
-    plain = plain.copy(interpretation="srgb")
+    plain = of_samples(image.write_to_memory(), image.width, image.height, image.bands)
     return Thumbnail(bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=QUALITY, effort=EFFORT)))

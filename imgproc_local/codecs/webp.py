@@ -27,6 +27,7 @@ from imgproc_local.codecs.webp_still import (
     EFFORTS,
     LOSSLESS_EFFORT,
     SCALE,
+    Still,
     encode_graphic,
     encode_lossless,
     encode_photograph,
@@ -45,7 +46,6 @@ MIN_LARGE_PIXELS = 24_000_000
 a third of the time and a tenth more bytes.
 """
 
-
 MAX_ANIMATION_RATIO = 2.0
 """Lossless and lossy are both written unless one takes this many times the bytes of the other in the sample."""
 
@@ -62,11 +62,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     image = open_upright(path, info, all_frames=info.frames > 1)
     encoded: bytes | None = None
     if container.is_lossless(data):
-        encoded = save(_with_timing(image, path, info), check_stop, **_animation_options(info, None))
-        if info.frames > 1:
-            encoded = container.with_merged_frames_restored(
-                encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha
-            )
+        encoded = _encoded_losslessly(image, source)
     elif info.frames > 1:
         # decodes every frame, so that damage is reported
         evaluate(image, check_stop, "avg")
@@ -120,9 +116,8 @@ def converted(source: Source) -> bytes:
                 del image, sample
                 return encoder.encode(decoded()[0], quality), profile
             image, profile = to_srgb_if_visually_lossless(image, profile)
-            if graphic:
-                return encode_graphic(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
-            return encode_photograph(image, profile, size_bytes, target, EFFORTS[effort], check_stop), profile
+            still = Still(image, profile, size_bytes, target, EFFORTS[effort], check_stop)
+            return encode_graphic(still) if graphic else encode_photograph(still), profile
 
         encoded, profile = decode_complete(path, info, encode)
     # libvips does not apply the orientation of an animated WebP
@@ -135,12 +130,17 @@ def lossless(source: Source) -> bytes:
     """The picture or animation of a working copy as lossless WebP."""
     image = open_upright(source.path, source.info, all_frames=source.info.frames > 1)
     image, profile = for_display(image, source.blocks.icc, eight_bit=True)
-    timed = _with_timing(image, source.path, source.info)
-    encoded = save(timed, source.check_stop, **_animation_options(source.info, None))
-    if source.info.frames > 1:
-        delays_ms = animation.delays_ms(source.path, source.info)
-        encoded = container.with_merged_frames_restored(encoded, delays_ms, has_alpha=source.info.has_alpha)
+    encoded = _encoded_losslessly(image, source)
     return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.WEBP), icc=profile))
+
+
+def _encoded_losslessly(image: pyvips.Image, source: Source) -> bytes:
+    """All frames of `image`, which is that of `source`, as lossless WebP."""
+    path, info = source.path, source.info
+    encoded = save(_with_timing(image, path, info), source.check_stop, **_animation_options(info, None))
+    if info.frames == 1:
+        return encoded
+    return container.with_merged_frames_restored(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
 
 
 def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from imgproc_local.codecs.picture.decode import evaluate
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
 from imgproc_local.codecs.quality.search import (
@@ -76,7 +76,6 @@ NEAR_LOSSLESS = (20, 40, 60)
 MAX_NEAR_LOSSLESS_SHARE = 0.6
 """Near-lossless is tried where lossy misses the target in less than this part of the source's bytes."""
 
-
 NEVER = sys.maxsize
 """As a number of pixels: more than any picture has."""
 
@@ -113,63 +112,55 @@ def has_chroma_extension() -> bool:
     return _webp_chroma is not None
 
 
-def encode_photograph(
-    image: pyvips.Image,
-    profile: bytes | None,
-    size_bytes: int,
-    target: float,
-    effort: EncoderEffort,
-    check_stop: CheckStop,
-) -> bytes:
-    """A still picture in memory as lossy WebP, or near-lossless where lossy can't meet the target."""
+class Still(Struct, frozen=True):
+    """A picture in memory, with its ICC profile (None for sRGB) and the size of its source file; and what it must be as
+    WebP.
+    """
+
+    image: pyvips.Image
+    profile: bytes | None
+    size_bytes: int
+    target: float
+    effort: EncoderEffort
+    check_stop: CheckStop
+
+
+def encode_photograph(still: Still) -> bytes:
+    """Lossy WebP, or near-lossless where lossy can't meet the target."""
+    image, target, effort = still.image, still.target, still.effort
     most_tiles = max(4, effort.sample_share * image.width * image.height / TILE_PX**2)
-    sample = Sample(image, max(count for count in (4, 6, 9, TILES) if count <= most_tiles), profile)
-    encoder = lossy_encoder(image, sample, target, effort, check_stop)
+    sample = Sample(image, max(count for count in (4, 6, 9, TILES) if count <= most_tiles), still.profile)
+    encoder = lossy_encoder(image, sample, target, effort, still.check_stop)
     if not effort.scores_whole and not sample.is_whole:
         return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
-    lossy = encode_to_score(image, profile, encoder, target, sample)
-    return min(_meeting(lossy, [], image, profile, size_bytes, target, check_stop), key=len)
+    return min(_meeting(still, encode_to_score(image, still.profile, encoder, target, sample), []), key=len)
 
 
-def encode_graphic(
-    image: pyvips.Image,
-    profile: bytes | None,
-    size_bytes: int,
-    target: float,
-    effort: EncoderEffort,
-    check_stop: CheckStop,
-) -> bytes:
-    """A graphic in memory as the smallest of lossless, palette and lossy WebP that meets the target."""
-    sample = Sample(image, profile=profile)
-    effort = structs.replace(effort, small=effort.other, photo_preset_from_pixels=NEVER)
-    encoder = lossy_encoder(image, sample, target, effort, check_stop)
+def encode_graphic(still: Still) -> bytes:
+    """The smallest of lossless, palette and lossy WebP that meets the target."""
+    image, target = still.image, still.target
+    sample = Sample(image, profile=still.profile)
+    effort = structs.replace(still.effort, small=still.effort.other, photo_preset_from_pixels=NEVER)
+    encoder = lossy_encoder(image, sample, target, effort, still.check_stop)
     estimated = estimate(sample, encoder, target)
     lossy_bytes = _expected_bytes(estimated, sample, target)
-    candidates = list(_lossless_candidates(image, profile, sample, size_bytes, lossy_bytes, target, check_stop))
+    candidates = list(_lossless_candidates(still, sample, lossy_bytes))
     if candidates and len(min(candidates, key=len)) < LOSSLESS_WINS_RATIO * lossy_bytes:
         return min(candidates, key=len)
-    lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
-    return min(_meeting(lossy, candidates, image, profile, size_bytes, target, check_stop), key=len)
+    lossy = encode_to_score(image, still.profile, encoder, target, sample, estimated)
+    return min(_meeting(still, lossy, candidates), key=len)
 
 
-def _meeting(
-    lossy: SearchResult,
-    others: list[bytes],
-    image: pyvips.Image,
-    profile: bytes | None,
-    size_bytes: int,
-    target: float,
-    check_stop: CheckStop,
-) -> list[bytes]:
+def _meeting(still: Still, lossy: SearchResult, others: list[bytes]) -> list[bytes]:
     """The candidates that meet the target; the lossy one alone where none does.
 
     Lossy WebP stores chroma at half the resolution, so that pictures with fine coloured detail may miss the target at
     every quality. These are stored lossless or near-lossless where that is not too large.
     """
-    if lossy.meets(target):
+    if lossy.meets(still.target):
         return [*others, lossy.encoded]
-    if len(lossy.encoded) < MAX_NEAR_LOSSLESS_SHARE * size_bytes:
-        others = [*others, encode_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
+    if len(lossy.encoded) < MAX_NEAR_LOSSLESS_SHARE * still.size_bytes:
+        others = [*others, encode_lossless(still.image, still.check_stop), *_near_lossless(still)]
     return others or [lossy.encoded]
 
 
@@ -179,18 +170,12 @@ def _expected_bytes(estimated: Estimate, sample: Sample, target: float) -> float
     return float(len(estimated.sample_result.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points) / sample.share)
 
 
-def _lossless_candidates(
-    image: pyvips.Image,
-    profile: bytes | None,
-    sample: Sample,
-    size_bytes: int,
-    lossy_bytes: float,
-    target: float,
-    check_stop: CheckStop,
-) -> Iterator[bytes]:
+def _lossless_candidates(still: Still, sample: Sample, lossy_bytes: float) -> Iterator[bytes]:
     """A graphic stored lossless, and reduced to a palette; each where the sample shows that it may beat lossy."""
+    image, target, check_stop = still.image, still.target, still.check_stop
     max_bytes = MAX_LOSSLESS_RATIO * lossy_bytes
-    detailed_bytes = size_bytes if size_bytes > MIN_DETAILED_BYTES_PER_PIXEL * image.width * image.height else 0
+    is_detailed = still.size_bytes > MIN_DETAILED_BYTES_PER_PIXEL * image.width * image.height
+    detailed_bytes = still.size_bytes if is_detailed else 0
     if MIN_LOSSLESS_SHARE * detailed_bytes < max_bytes and (
         len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) < sample.share * max_bytes
     ):
@@ -201,7 +186,7 @@ def _lossless_candidates(
     if MIN_PALETTE_SHARE * detailed_bytes < MAX_PALETTE_RATIO * lossy_bytes and _palette_may_win(
         sample, lossy_bytes, target, check_stop
     ):
-        result = palette.smallest_palette(image, profile, target, check_stop, PALETTE_SEARCH)
+        result = palette.smallest_palette(image, still.profile, target, check_stop, PALETTE_SEARCH)
         if result:
             yield encode_lossless(result.picture.shown(), check_stop)
 
@@ -210,11 +195,12 @@ def encode_lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = LO
     return save(image, check_stop, lossless=True, effort=effort)
 
 
-def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
+def _near_lossless(still: Still) -> Iterator[bytes]:
     """The picture at the strongest near-lossless level that meets the target, if one does."""
+    options = {"lossless": True, "near_lossless": True, "effort": LOSSLESS_EFFORT}
     for level in NEAR_LOSSLESS:
-        encoded = save(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=LOSSLESS_EFFORT)
-        if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
+        encoded = save(still.image, still.check_stop, Q=level, **options)
+        if score(still.image, pyvips.Image.webpload_buffer(encoded).copy_memory(), still.profile) >= still.target:
             yield encoded
             break
 
@@ -296,8 +282,7 @@ def with_sharp_chroma(image: pyvips.Image) -> tuple[pyvips.Image, dict[str, Any]
     if _webp_chroma is None:
         return image, {"smart_subsample": True}
     pixels = _webp_chroma.adjusted(image.write_to_memory(), image.width, image.height, image.bands)
-    adjusted = pyvips.Image.new_from_memory(pixels, image.width, image.height, image.bands, "uchar")
-    return adjusted.copy(interpretation="srgb"), {}
+    return of_samples(pixels, image.width, image.height, image.bands), {}
 
 
 def save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:

@@ -19,7 +19,6 @@ _TYPE = b"application/rdf+xml\0"
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
     """The file with this XMP packet in place of its own, or in a new item that describes the picture.
 
-    `more_xmp` is part of the interface of containers and has no effect here.
     Raises: BrokenImage; StageFailed for a file whose tables can't hold a further item.
     """
     edits: set[Edit] = set()

@@ -198,10 +198,7 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
-    """The file with this XMP packet in place of its own, or after its last block; all others are copied bit for bit.
-
-    `more_xmp` is part of the interface of containers and has no effect here.
-    """
+    """The file with this XMP packet in place of its own, or after its last block; all others are copied bit for bit."""
     start = end = _first_block(data)
     for block in blocks(data):
         start, end = block.start if block.name == XMP else block.end, block.end

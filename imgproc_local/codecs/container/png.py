@@ -331,10 +331,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
-    """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit.
-
-    `more_xmp` is part of the interface of containers and has no effect here.
-    """
+    """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit."""
     start, end = _xmp_place(data)
     return b"".join([data[:start], chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp), data[end:]])
 

@@ -152,8 +152,7 @@ def read_blocks(data: Data) -> Blocks:
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
     """The file with these metadata blocks and no others; the frames are copied bit for bit.
 
-    WebP can't store IPTC-IIM: `blocks.iptc` is not written. `shortest` is part of the interface of containers and has
-    no effect here.
+    WebP can't store IPTC-IIM: `blocks.iptc` is not written.
     """
     info = read_header(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
@@ -181,8 +180,6 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
     """The file with this XMP packet in place of its own, or after its last chunk; all other chunks are copied bit for
     bit. A file without the header that announces XMP gets one.
-
-    `more_xmp` is part of the interface of containers and has no effect here.
     """
     new, parts = _chunk(b"XMP ", xmp), []
     for number, chunk in enumerate(chunks(data)):

@@ -110,42 +110,13 @@ _XMP_NAMESPACES = {
 }
 """The kind of a property whose name says nothing."""
 
-_XMP_TECHNICAL = frozenset(
-    [
-        "BitsPerSample",
-        "ColorMode",
-        "ColorSpace",
-        "ComponentsConfiguration",
-        "Compression",
-        "ExifVersion",
-        "FlashpixVersion",
-        "ICCProfile",
-        "ImageLength",
-        "ImageWidth",
-        "Orientation",
-        "PhotometricInterpretation",
-        "PixelXDimension",
-        "PixelYDimension",
-        "PlanarConfiguration",
-        "PrimaryChromaticities",
-        "Rating",
-        "ReferenceBlackWhite",
-        "ResolutionUnit",
-        "SamplesPerPixel",
-        "WhitePoint",
-        "XResolution",
-        "YCbCrCoefficients",
-        "YCbCrPositioning",
-        "YCbCrSubSampling",
-        "YResolution",
-        "format",
-        "Format",
-        "li",
-        "Alt",
-        "Bag",
-        "Seq",
-    ]
-)
+_XMP_TECHNICAL_NAMES = """
+BitsPerSample ColorMode ColorSpace ComponentsConfiguration Compression ExifVersion FlashpixVersion ICCProfile
+ImageLength ImageWidth Orientation PhotometricInterpretation PixelXDimension PixelYDimension
+PlanarConfiguration PrimaryChromaticities Rating ReferenceBlackWhite ResolutionUnit SamplesPerPixel WhitePoint
+XResolution YCbCrCoefficients YCbCrPositioning YCbCrSubSampling YResolution format Format li Alt Bag Seq
+"""
+_XMP_TECHNICAL = frozenset(_XMP_TECHNICAL_NAMES.split())
 """Local names of what describes the stored pixels, and of arrays."""
 _KEYWORDS = {
     "source": Removed.CAMERA,

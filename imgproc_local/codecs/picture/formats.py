@@ -20,7 +20,7 @@ class Container(Protocol):
     """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
 
     `matches` decides by the first 512 bytes. `with_blocks` returns the same picture with these metadata blocks and no
-    others; `shortest` asks for the shortest form of each.
+    others; `shortest` asks for the shortest form of each, where the format has several.
     """
 
     def matches(self, head: bytes, /) -> bool: ...
@@ -37,9 +37,9 @@ class FormatRow(Struct, frozen=True):
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
     libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet, and that packet's
-    extension where one is given, and nothing else; None for formats that are read only. `read_timing` gives the frames'
-    delays in milliseconds and the number of plays (0 is endless); None for formats whose animations can't be converted.
-    `max_side_px` is the largest width or height that is written.
+    extension (in JPEG only) where one is given, and nothing else; None for formats that are read only. `read_timing`
+    gives the frames' delays in milliseconds and the number of plays (0 is endless); None for formats whose animations
+    can't be converted. `max_side_px` is the largest width or height that is written.
     """
 
     name: str
