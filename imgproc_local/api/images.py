@@ -15,7 +15,14 @@ from litestar.response import File
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import DispatchBody
-from imgproc_local.api.requests import get, preference_applied, read_idempotency_key, read_plan, read_wait_s
+from imgproc_local.api.requests import (
+    get,
+    ignored_fields,
+    preference_applied,
+    read_idempotency_key,
+    read_plan,
+    read_wait_s,
+)
 from imgproc_local.api.uploads import read_form
 from imgproc_local.api.wire import dispatch_body
 from imgproc_local.compose import Services
@@ -77,7 +84,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     if wait_s is not None:
         status = (await services.engine.wait(job.id, wait_s)).status
     return Response(
-        dispatch_body(job, status, services.config.status_set),
+        dispatch_body(job, status, services.config.status_set, ignored_fields(form.fields)),
         status_code=202,
         headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
     )

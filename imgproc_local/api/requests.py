@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -28,7 +29,12 @@ from imgproc_local.domain.plan import (
     Plan,
 )
 
+TEXT_FIELDS = ("languages", "format", "project_id", "project_name", "context", "max_width_px", "max_height_px")
+"""The fields of uploads besides the image; each operation has some of them."""
+MAX_IGNORED_SHOWN = 5
 MAX_PROJECT_NAME = 255
+_INDEXED = re.compile(r"languages\[(\d{0,4})\]")
+"""A field of a list, such as `languages[]` or `languages[0]`."""
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 
 MAX_IDEMPOTENCY_KEY = 255
@@ -85,6 +91,16 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
     return plan, errors
 
 
+def ignored_fields(fields: Fields) -> str:
+    """The fields that no upload has, as a sentence for the answer to an upload; "" if there are none."""
+    unknown = [name for name, _ in fields if name not in TEXT_FIELDS and not _INDEXED.fullmatch(name)]
+    shown = []
+    for name in list(dict.fromkeys(unknown))[:MAX_IGNORED_SHOWN]:
+        near = difflib.get_close_matches(name, TEXT_FIELDS, n=1)
+        shown.append(f"{_shown(name)} (did you mean {near[0]!r}?)" if near else _shown(name))
+    return f"Ignored, because uploads have no such field: {', '.join(shown)}." if shown else ""
+
+
 def read_format(text: str, errors: dict[str, list[str]]) -> Format:
     """The format that `text` names, WebP for ""; an unknown name is added to `errors`."""
     wanted = text.lower()
@@ -112,9 +128,10 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
     plain: list[str] = []
     indexed: list[tuple[int, str]] = []
     for name, value in fields:
-        if name in ("languages", "languages[]"):
+        match = _INDEXED.fullmatch(name)
+        if name == "languages" or (match and not match[1]):
             plain += _split(value, errors)
-        elif match := re.fullmatch(r"languages\[(\d{1,4})\]", name):
+        elif match:
             indexed += [(int(match[1]), code) for code in _split(value, errors)]
     codes = [*plain, *(code for _, code in sorted(indexed, key=lambda item: item[0]))]
     codes = list(dict.fromkeys(code.lower() for code in codes))

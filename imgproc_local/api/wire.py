@@ -120,8 +120,11 @@ DISPATCHED = {
 }
 
 
-def dispatch_body(job: Job, status: Status, status_set: StatusSet) -> DispatchBody:
+def dispatch_body(job: Job, status: Status, status_set: StatusSet, remark: str) -> DispatchBody:
+    """The answer to an upload. A `remark` is added to its message."""
     message = f"{DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
+    if remark:
+        message += f" {remark}"
     return DispatchBody(Dispatch(job.id, status_word(status, status_set), message))
 
 

@@ -382,6 +382,28 @@ def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str
     assert [translation["language_code"] for translation in image["translations"]] == ["en", "de"]
 
 
+def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> None:
+    files = {"image": ("a.jpg", pictures.jpeg())}
+    fields: dict[str, str] = {
+        "language": "de",
+        "format[]": "avif",
+        "_token": "x",
+        "context": "a page",
+        "languages[0]": "fr",
+    }
+    answer = service.client.post("/images/analyze", files=files, data=fields)
+    assert answer.status_code == 202, answer.text
+    dispatched = answer.json()["data"]
+    assert dispatched["message"].endswith(
+        f"Poll GET /api/v1/jobs/{dispatched['job_id']} for the result. Ignored, because uploads have no such field:"
+        " 'language' (did you mean 'languages'?), 'format[]' (did you mean 'format'?), '_token'."
+    )
+    image = service.final(dispatched["job_id"])["image"]
+    assert [translation["language_code"] for translation in image["translations"]] == ["fr"]
+    answer = service.client.post("/images/analyze", files=files, data={"languages": "de", "max_width_px": "9"})
+    assert answer.json()["data"]["message"].endswith(" for the result.")
+
+
 def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
     files = {"image": ("a.jpg", pictures.jpeg())}
