@@ -1,20 +1,23 @@
 """Atomic and durable writes: a file is written completely or not at all, and survives a loss of power. Also file names
-as text.
+as text, and paths on other machines.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 PART_PATTERN = ".*.part"
 """A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Errors of file systems without hard links, such as exFAT."""
+_EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
+"""A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
@@ -76,3 +79,11 @@ def is_disk_full(error: OSError) -> bool:
 def encodable_text(text: str) -> str:
     """`text` that UTF-8 can encode: surrogates, which stand for other bytes in file names, become `\\xNN`."""
     return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
+
+
+def is_on_network(path: PurePath) -> bool:
+    """Whether Windows would open `path` on another machine (UNC) or as a device. It is not opened here.
+
+    Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
+    """
+    return path.drive.startswith("\\\\") and not _EXTENDED_DRIVE.fullmatch(path.drive)

@@ -6,10 +6,9 @@ An installation runs in the background of the service, one at a time; `GET /loca
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import unquote
 
@@ -24,6 +23,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
+from imgproc_local.system.files import is_on_network
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 from imgproc_local.vision.models.model import loopback_model
@@ -41,8 +41,6 @@ PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is used again, so that the page can poll the progress."""
 MAX_PATHS = 4
 """Paths of one import: a model has two files."""
-EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
-"""A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
 AIR_GAPPED = (
     "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
     " copy DIR to this machine, and import it here."
@@ -168,14 +166,6 @@ def _checked_paths(texts: Sequence[str]) -> list[Path]:
     if problems:
         raise InvalidRequest({"paths": problems})
     return paths
-
-
-def is_on_network(path: PurePath) -> bool:
-    """Whether Windows would open `path` on another machine (UNC) or as a device. It is not opened here.
-
-    Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
-    """
-    return path.drive.startswith("\\\\") and not EXTENDED_DRIVE.fullmatch(path.drive)
 
 
 def _check_name(name: str) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
@@ -250,22 +250,6 @@ def test_an_import_of_nothing_is_refused(page: httpx.Client, body: Any, field: s
     assert list(answer.json()["errors"]) == [field]
     assert message in answer.json()["message"]
     assert read(page)["task"] is None
-
-
-@pytest.mark.parametrize(
-    ("path", "is_on_network"),
-    [
-        (PureWindowsPath(r"\\host\share\model.gguf"), True),
-        (PureWindowsPath("//host/share/model.gguf"), True),
-        (PureWindowsPath(r"\\?\UNC\host\share\model.gguf"), True),
-        (PureWindowsPath(r"\\.\pipe\model"), True),
-        (PureWindowsPath(r"\\?\C:\model.gguf"), False),
-        (PureWindowsPath(r"C:\model.gguf"), False),
-        (PurePosixPath("//srv/model.gguf"), False),
-    ],
-)
-def test_paths_on_the_network_are_recognized_without_opening_them(path: PurePath, is_on_network: bool) -> None:
-    assert endpoints.is_on_network(path) == is_on_network
 
 
 def test_an_import_from_the_network_is_refused(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.manifest import Manifest
     from imgproc_local.vision.models.model import VisionModel
     from imgproc_local.vision.models.store import ModelStore
+
+
+class _ModelPath(click.Path):
+    """A path to import from. Says so before it opens one on another machine."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from imgproc_local.system.files import is_on_network
+
+        if is_on_network(Path(value)):
+            click.echo(
+                f"{value} is on the network: Windows opens a connection to that machine, and signs in there.", err=True
+            )
+        return super().convert(value, param, ctx)
 
 
 @click.group("models")
@@ -131,7 +144,7 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     metavar="PATH...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, path_type=Path, resolve_path=True),
+    type=_ModelPath(exists=True, path_type=Path, resolve_path=True),
 )
 @click.option(
     "--name",

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imgproc_local.system import files
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
@@ -181,6 +182,18 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
         program.in_process("models", "import", tmp_path / "carried", "--name", "again", air_gapped=True).exit_code == 0
     )
     check_folder(models, ["again", "small"])
+
+
+def test_an_import_from_the_network_says_so_before_it_opens_the_path(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share = tmp_path / "share"
+    result = program.in_process("models", "import", share)
+    assert (result.exit_code, "network" in result.stderr) == (2, False)
+    monkeypatch.setattr(files, "is_on_network", lambda path: path == share)
+    result = program.in_process("models", "import", share)
+    remark, error = result.stderr.index(f"{share} is on the network"), result.stderr.index("does not exist")
+    assert (result.exit_code, remark < error) == (2, True)
 
 
 def test_an_air_gapped_machine_downloads_nothing(
