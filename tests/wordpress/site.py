@@ -244,6 +244,7 @@ def _database(base: Path) -> Iterator[None]:
                 f"--datadir={data}",
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
+                "--force",  # also where the name of the machine has no address, as in a chroot
                 *user,
             ],
             stdout=output,
