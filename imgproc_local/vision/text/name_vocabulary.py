@@ -49,7 +49,7 @@ sany wp burst mfnr hdr sdr hdrpl dav edf cof rbt btf oznor bty mde trim whatsapp
 fbimg facebook insta instagram snapchat viber mmexport received lrm psx polarr vsco tumblr fullsizerender chatgpt
 picsart snapseed inshot fotor canva pixabay unsplash pexels shutterstock istock istockphoto gettyimages polish
 adobestock depositphotos dreamstime alamy freepik jpg jpeg png gif webp avif heic bmp tif tiff psd svg raw rgb
-rgba srgb cmyk px dpi min thumb thumbs thumbnail resized scaled rescaled exif iptc xmp icc optimized optimized
+rgba srgb cmyk px dpi min thumb thumbs thumbnail resized scaled rescaled exif iptc xmp icc optimized optimised
 compressed cropped rotated copy kopie copie copia kopia kopi kopija kópia másolat копия копія 副本 コピー 복사본
 edited edit bearbeitet modifié ver version final finale finished export exported download downloads unbenannt
 untitled unnamed noname titre sans tmp temp rev hd uhd fhd resize fullsize
