@@ -55,14 +55,14 @@ def _libvips(advice: str) -> Check:
         return Check("libvips", "problem", f"can't be loaded ({error})", advice)
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     writable, missing = [], []
-    for form, traits in FORMATS.items():
-        if form in READ_ONLY_FORMATS:
+    for file_format, row in FORMATS.items():
+        if file_format in READ_ONLY_FORMATS:
             continue
         try:
-            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{traits.extensions[0]}")
-            writable.append(traits.name)
+            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{row.extensions[0]}")
+            writable.append(row.name)
         except pyvips.Error:
-            missing.append(traits.name)
+            missing.append(row.name)
     also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC, which needs imgproc-local[heic]"
     detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}; reads {also_reads}"
     if missing:

@@ -13,6 +13,7 @@ import zlib
 
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
 from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
+from imgproc_local.codecs.metadata.blocks import text_of as text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 
@@ -38,11 +39,3 @@ def inflate(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None
     except zlib.error:
         return None
     return plain if stream.eof else None
-
-
-def text_of(raw: bytes) -> str:
-    """A text without a declared encoding, decoded as UTF-8 or, where that fails, as Windows-1252."""
-    try:
-        return raw.decode("utf-8").replace("\0", "").strip()
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace").replace("\0", "").strip()

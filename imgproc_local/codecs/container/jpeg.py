@@ -119,18 +119,20 @@ def _count_scans(data: Data, first_scan: int) -> int:
 
 def components(data: Data) -> int:
     """The number of components: 1 is grey, 3 colour, 4 CMYK or YCCK."""
-    for segment in segments(data):
-        if segment.marker in FRAMES:
-            return unpack(">BHHB", data, segment.payload, "frame header")[3]
-    raise BrokenImage("The JPEG has no frame header that says its size.")
+    return unpack(">BHHB", data, _frame_header(data), "frame header")[3]
 
 
 def luma_sampling(data: Data) -> tuple[int, int]:
     """The horizontal and vertical sampling factors of luma; (2, 2) is 4:2:0."""
+    sampling = unpack(">BHHBBB", data, _frame_header(data), "frame header")[5]
+    return sampling >> 4, sampling & 15
+
+
+def _frame_header(data: Data) -> int:
+    """The offset of the frame header. Raises: BrokenImage if there is none."""
     for segment in segments(data):
         if segment.marker in FRAMES:
-            sampling = unpack(">BHHBBB", data, segment.payload, "frame header")[5]
-            return sampling >> 4, sampling & 15
+            return segment.payload
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 

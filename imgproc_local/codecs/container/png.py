@@ -51,7 +51,9 @@ _SRGB_GAMMA = 45455
 
 RAW_PROFILES = tuple(name.decode() for name in _RAW_PROFILES)
 
-_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_HEADER_END = 33
+"""The signature and IHDR have this many bytes."""
+_COLOUR_TYPES = (0, 2, 3, 4, 6)
 
 
 class Chunk(Struct, frozen=True):
@@ -115,7 +117,7 @@ def read_header(data: Data) -> ImageInfo:
                     f"The PNG holds more than {MAX_PACKED_TEXTS:,} compressed texts,"
                     f" or more than {MAX_INFLATED_BYTES:,} bytes in them."
                 )
-    if not 0 < width < 2**31 or not 0 < height < 2**31 or colour not in _SAMPLES or bits not in (1, 2, 4, 8, 16):
+    if not 0 < width < 2**31 or not 0 < height < 2**31 or colour not in _COLOUR_TYPES or bits not in (1, 2, 4, 8, 16):
         raise BrokenImage(
             f"The PNG's header makes no sense: {width}×{height} pixels, {bits} bits, colour type {colour}."
         )
@@ -157,8 +159,12 @@ def has_own_colours(data: Data) -> bool:
 def with_colours_of(data: bytes, original: Data) -> bytes:
     """The PNG with the chunks that define the colours of `original`, but for its profile."""
     found = {chunk.kind: data_of(original, chunk) for chunk in chunks(original) if chunk.kind in _COLOUR_CHUNKS}
-    header_end = 33
-    return data[:header_end] + b"".join(found.values()) + data[header_end:]
+    return with_chunks(data, *found.values())
+
+
+def with_chunks(data: bytes, *added: bytes) -> bytes:
+    """The PNG with these chunks after its header."""
+    return b"".join((data[:_HEADER_END], *added, data[_HEADER_END:]))
 
 
 def data_of(data: Data, chunk: Chunk) -> bytes:

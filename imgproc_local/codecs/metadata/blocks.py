@@ -1,4 +1,4 @@
-"""The metadata blocks of one file, as every container gives and takes them."""
+"""The metadata blocks of one file, as every container reads and writes them, and how their texts are decoded."""
 
 from __future__ import annotations
 
@@ -33,3 +33,12 @@ class Blocks(Struct, frozen=True):
     icc: bytes | None = None
     texts: tuple[TextBlock, ...] = ()
     more_xmp: bytes | None = None
+
+
+def text_of(raw: bytes) -> str:
+    """A text without a declared encoding, decoded as UTF-8 or, where that fails, as Windows-1252."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("cp1252", "replace")
+    return text.replace("\0", "").strip()

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_NUMBERS, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
 
 IMAGE_DESCRIPTION = 0x010E
@@ -139,14 +140,7 @@ def text(value: Value | None) -> str:
     """The text of an ASCII field, which many writers fill with UTF-8, stripped; "" if the field is no text."""
     if not isinstance(value, bytes):
         return ""
-    return _decoded(value.split(b"\0", 1)[0])
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8").strip()
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace").strip()
+    return text_of(value.split(b"\0", 1)[0])
 
 
 def copyright_text(value: Value | None) -> str:
@@ -155,7 +149,7 @@ def copyright_text(value: Value | None) -> str:
     Source: CIPA DC-008, 4.6.4.D: a NUL separates the two.
     """
     holders = value.split(b"\0", 2)[:2] if isinstance(value, bytes) else []
-    return "; ".join(text for text in map(_decoded, holders) if text)
+    return "; ".join(text for text in map(text_of, holders) if text)
 
 
 def wide_text(value: Value | None) -> str:

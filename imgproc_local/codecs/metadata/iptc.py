@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Iterator
 
+from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import (
     MAX_IPTC_DATASETS,
     MAX_IPTC_LENGTH_BYTES,
@@ -72,7 +73,7 @@ def read(block: bytes | None) -> dict[int, list[str]]:
     """
     found: dict[int, list[str]] = {}
     for record, number, value, _ in _datasets(block or b""):
-        text = _decode(value) if record == 2 else ""
+        text = text_of(value) if record == 2 else ""
         if text:
             found.setdefault(number, []).append(text)
     return found
@@ -96,7 +97,7 @@ def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str],
         is_version = (record, number) == (2, _VERSION) and len(value) == _VERSION_BYTES
         if is_encoding or is_version:
             head.append(whole)
-        elif record == 2 and number in numbers and (text := _decode(value)):
+        elif record == 2 and number in numbers and (text := text_of(value)):
             cleaned = clean(text) if clean else text
             if cleaned == text:
                 out.append(whole)
@@ -138,11 +139,3 @@ def _encode(text: str, like: bytes) -> bytes:
         return whole[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()  # not inside a character
     except UnicodeDecodeError:
         return text.encode("cp1252", "replace")[:_MAX_VALUE_BYTES]
-
-
-def _decode(value: bytes) -> str:
-    try:
-        text = value.decode("utf-8")
-    except UnicodeDecodeError:
-        text = value.decode("cp1252", "replace")
-    return text.replace("\0", "").strip()

@@ -131,7 +131,7 @@ def clean_file(
     data: bytes | mmap,
     blocks: Blocks,
     published: Published,
-    form: Format,
+    file_format: Format,
     write: Callable[[Blocks, bool], bytes],
     *,
     orientation: int = 1,
@@ -149,7 +149,13 @@ def clean_file(
 
     def blocks_of(style: xmp.PacketStyle, below: int) -> Blocks:
         return blocks_for(
-            published, form, form, orientation=orientation, gain_map_bytes=gain_map_bytes, style=style, below=below
+            published,
+            file_format,
+            file_format,
+            orientation=orientation,
+            gain_map_bytes=gain_map_bytes,
+            style=style,
+            below=below,
         )
 
     preserved = blocks_of(xmp.PacketStyle.PLAIN, xmp_fields.WEIGHTS)

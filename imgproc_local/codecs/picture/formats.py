@@ -77,9 +77,9 @@ FORMATS: dict[Format, FormatRow] = {
 }
 
 
-def require_writable(form: Format, width_px: int, height_px: int) -> None:
+def require_writable(file_format: Format, width_px: int, height_px: int) -> None:
     """Raises: StageFailed, where a picture of this size is larger than the format can store or its encoder writes."""
-    row = FORMATS[form]
+    row = FORMATS[file_format]
     if row.max_side_px and max(width_px, height_px) > row.max_side_px:
         raise StageFailed(
             f"{row.name} is written with at most {row.max_side_px:,} pixels on a side, but the picture has"

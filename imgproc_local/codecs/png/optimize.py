@@ -129,9 +129,9 @@ def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
             across, down, unit = struct.unpack(">IIB", data[chunk.payload : chunk.end])
             if orientation > 4:
                 across, down = down, across
-            header_end = 33
-            density = container.chunk_bytes(b"pHYs", struct.pack(">IIB", across, down, unit))
-            return packed[:header_end] + density + packed[header_end:]
+            return container.with_chunks(
+                packed, container.chunk_bytes(b"pHYs", struct.pack(">IIB", across, down, unit))
+            )
     return packed
 
 

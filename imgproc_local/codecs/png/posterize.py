@@ -8,6 +8,7 @@ posterised.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from imgproc_local.codecs.picture.decode import evaluate, without_alpha
@@ -46,15 +47,12 @@ def posterized(
         return
     sample = Sample(image, TILES, profile)
     sample_smooth = sample.part_of(smooth)
-    low, high = 0, len(STEPS)
-    while low < high:
+
+    def is_too_large(step: float) -> bool:
         check_stop()
-        middle = (low + high) // 2
-        if sample.score(_with_step(sample.image, sample_smooth, STEPS[middle])) >= target:
-            low = middle + 1
-        else:
-            high = middle
-    passing = STEPS[:low]
+        return sample.score(_with_step(sample.image, sample_smooth, step)) < target
+
+    passing = STEPS[: bisect_left(STEPS, True, key=is_too_large)]
     for steps in (passing, [step for step in passing[:-1] if step in STEPS_THAT_COMPRESS_WELL]):
         for step in reversed(steps):
             result = evaluate(_with_step(image, smooth, step), check_stop, "copy_memory")
