@@ -124,7 +124,7 @@ async def complete_allow(message: Message, scope: Scope) -> None:
 def _matches(pattern: str, path: str) -> bool:
     expected, received = pattern.strip("/").split("/"), path.strip("/").split("/")
     return len(expected) == len(received) and all(
-        e == r or e.startswith("{") for e, r in zip(expected, received, strict=True)
+        part == sent or part.startswith("{") for part, sent in zip(expected, received, strict=True)
     )
 
 

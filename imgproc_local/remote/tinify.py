@@ -18,7 +18,6 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
+from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.until_stopped import run_until_stopped
@@ -110,17 +110,10 @@ def check_url(url: str) -> None:
         )
     if "@" in parts.netloc:
         raise SettingInvalid("compression_url: expected a URL without a user. Set the key as compression_key.")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise SettingInvalid(
             f"compression_url: expected https, because each request contains the key; received http://{host}."
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Tinify:

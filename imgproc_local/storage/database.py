@@ -65,7 +65,9 @@ def new_id(now: datetime | None = None, above: str | None = None) -> str:
 
 
 class Transaction:
-    """Runs named statements on one connection. `now` is the instant at which it began, `at` the same for rows."""
+    """Runs named statements on one connection. `now` is the instant at which it began, and `at` the same instant as
+    rows store it.
+    """
 
     def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
         self._connection = connection

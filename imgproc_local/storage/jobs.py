@@ -1,5 +1,7 @@
-"""Jobs and their stages. What must be true together is written together: job + stages + credit hold; stage result +
-credit release + file reference.
+"""Jobs and their stages.
+
+What must be true together is written in one transaction: a job, its stages and the hold of their credits; the result of
+a stage and its file reference; the failure of a stage and the release of its credits.
 """
 
 from __future__ import annotations
@@ -321,7 +323,7 @@ class Jobs:
     # ---- removing ----
 
     async def delete(self, job_id: str, account_id: str) -> list[str]:
-        """Delete the job, release the credits of what waits for it, and return the addresses of its files.
+        """Delete the job, release the credits of what waits for it, and return the SHA-256 sums of its files.
 
         Raises:
             NotFound: no such job in this account.

@@ -1,7 +1,8 @@
 """Removes jobs, or only their files, that are older than a limit. The ledger keeps every movement of credits.
 
 Only finished jobs are removed. Rows are changed by any process; files are deleted by the process that owns the data
-folder, because only it knows which files an upload is about to reference. So the addresses of files wait in a table.
+folder, because only it knows which files an upload is about to reference. So the SHA-256 sums of these files are queued
+in a table.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, rfc3339
 
 BATCH = 200
-"""Jobs in one transaction, so that uploads do not wait long."""
+"""Jobs of one transaction; few, so that uploads do not wait long for it."""
 NEVER, FOREVER = "", "9999"
 """Instants before and after every other."""
 
@@ -33,7 +34,7 @@ class MaxAge(Struct, frozen=True):
         return not (self.jobs is None and self.originals is None and self.results is None)
 
     def limits(self, now: datetime, finished_before: str = FOREVER) -> dict[str, str]:
-        """The parameters of the statements: older than these instants is too old."""
+        """The parameters of the statements: the instants before which something is too old."""
         return {
             "jobs_before": _before(now, self.jobs),
             "originals_before": _before(now, self.originals),
@@ -98,7 +99,7 @@ class Retention:
         return len(rows)
 
     async def delete_files(self, blobs: Blobs, max_s: float = math.inf) -> int:
-        """Delete the files that wait for it and that no row references, and return how many waited.
+        """Delete those of the queued files that no row references, and return how many were queued.
 
         Only for the owner of the data folder. After `max_s` the rest is left for the next call.
         """

@@ -35,7 +35,7 @@ MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 LOCK_FILE = ".imgproc-local.lock"
 LOCK_WAIT_S = 1.0
 MAX_LINE_BYTES = 256 * 1024
-"""The longest record. Ten translations with their names take a tenth of it in the script that needs the most bytes."""
+"""The longest record. With ten translations it takes a tenth of this, even in the script that needs the most bytes."""
 MAX_BYTES = 1024 * 1024 * 1024
 """The largest manifest that is read or written: enough for half a million pictures."""
 HEADER = b'{"format":"imgproc-local manifest","version":1}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.batch.files import SIDECAR_ENDING, converted_ending, optimized_ending, sidecar_content
 from imgproc_local.cli.process.discovery import Picture
@@ -16,7 +16,7 @@ from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.job import Job, StageName
 
 Download = Callable[[Job, StageName, Results, str], Awaitable[StagedFile]]
-"""Copies the result of a stage to the output folder. The text is the ending of its name."""
+"""Copies the result of a stage to the output folder. The string is what its name ends with, such as `.jpg`."""
 
 
 class Stager(Struct, frozen=True):
@@ -55,14 +55,4 @@ class Stager(Struct, frozen=True):
                 if staged is not None:
                     staged.part.unlink(missing_ok=True)
             raise
-        return Finished(
-            picture,
-            finished.sha256,
-            job,
-            finished.job_ids,
-            finished.names,
-            files.get("optimized"),
-            files.get("converted"),
-            files.get("sidecar"),
-            tuple(errors),
-        )
+        return structs.replace(finished, picture=picture, job=job, errors=tuple(errors), **files)

@@ -26,7 +26,7 @@ def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> 
         if len(quoted) >= MIN_QUOTED_CHARACTERS and not any(
             _errors(quoted, text) <= MAX_WRONG_SHARE * len(quoted) for text in known
         ):
-            return f"it quoted “{quotation}”, which does not stand in the picture"
+            return f"it quoted “{quotation}”, which is not in the picture"
     return None
 
 
