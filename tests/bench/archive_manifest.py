@@ -37,17 +37,16 @@ def source_object(number: int) -> SourceObject:
     return SourceObject(f"museum/{number // 10_000:03d}/IMG_{number:07d}.jpg", SIZE_BYTES, version)
 
 
-def row(number: int) -> Row:
-    """A picture with two results and texts in two languages."""
-    picture = source_object(number)
+def invented_row(picture: SourceObject, options: str) -> Row:
+    """The row of a picture with two results and texts in two languages."""
     sha256 = hashlib.sha256(picture.key.encode()).hexdigest()
     slug = f"a-red-bicycle-in-front-of-a-house-{sha256[:8]}"
     folder = picture.key.rpartition("/")[0]
     return Row(
         source=picture.key,
         version=picture.version,
-        size_bytes=SIZE_BYTES,
-        options=OPTIONS,
+        size_bytes=picture.size_bytes,
+        options=options,
         outcome="done",
         sha256=sha256,
         optimized=ResultFile(f"{folder}/{slug}.jpg", sha256, 900_000, Format.JPEG),
@@ -66,7 +65,8 @@ def fill(folder: Path, pictures: int) -> None:
     for first in range(0, pictures, TASK_PICTURES):
         part = folder / part_key(f"{name}-{first // TASK_PICTURES:07d}")
         part.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(encode_rows([row(first + number) for number in range(TASK_PICTURES)]))
+        pictures_of_task = (source_object(first + number) for number in range(TASK_PICTURES))
+        part.write_bytes(encode_rows([invented_row(picture, OPTIONS) for picture in pictures_of_task]))
 
 
 def pages(pictures: int) -> Iterator[list[SourceObject]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -33,6 +34,15 @@ def rss_bytes(pid: int) -> int:
 def peak_rss_bytes(pid: int) -> int:
     """The highest resident memory of a process so far; 0 if it has ended."""
     return _status_bytes(pid, "VmHWM")
+
+
+def cpu_s(pid: int) -> float:
+    """The CPU time of a process, without that of its children; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def open_handles(pid: int) -> int:
