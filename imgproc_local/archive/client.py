@@ -17,9 +17,10 @@ from msgspec import Struct, structs
 
 from imgproc_local.archive.manifest import decode_rows, encode_rows, mark_key, part_key
 from imgproc_local.archive.picture import PendingPicture
-from imgproc_local.archive.row import Problem, Row
+from imgproc_local.archive.row import Problem, Row, with_earlier_results
 from imgproc_local.archive.store import Store
 from imgproc_local.archive.worker import PictureSummary, RunSpec, run_task, summary_of
+from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.errors import ServiceError, SettingInvalid
 from imgproc_local.system.files import encodable_text
 
@@ -36,6 +37,7 @@ MAX_ATTEMPTS = 3
 """Attempts of a task that fails as a whole, for example because the disk of a worker is full."""
 MAX_UNBEGUN = 10
 """Attempts of a task whose workers die before its first picture."""
+
 KILLED = "Every worker that processed this picture ended without an answer."
 
 
@@ -155,8 +157,16 @@ class Submitter:
             error = future.exception()
         if isinstance(error, KilledWorker):
             yield from self._after_death(attempt)
-        elif isinstance(error, SettingInvalid) or attempt.failures + 1 >= MAX_ATTEMPTS:
+        elif isinstance(error, SettingInvalid):
             raise error
+        elif attempt.failures + 1 >= MAX_ATTEMPTS:
+            if error is None or isinstance(error, ServiceError):
+                raise error or ServiceError("A task of Dask ended without an answer.")
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ServiceError(
+                f"A worker can't process a task ({reason}). See its log, and install the same version of the program"
+                " and of its packages on every machine."
+            ) from error
         else:
             yield Attempt(attempt.pictures, attempt.failures + 1)
 
@@ -194,15 +204,38 @@ class Submitter:
 
     def _record_failed(self, pending: PendingPicture, name: str) -> None:
         """Store the row of a picture that kills its workers."""
-        picture = pending.picture
-        row = Row(
-            source=encodable_text(picture.key),
-            version=picture.version,
-            size_bytes=picture.size_bytes,
-            options=self._spec.request.options_hash,
-            outcome="failed",
-            failure="worker",
-            problems=(Problem(None, KILLED),),
-        )
+        row = killed_row(self._spec.request.options_hash, pending, self._target)
         self._target.replace(part_key(name), encode_rows([row]))
         self._on_done([summary_of(row)])
+
+
+def killed_row(options: str, pending: PendingPicture, target: Store) -> Row:
+    """The row of a picture that no worker could process, with those results of an earlier run that are still there.
+
+    A worker that was killed may have replaced some of them, so their content is compared.
+    """
+    picture, earlier = pending.picture, pending.earlier
+    row = Row(
+        source=encodable_text(picture.key),
+        version=picture.version,
+        size_bytes=picture.size_bytes,
+        options=options,
+        outcome="failed",
+        failure="worker",
+        problems=(Problem(None, KILLED),),
+    )
+    if earlier is not None:
+        earlier = structs.replace(
+            earlier,
+            optimized=_if_unchanged(target, earlier.optimized),
+            converted=_if_unchanged(target, earlier.converted),
+            sidecar=_if_unchanged(target, earlier.sidecar),
+        )
+    return with_earlier_results(row, earlier)
+
+
+def _if_unchanged(target: Store, file: ResultFile | None) -> ResultFile | None:
+    try:
+        return file if file is not None and target.sha256(file.path) == file.sha256 else None
+    except FileNotFoundError:
+        return None

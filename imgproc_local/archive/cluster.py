@@ -55,12 +55,14 @@ def run_local_cluster(workers: int, vision_workers: int) -> None:
     from distributed import Nanny, Scheduler, SpecCluster
 
     dask.config.set(SETTINGS)
-    options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "dashboard": False}
+    protocol = "tls" if dask.config.get("distributed.comm.require-encryption") else "tcp"
+    options = {"nthreads": 1, "memory_limit": 0, "host": "127.0.0.1", "protocol": protocol, "dashboard": False}
     specs = [
         {"cls": Nanny, "options": {**options, "resources": VISION if number < vision_workers else {}}}
         for number in range(workers)
     ]
-    scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
+    # the dashboard is served if bokeh is installed
+    scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "protocol": protocol, "dashboard": True}}
     with SpecCluster(workers=dict(enumerate(specs)), scheduler=scheduler) as cluster:
         sys.stdout.write(f"{cluster.scheduler_address}\n")
         sys.stdout.flush()
@@ -99,7 +101,7 @@ def local_cluster(workers: int, vision_workers: int, environment: Mapping[str, s
         try:
             address = child.stdout.readline().strip()
             if not address:
-                raise ChildProcessError("The local cluster of Dask could not be started.")
+                raise ChildProcessError("the local cluster of Dask could not be started")
             yield address
         finally:
             child.stdin.close()

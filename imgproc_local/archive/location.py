@@ -7,7 +7,7 @@ from pathlib import Path
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.object_store import ObjectStore
 from imgproc_local.archive.store import Store
-from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
 
 
 def absolute(location: str) -> str:
@@ -22,8 +22,21 @@ def is_url(location: str) -> bool:
 
 
 def open_store(location: str) -> Store:
-    """The store at a location that `absolute` returned. Raises: ImportError, if the plug-in of its URL is missing."""
-    return ObjectStore(location) if is_url(location) else LocalStore(Path(location))
+    """The store at a location that `absolute` returned.
+
+    Raises: SettingInvalid, if the plug-in of its URL is missing; ModuleNotFoundError, without fsspec; OSError.
+    """
+    if not is_url(location):
+        return LocalStore(Path(location))
+    try:
+        return ObjectStore(location)
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
+            raise
+        raise SettingInvalid(
+            f"URLs that begin with {location.partition('://')[0]}:// need a plug-in of fsspec, here and on every worker"
+            f" ({error})."
+        ) from error
 
 
 def require_folder(source: str) -> None:

@@ -3,6 +3,10 @@
 A part is written in one step and never changed. Its name begins with the number of the run, so that of two parts the
 later one has the later name. The client reads the columns `KEY_COLUMNS` of all parts to know what is done; `tables`
 makes `archive.parquet` and `alt.csv` from them at the end, and merges them into larger ones.
+
+The parts of several runs, and of tasks that were repeated after a worker was lost, may have several rows of a picture.
+The tables have one, which `ManifestIndex` chooses. The row of a picture that failed names the results of an earlier run
+that are still in the target, also if its workers were killed.
 """
 
 from __future__ import annotations

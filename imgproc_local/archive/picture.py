@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from imgproc_local.archive.row import FailureKind, Outcome, Problem, Row
+from imgproc_local.archive.row import FailureKind, Outcome, Problem, Row, with_earlier_results
 from imgproc_local.archive.store import SourceObject, Store
 from imgproc_local.batch.files import (
     SIDECAR_ENDING,
@@ -110,22 +110,8 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
         row = structs.replace(
             row, outcome=failed.outcome, failure=failed.kind, problems=(Problem(None, failed.message),)
         )
-        row = _with_earlier_results(row, pending.earlier)
+        row = with_earlier_results(row, pending.earlier)
     return structs.replace(row, total_s=time.monotonic() - began_s)
-
-
-def _with_earlier_results(row: Row, earlier: Row | None) -> Row:
-    """The row of a picture without new results, with those of an earlier run, which are still in the target."""
-    if earlier is None or not earlier.files:
-        return row
-    return structs.replace(
-        row,
-        optimized=earlier.optimized,
-        converted=earlier.converted,
-        sidecar=earlier.sidecar,
-        translations=earlier.translations,
-        removed=earlier.removed,
-    )
 
 
 @contextmanager
@@ -250,7 +236,7 @@ def _write(
     files, problems = _local_files(tools, key, results, texts, staged, info)
     failure: FailureKind = "picture" if row.problems or problems else ""
     if failure and not files:
-        return _with_earlier_results(row, pending.earlier)
+        return with_earlier_results(row, pending.earlier)
     if pending.earlier is not None:
         _remove_results(tools.target, pending.earlier)
     written: dict[str, ResultFile] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
@@ -66,3 +66,18 @@ class Row(Struct, frozen=True, kw_only=True):
     def needs_text(self) -> bool:
         """Whether a person has to write one of the alt texts."""
         return any(text.needs_text for text in self.translations)
+
+
+def with_earlier_results(row: Row, earlier: Row | None) -> Row:
+    """The row of a picture without new results, with those of an earlier run, which are still in the target."""
+    if earlier is None or not earlier.files:
+        return row
+    return structs.replace(
+        row,
+        optimized=earlier.optimized,
+        converted=earlier.converted,
+        sidecar=earlier.sidecar,
+        translations=earlier.translations,
+        removed=earlier.removed,
+        format=row.format or earlier.format,
+    )

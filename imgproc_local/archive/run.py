@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from msgspec import Struct, field, structs
 
 from imgproc_local.archive.client import SchedulerLost, Submitter
 from imgproc_local.archive.cluster import local_cluster, require_protected
+from imgproc_local.archive.connection import NotConnected, connected, dashboard_link
 from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
@@ -28,6 +29,7 @@ from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, run_name
 from imgproc_local.archive.manifest_index import ManifestIndex, open_index
 from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.samples import Sample, make_samples
+from imgproc_local.archive.store import Store
 from imgproc_local.archive.summary import LastRun, Summary
 from imgproc_local.archive.tables import Report, write_tables
 from imgproc_local.archive.worker import PictureSummary, RunSpec, model_identity, shared_settings
@@ -46,9 +48,6 @@ CONNECT_S = 60.0
 """How long to wait for a scheduler and its first worker."""
 RECONNECT_S = 600.0
 """The same after a scheduler was lost, which its supervisor has to start again."""
-TRY_S = 10.0
-"""The time-out of one attempt to connect."""
-CLOSE_S = 5.0
 POLL_S = 1.0
 """How often `_counted` looks for the first result."""
 MAX_LOSSES = 5
@@ -74,6 +73,7 @@ class Counts(Struct):
 
     `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
     until all have been counted, and in a run with a limit. `saw_all` is set when the run has compared all of them.
+    `dashboard` is the address of Dask's dashboard, None if there is none.
     """
 
     done: int = 0
@@ -85,6 +85,7 @@ class Counts(Struct):
     after_bytes: int = 0
     listed: int | None = None
     saw_all: bool = False
+    dashboard: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -118,19 +119,14 @@ def run_archive(
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
     store can't be used.
     """
-    source, target = absolute(arguments.source), absolute(arguments.target)
-    require_folder(source)
-    if arguments.scheduler is not None:
-        require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
-    exclude = inside_source(source, target)
+    source, target, exclude = _locations(arguments)
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_store(target)
     counts, durations = Counts(), Durations()
     began_s = time.monotonic()
     with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
-        for mark in store.keys(MARKS_FOLDER):  # of a run that was killed
-            store.remove(mark)
+        _remove_marks(store)
 
         def on_done(summaries: Sequence[PictureSummary]) -> None:
             index.add_processed(summary.key for summary in summaries)
@@ -145,7 +141,9 @@ def run_archive(
         while True:
             processed = counts.processed
             try:
-                with _connected(arguments, config, bool(model), timeout_s) as client:
+                with _cluster(arguments, config, bool(model), timeout_s, stop) as client:
+                    counts.dashboard = dashboard_link(client)
+                    on_change(counts)
                     if submitter is None:
                         spec, vision_workers = _with_model(client, spec)
                         submitter = Submitter(spec, store, run_name(run_number, secrets.token_hex(4)), on_done, stop)
@@ -155,75 +153,66 @@ def run_archive(
                         pending = DescribingPool(client, spec, vision_workers).described(pending)
                     submitter.run(client, grouped(pending, durations))
                     break
-            except (SchedulerLost, CancelledError, ChildProcessError):
-                pass
+            except (SchedulerLost, NotConnected, CancelledError, ChildProcessError) as error:
+                reason = f" ({error})" if str(error) else ""
             if submitter is not None:
                 submitter.forget_in_flight()
             losses = losses + 1 if counts.processed == processed else 1
             if losses >= MAX_LOSSES:
-                raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished.")
+                raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished{reason}.")
             if stop.is_set():
                 break
             log.warning("The scheduler was lost. The run continues with the next one.")
             index.read_parts()
             timeout_s = RECONNECT_S
         index.read_parts()
-
-        def page(summary: Summary) -> bytes:
-            last = LastRun(
-                ended_at=datetime.now(UTC),
-                duration_s=time.monotonic() - began_s,
-                processed=counts.processed,
-                is_complete=counts.saw_all and not stop.is_set(),
-                model=spec.model,
-                unused_model="" if spec.model else model,
-                makes_texts=needs_texts(request),
-            )
-            return report_page(summary, make_samples(summary.samples(), open_store(source), store, config), last)
-
-        write_tables(store, index, run_number, Report(Summary(spec.request.options_hash), page))
+        last = LastRun(
+            ended_at=datetime.now(UTC),
+            duration_s=time.monotonic() - began_s,
+            processed=counts.processed,
+            is_complete=counts.saw_all and not stop.is_set(),
+            model=spec.model,
+            unused_model="" if spec.model else model,
+            makes_texts=needs_texts(request),
+        )
+        write_tables(store, index, run_number, _report(spec, store, config, last, report_page))
     return counts
 
 
-@contextmanager
-def _connected(arguments: Arguments, config: Config, has_model: bool, timeout_s: float) -> Iterator[Client]:
-    """A client of a cluster with at least one worker. Raises: ServiceError, if there is none after `timeout_s`."""
-    from distributed import Client
+def _locations(arguments: Arguments) -> tuple[str, str, str | None]:
+    """SOURCE, TARGET, and the key of TARGET below SOURCE, if it lies there. Raises: InvalidRequest."""
+    source, target = absolute(arguments.source), absolute(arguments.target)
+    require_folder(source)
+    if arguments.scheduler is not None:
+        require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
+    return source, target, inside_source(source, target)
 
-    for name in ("distributed", "distributed.client"):  # their warnings are handled or reported here
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    deadline_s = time.monotonic() + timeout_s
+
+@contextmanager
+def _cluster(
+    arguments: Arguments, config: Config, has_model: bool, timeout_s: float, stop: threading.Event
+) -> Iterator[Client]:
+    """A client of the cluster that the arguments name, or of one on this machine. Raises: as `connected`."""
     with ExitStack() as opened:
         address = arguments.scheduler
         if address is None:
             environment = {"IMGPROC_DATA_DIR": str(config.data_dir)}
             address = opened.enter_context(local_cluster(arguments.workers, 1 if has_model else 0, environment))
-        while True:
-            try:
-                # the time-out also applies when the scheduler is lost: the tasks are cancelled after it
-                client = Client(address, set_as_default=False, timeout=TRY_S)
-                opened.callback(_close, client)
-                client.wait_for_workers(1, timeout=max(TRY_S, deadline_s - time.monotonic()))
-                break
-            except TypeError as error:  # what Dask raises without the certificates of the client
-                raise ServiceError(
-                    f"The scheduler at {address} needs certificates, but the settings of Dask name none for the client:"
-                    " set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY."
-                ) from error
-            except (OSError, TimeoutError) as error:
-                if time.monotonic() > deadline_s:
-                    raise ServiceError(
-                        f"Expected a scheduler with a worker at {address}, but after {timeout_s:.0f} s there is none."
-                        " Start `dask scheduler` and `dask worker`, and check the certificates. Then run the same"
-                        " command again."
-                    ) from error
-                time.sleep(1)
-        yield client
+        yield opened.enter_context(connected(address, timeout_s, stop))
 
 
-def _close(client: Client) -> None:
-    with suppress(OSError, TimeoutError):  # its scheduler may be lost
-        client.close(timeout=CLOSE_S)
+def _remove_marks(target: Store) -> None:
+    """Delete the marks of a run that was killed."""
+    for mark in target.keys(MARKS_FOLDER):
+        target.remove(mark)
+
+
+def _report(spec: RunSpec, target: Store, config: Config, last: LastRun, report_page: ReportPage) -> Report:
+    def page(summary: Summary) -> bytes:
+        samples = make_samples(summary.samples(), open_store(spec.source), target, config)
+        return report_page(summary, samples, last)
+
+    return Report(Summary(spec.request.options_hash), page)
 
 
 def _with_model(client: Client, spec: RunSpec) -> tuple[RunSpec, int]:

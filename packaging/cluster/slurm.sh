@@ -13,8 +13,8 @@ set -a
 set +a
 
 scheduler="tls://$(hostname):8786"
-"$bin/dask" scheduler --protocol tls --port 8786 --no-dashboard &
+"$bin/dask" scheduler --protocol tls --port 8786 --no-dashboard --dashboard-address 127.0.0.1:8787 &
 # one worker for each task of the job; srun ends all of them with the job
-srun --kill-on-bad-exit=0 "$bin/dask" worker "$scheduler" --nworkers 1 --nthreads 1 --memory-limit 0 --no-dashboard &
+srun --kill-on-bad-exit=0 "$bin/dask" worker "$scheduler" --nworkers 1 --nthreads 1 --memory-limit 0 --no-dashboard --dashboard-address 127.0.0.1:0 &
 trap 'kill $(jobs -p)' EXIT
 "$bin/imgproc-local" archive "$@" --scheduler "$scheduler"

@@ -15,6 +15,7 @@ from imgproc_local.cli.archive.progress import ArchiveProgress
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
+from imgproc_local.system.files import is_disk_full
 
 if TYPE_CHECKING:
     from imgproc_local.archive.run import Counts
@@ -91,6 +92,13 @@ def command(
         ):
             raise
         raise Refused(HOW_TO_INSTALL) from error
+    except OSError as error:
+        if is_disk_full(error) or isinstance(error, PermissionError):  # every command reports these in the same way
+            raise
+        file = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(
+            f"The source or the target can't be used: {file}{error.strerror or error}."
+        ) from error
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)

@@ -22,6 +22,7 @@ class ArchiveProgress:
         self._clock = clock
         self._line = StatusLine(stream) if stream.isatty() else None
         self._begun_s = self._reported_s = clock()
+        self._dashboard: str | None = None
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -34,13 +35,23 @@ class ArchiveProgress:
                 self._line.clear()
 
     def update(self, counts: Counts) -> None:
-        """Show the counts, after each task."""
+        """Show the counts, after each task, and the address of the dashboard once."""
         now = self._clock()
+        if counts.dashboard is not None and counts.dashboard != self._dashboard:
+            self._dashboard = counts.dashboard
+            self._print(f"Dashboard of Dask: {counts.dashboard}")
         if self._line is not None:
             self._line.draw(progress_text(counts, now - self._begun_s))
         elif now >= self._reported_s + REPORT_S:
             self._reported_s = now
             self._stream.write(f"{progress_text(counts, now - self._begun_s)}.\n")
+            self._stream.flush()
+
+    def _print(self, message: str) -> None:
+        if self._line is not None:
+            self._line.print_above(message)
+        else:
+            self._stream.write(f"{message}\n")
             self._stream.flush()
 
 

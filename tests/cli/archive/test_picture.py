@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from msgspec import structs
 
+from imgproc_local.archive.client import killed_row
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.picture import PendingPicture, Tools, process_picture
 from imgproc_local.archive.row import Problem, Row
@@ -180,3 +181,18 @@ def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> 
     row = bench.process()
     assert [one.seo_alt_text for one in row.translations] == [""]
     assert row.needs_text
+
+
+def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(
+    bench: Bench, name: str
+) -> None:
+    earlier = bench.process()
+    (bench.target / f"{name}.webp").write_bytes(b"written by a worker before it was killed")
+    pending = PendingPicture(SourceObject(KEY, 1, "2"), earlier)
+    row = killed_row("two", pending, bench.tools.target)
+    assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
+    assert (row.optimized, row.converted) == (earlier.optimized, None)
+    assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
+    (bench.target / f"{name}.jpg").unlink()
+    assert killed_row("two", pending, bench.tools.target).files == ()
+    assert killed_row("two", PendingPicture(pending.picture), bench.tools.target).files == ()

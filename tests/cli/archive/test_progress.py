@@ -63,3 +63,13 @@ def test_on_a_terminal_the_line_is_below_the_messages_and_removed_at_the_end() -
     lines = terminal.getvalue().split("\r")
     assert "The scheduler was lost.\n1 pictures, 1 a minute" in lines
     assert [line.strip() for line in lines[-3:]] == ["4 pictures, 2 a minute", "", ""]
+
+
+def test_the_dashboard_is_named_once_and_again_when_it_moves() -> None:
+    stream, terminal = io.StringIO(), Terminal()
+    for each in (stream, terminal):
+        progress = ArchiveProgress(each, clock(0, 1, 2, 3))
+        for link in ("http://a/status", "http://a/status", "http://b/status"):
+            progress.update(Counts(dashboard=link))
+    assert stream.getvalue() == "Dashboard of Dask: http://a/status\nDashboard of Dask: http://b/status\n"
+    assert terminal.getvalue().count("Dashboard of Dask: http://a/status\n") == 1

@@ -1,0 +1,195 @@
+"""What `archive` says where it can't connect: one sentence, at once if waiting can't help. And the dashboard's link."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from imgproc_local.archive import connection
+from imgproc_local.archive.connection import NotConnected, connected, dashboard_link
+from imgproc_local.domain.errors import ServiceError
+from tests.cli.conftest import Program
+from tests.support import pictures
+
+dask = pytest.importorskip("dask")
+pytest.importorskip("distributed")
+
+NEVER = threading.Event()
+TLS = "distributed.comm.tls"
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "TRY_S", 1.0)
+    monkeypatch.setattr(connection, "POLL_S", 0.01)
+
+
+def refusal(address: str, timeout_s: float = 0.0) -> str:
+    with pytest.raises(ServiceError) as raised, connected(address, timeout_s, NEVER):
+        pass
+    return raised.value.message
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def listening(handle: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port on loopback; `handle` is called with each connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with suppress(OSError), connection:
+                    handle(connection)
+
+    thread = threading.Thread(target=accept)
+    thread.start()
+    yield listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def test_without_a_scheduler_the_cause_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connection, "TRY_S", 0.1)
+    port = free_port()
+    message = refusal(f"tcp://127.0.0.1:{port}", timeout_s=1.0)
+    assert message.startswith(f"There is no scheduler at tcp://127.0.0.1:{port} (")
+    assert "Connection refused" in message
+    assert "its address begins with tls://" in message
+    assert caplog.text.count("Waiting up to") == 1
+
+
+def test_a_run_that_is_stopped_does_not_wait() -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(NotConnected), connected(f"tcp://127.0.0.1:{free_port()}", 30, stop):
+        pass
+
+
+def test_a_client_without_certificates_is_told_which_settings_it_needs(tmp_path: Path) -> None:
+    assert "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in refusal("tls://127.0.0.1:1", timeout_s=30)
+    missing = str(tmp_path / "missing.pem")
+    with dask.config.set({f"{TLS}.{name}": missing for name in ("ca-file", "client.cert", "client.key")}):
+        assert "The certificates of this client can't be read" in refusal("tls://127.0.0.1:1", timeout_s=30)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two authorities, `one.pem` and `two.pem`, which are also the certificates of nodes, with their keys."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    folder = tmp_path_factory.mktemp("certificates")
+    for name in ("one", "two"):
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key"]
+        command = [openssl, "req", "-x509", *key, "-subj", f"/CN={name}", "-out", f"{name}.pem"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize(("authority", "own"), [("two", "two"), ("one", "two")], ids=["of the server", "of the client"])
+def test_certificates_of_another_authority_are_named_at_once(certificates: Path, authority: str, own: str) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "one.pem", certificates / "one.key")
+    context.load_verify_locations(certificates / "one.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+
+    def handle(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as protected:
+            protected.recv(1)
+
+    client = {
+        f"{TLS}.ca-file": str(certificates / f"{authority}.pem"),
+        f"{TLS}.client.cert": str(certificates / f"{own}.pem"),
+        f"{TLS}.client.key": str(certificates / f"{own}.key"),
+    }
+    with dask.config.set(client), listening(handle) as port:
+        message = refusal(f"tls://127.0.0.1:{port}", timeout_s=30)
+    assert "do not accept each other's certificates" in message
+
+
+def test_workers_of_another_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, address: str, **_: object) -> None: ...
+
+        def wait_for_workers(self, number: int, timeout: float) -> None: ...
+
+        def get_versions(self, packages: list[str]) -> dict[str, Any]:
+            def version(number: str | None) -> dict[str, Any]:
+                return {"packages": {packages[0]: number}}
+
+            workers = {"tcp://a:1": version("1.0"), "tcp://b:1": version("0.9"), "tcp://c:1": version(None)}
+            return {"client": version("1.0"), "workers": workers}
+
+        def close(self, timeout: float) -> None: ...
+
+    monkeypatch.setattr("distributed.Client", Client)
+    monkeypatch.setattr(connection, "_problem", lambda *_: None)
+    assert refusal("tcp://127.0.0.1:1").startswith("1 of 3 workers, such as tcp://b:1, have version 0.9")
+
+
+@contextmanager
+def page_server(status: int, content: bytes) -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/status"
+        server.shutdown()
+        thread.join()
+
+
+def test_only_a_dashboard_that_answers_is_linked() -> None:
+    with page_server(200, b"<html>Bokeh") as link:
+        assert dashboard_link(SimpleNamespace(dashboard_link=link)) == link
+    assert dashboard_link(SimpleNamespace(dashboard_link=link)) is None, "its server has ended"
+    for status, content in ((200, b"<p>Dask needs bokeh>=3.1.0 for the dashboard."), (404, b"")):
+        with page_server(status, content) as link:
+            assert dashboard_link(SimpleNamespace(dashboard_link=link)) is None
+    assert dashboard_link(SimpleNamespace(dashboard_link=None)) is None
+    assert dashboard_link(SimpleNamespace()) is None
+
+
+def test_a_target_or_plug_in_that_is_missing_is_named_without_a_traceback(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.jpg").write_bytes(pictures.jpeg(64, 48))
+    (tmp_path / "file").write_bytes(b"")
+    ended = program.in_process("archive", source, tmp_path / "file" / "target")
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("Error: The source or the target can't be used: ")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    ended = program.in_process("archive", source, "s3://museum/web")
+    assert ended.exit_code == 2
+    assert "URLs that begin with s3:// need a plug-in" in ended.stderr
