@@ -150,7 +150,8 @@ class Site:
         log = self.folder / "wp-content/debug.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         own = re.compile(
-            r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/| in \S*/(update|translation-install)\.php "
+            r"PHP Deprecated: .* in \S*/(wp-includes|wp-admin)/"
+            r"| in \S*/wp-includes/update\.php |Something may be wrong with WordPress\.org"
         )
         return [line for line in lines if "PHP " in line and not own.search(line)]
 

@@ -218,6 +218,11 @@ def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
     assert int(after.split()[0]) >= int(before.split()[0]) + 2
 
 
+def test_a_deactivation_ends_the_work(site: Site) -> None:
+    code = "$lock = new Imgproc_Local_Lock(); $lock->acquire(); Imgproc_Local_Background::deactivate(); return $lock"
+    assert site.php(f"{code}->renew();") is False
+
+
 def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, described: Running) -> None:
     configure(site, described.root, described.key)
     config = site.folder / "wp-config.php"

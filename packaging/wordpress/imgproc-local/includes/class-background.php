@@ -88,7 +88,7 @@ final class Imgproc_Local_Background {
 			set_time_limit( 300 ); // phpcs:ignore Squiz.PHP.DiscouragedFunctions.Discouraged -- a slice ends by itself; this is for slow downloads.
 		}
 		if ( ! Imgproc_Local_Worker::run() ) {
-			return; // Another request works on the queue, and starts the next slice.
+			return; // Another request works on the queue and starts the next slice, or the plugin was deactivated.
 		}
 		$due = Imgproc_Local_Queue::next_due();
 		if ( null === $due ) {
@@ -249,7 +249,8 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Ends the work of a plugin that is deactivated. The queues stay for when it is activated again.
+	 * Ends the work of a plugin that is deactivated. A request that works loses its lock, so that it ends after its step and
+	 * does not schedule another one. The queues stay for when the plugin is activated again.
 	 *
 	 * @param bool $network_wide Whether it is deactivated for all sites of a network.
 	 */
@@ -259,6 +260,7 @@ final class Imgproc_Local_Background {
 			function () {
 				wp_clear_scheduled_hook( self::CRON );
 				delete_option( self::STARTED );
+				delete_option( Imgproc_Local_Lock::OPTION );
 			}
 		);
 	}

@@ -57,7 +57,7 @@ final class Imgproc_Local_Worker {
 	 * Works on the queue, unless another request does.
 	 *
 	 * @param int $seconds Seconds after which no new step is begun.
-	 * @return bool Whether this request had the lock.
+	 * @return bool Whether this request had the lock until its end.
 	 */
 	public static function run( int $seconds = self::SLICE_S ): bool {
 		$lock = new Imgproc_Local_Lock();
@@ -66,7 +66,10 @@ final class Imgproc_Local_Worker {
 		}
 		register_shutdown_function( array( $lock, 'release' ) );
 		$end = microtime( true ) + $seconds;
-		while ( $lock->renew() ) {
+		while ( true ) {
+			if ( ! $lock->renew() ) {
+				return false;
+			}
 			$left = $end - microtime( true );
 			$due  = Imgproc_Local_Queue::next_due();
 			if ( null === $due || $left <= 0 || $due - time() > self::MAX_IDLE_S ) {
