@@ -68,9 +68,9 @@ def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: Bas
         raise NotFoundException
 
 
-async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def require_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """A Litestar guard. Stores the ApiKey as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
-    refuse_trailing_slash(connection, _)
+    refuse_trailing_slash(connection, handler)
     services: Services = connection.app.state.services
     key = await services.store.keys.authenticate(_sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit

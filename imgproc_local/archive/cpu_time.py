@@ -10,7 +10,7 @@ from contextlib import suppress
 def used_cpu_s(children: Iterable[int]) -> float:
     """The CPU time of this process, of its children that have ended, and of those of `children` that still run.
 
-    It grows monotonically, except where a child ends and the system does not count those: Windows.
+    It grows monotonically, except on Windows, which does not count children that have ended.
     """
     import psutil
 

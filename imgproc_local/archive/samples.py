@@ -37,7 +37,7 @@ class Thumbnail(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """A picture and one of its results, which is converted if there is such a file."""
+    """A picture and one of its results: the converted file if there is one, else the optimized one."""
 
     row: Row
     before: Thumbnail
@@ -45,7 +45,7 @@ class Sample(Struct, frozen=True):
 
 
 def make_samples(rows: Sequence[Row], source: Store, target: Store, config: Config) -> list[Sample]:
-    """The thumbnails of pictures that have a result. Whatever fails is said in the sample."""
+    """The thumbnails of pictures that have a result. A thumbnail that can't be made says why."""
     with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as name:
         folder = Path(name)
         results = folder / "results"

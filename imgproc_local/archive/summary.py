@@ -14,11 +14,11 @@ from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 
 MAX_LISTED = 100
-"""The failed pictures and those in need of a text that the report lists; the tables have all of them."""
+"""The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
 MAX_SLOWEST = 10
 MAX_SAMPLES = 6
 MAX_SAMPLE_SOURCE_BYTES = 64 * 1024 * 1024
-"""A larger original is no sample, because the client has to copy it from the source."""
+"""Larger originals are not used as samples, because the client has to copy a sample from the source."""
 MAX_MESSAGE_CHARS = 500
 
 
@@ -119,7 +119,7 @@ class Summary(Struct):
 
         They are those with the lowest SHA-256 of the source key: a random choice that is the same in every run.
         """
-        lists = [sorted(rows, key=_order, reverse=True) for _, rows in sorted(self.candidates.items())]
+        lists = [sorted(rows, key=_digest, reverse=True) for _, rows in sorted(self.candidates.items())]
         chosen: list[Row] = []
         for number in range(MAX_SAMPLES):
             chosen += [rows[number][1] for rows in lists if number < len(rows)]
@@ -135,18 +135,18 @@ class Summary(Struct):
             heapq.heapreplace(rows, (digest, row))
 
 
-def _order(candidate: tuple[bytes, Row]) -> bytes:
+def _digest(candidate: tuple[bytes, Row]) -> bytes:
     return candidate[0]
 
 
 def _add_sizes(sums: dict[tuple[str, str], Sizes], row: Row, result: ResultFile | None) -> None:
     if result is not None:
-        key = (_name(row.format), _name(result.format))
+        key = (_format_value(row.format), _format_value(result.format))
         sums.setdefault(key, Sizes()).add(row.size_bytes, result.size_bytes)
 
 
-def _name(of: Format | None) -> str:
-    return "" if of is None else of.value
+def _format_value(file_format: Format | None) -> str:
+    return "" if file_format is None else file_format.value
 
 
 def _failure(row: Row) -> Failure:

@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
-ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER = "\u200c", "\u200d"
-JOINERS = (ZERO_WIDTH_NON_JOINER, ZERO_WIDTH_JOINER)
+from imgproc_local.domain.filename import JOINERS
+
+ZERO_WIDTH_JOINER = "\u200d"
 
 
 def echo_json(document: Any) -> None:

@@ -190,9 +190,9 @@ class Connections:
         accepted.close()
 
     def _close_idle(self, host: str | None = None) -> bool:
-        """Close the longest idle connection of `host`, or of the address that holds most. Returns whether there is one.
+        """Close the longest idle connection of `host`, or of the address that holds most. Returns whether it did.
 
-        The longest idle one is closed, because a new connection that is about to send its request is among the latest.
+        It is the longest idle one, because a new connection that is about to send its request is among the latest.
         """
         if host is None:
             most = max(self._open_by_address.values(), default=0)

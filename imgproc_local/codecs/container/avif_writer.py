@@ -140,11 +140,11 @@ def _shared(tile: CodedPicture, width_px: int, height_px: int) -> tuple[bytes, .
     return (_full_box(b"ispe", struct.pack(">II", width_px, height_px)), *same)
 
 
-def _file(like: bytes, items: Sequence[_Item], references: Sequence[tuple[bytes, int, list[int]]]) -> bytes:
-    """The boxes of a file whose items are numbered from 1, with the brands and the handler of a file like it."""
-    head = next(like[box.start : box.end] for box in boxes(like, 0, len(like)) if box.kind == b"ftyp")
-    meta = meta_box(like)
-    handler = next(like[box.start : box.end] for box in boxes(like, meta.body, meta.end) if box.kind == b"hdlr")
+def _file(template: bytes, items: Sequence[_Item], references: Sequence[tuple[bytes, int, list[int]]]) -> bytes:
+    """The file with these items, which are numbered from 1. Its brands and handler are those of the AVIF `template`."""
+    head = next(template[box.start : box.end] for box in boxes(template, 0, len(template)) if box.kind == b"ftyp")
+    meta = meta_box(template)
+    handler = next(template[box.start : box.end] for box in boxes(template, meta.body, meta.end) if box.kind == b"hdlr")
     description = [
         handler,
         _full_box(b"pitm", struct.pack(">H", 1)),
