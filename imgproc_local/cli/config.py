@@ -42,8 +42,8 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         click.echo(f"Settings file: {loaded.file}\n")
     else:
         default = default_config_path()
-        by_variable = f"set {CONFIG_VARIABLE} to the path of another file" if default else f"set {CONFIG_VARIABLE}"
-        how = f"create {default}, or {by_variable}" if default else f"{by_variable} to its path"
+        by_variable = f"set {CONFIG_VARIABLE} to the path of"
+        how = f"create {default}, or {by_variable} another file" if default else f"{by_variable} a file"
         click.echo(f"Settings file: none. To use one, {how}.\n")
     for setting in settings:
         value = msgspec.json.encode(setting.value).decode()

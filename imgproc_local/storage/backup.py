@@ -43,7 +43,7 @@ RESTORING = "restore.part"
 
 
 class Manifest(Struct, frozen=True):
-    """`files` are bytes by content address. `left_out` says which files were damaged or missing, and why."""
+    """`files` are sizes in bytes by SHA-256. `left_out` says what is wrong with damaged and missing files, by SHA-256."""
 
     format: int
     program: str

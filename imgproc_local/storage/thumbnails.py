@@ -1,6 +1,6 @@
 """Stored thumbnails: a cache in the data folder, bounded in bytes, that may be deleted at any time.
 
-A thumbnail has the address of the upload that it was made of, and is deleted with that file (`blobs.py`). Its file
+A thumbnail is named by the SHA-256 of the upload that it shows, and is deleted with that file (`blobs.py`). Its file
 begins with the SHA-256 of its content: one that is damaged counts as missing and is made again. Nothing is synced to
 the disk, and backups do not contain thumbnails.
 """
