@@ -43,7 +43,7 @@ RESTORING = "restore.part"
 
 
 class Manifest(Struct, frozen=True):
-    """`files` are sizes in bytes by SHA-256. `left_out` says what is wrong with damaged and missing files, by SHA-256."""
+    """`files` are sizes in bytes by SHA-256. `left_out` says what is wrong with files that are damaged or missing."""
 
     format: int
     program: str
