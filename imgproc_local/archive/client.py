@@ -61,8 +61,8 @@ class Attempt(Struct, frozen=True):
 class Submitter:
     """Runs groups of pictures on the clusters of one run, one cluster after the other.
 
-    `on_done` receives the summaries of each task that finished. The names of parts and marks begin with `run_id`. When
-    `stop` is set, no more tasks are begun.
+    `on_done` receives the name of the part of each task that finished, and the summaries of its pictures. The names of
+    parts and marks begin with `run_id`. When `stop` is set, no more tasks are begun.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Submitter:
         spec: RunSpec,
         target: Store,
         run_id: str,
-        on_done: Callable[[Sequence[PictureSummary]], None],
+        on_done: Callable[[str, Sequence[PictureSummary]], None],
         stop: threading.Event,
     ) -> None:
         self._spec = spec
@@ -120,7 +120,7 @@ class Submitter:
             rows = decode_rows(self._target.read(part_key(attempt.name)))
         except FileNotFoundError:
             return False
-        self._on_done([summary_of(row) for row in rows])
+        self._on_done(attempt.name, [summary_of(row) for row in rows])
         return True
 
     def _submit(self, client: Client, attempt: Attempt) -> Future[list[PictureSummary]]:
@@ -146,7 +146,7 @@ class Submitter:
             except KilledWorker as killed:
                 error = killed
             else:
-                self._on_done(summaries)
+                self._on_done(attempt.name, summaries)
                 return
         elif future.status in ("cancelled", "lost"):
             if self._stop.is_set():
@@ -206,7 +206,7 @@ class Submitter:
         """Store the row of a picture that kills its workers."""
         row = killed_row(self._spec.request.options_hash, pending, self._target)
         self._target.replace(part_key(name), encode_rows([row]))
-        self._on_done([summary_of(row)])
+        self._on_done(name, [summary_of(row)])
 
 
 def killed_row(options: str, pending: PendingPicture, target: Store) -> Row:

@@ -33,9 +33,17 @@ MERGED = "sorted"
 follow, so that these sort before, and a merged part is read after those that it replaces.
 """
 
+PART_ROWS = 5000
+"""The rows of a merged part."""
+
 
 def part_key(name: str) -> str:
     return f"{PARTS_FOLDER}/{name}.parquet"
+
+
+def merged_key(last: str) -> str:
+    """The key of a part that replaces `last` and parts before it while the run goes on. It is after all of them."""
+    return f"{last.removesuffix('.parquet')}m.parquet"
 
 
 def next_run(parts: Iterable[str]) -> int:

@@ -25,8 +25,9 @@ from imgproc_local.archive.connection import NotConnected, connected, dashboard_
 from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
-from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, run_name
+from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
 from imgproc_local.archive.manifest_index import ManifestIndex, open_index
+from imgproc_local.archive.merging import PartMerger
 from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.samples import Sample, make_samples
 from imgproc_local.archive.store import Store
@@ -123,12 +124,13 @@ def run_archive(
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_store(target)
-    counts, durations = Counts(), Durations()
+    counts, durations, merger = Counts(), Durations(), PartMerger(store)
     began_s = time.monotonic()
     with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         _remove_marks(store)
 
-        def on_done(summaries: Sequence[PictureSummary]) -> None:
+        def on_done(name: str, summaries: Sequence[PictureSummary]) -> None:
+            merger.add(part_key(name), len(summaries))
             index.add_processed(summary.key for summary in summaries)
             for summary in summaries:
                 counts.add(summary)
@@ -163,6 +165,7 @@ def run_archive(
             if stop.is_set():
                 break
             log.warning("The scheduler was lost. The run continues with the next one.")
+            merger.forget()
             index.read_parts()
             timeout_s = RECONNECT_S
         index.read_parts()

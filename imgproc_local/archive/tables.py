@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from imgproc_local.archive.manifest import (
     MERGED,
+    PART_ROWS,
     REPORT_NAME,
     TABLE_NAME,
     TEXTS_NAME,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PART_ROWS = 5000
-"""The rows of a merged part, and of one file that the second pass sorts."""
 TEXT_ROWS = 500
 """The rows that are converted to Python objects at a time."""
 REPORT_MARK = b'content="imgproc-local archive"'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from imgproc_local.archive import tables
+from imgproc_local.archive import merging, tables
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.manifest_index import open_index
 from imgproc_local.archive.row import Row
@@ -37,7 +37,8 @@ PART_ROWS = 10
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "PART_ROWS", PART_ROWS)
+    for module in (tables, merging):
+        monkeypatch.setattr(module, "PART_ROWS", PART_ROWS)
 
 
 @pytest.fixture
@@ -138,6 +139,46 @@ def test_a_run_continues_after_it_was_killed_between_two_steps(tmp_path: Path, l
     assert [(each.source, each.options) for each in table(target)] == expected
     parts = [decode_rows(target.read(part)) for part in target.keys(PARTS_FOLDER)]
     assert [(each.source, each.options) for part in parts for each in part] == expected
+
+
+def merge_in_run(target: LocalStore) -> None:
+    """Store eight parts of three rows in the order in which their tasks end, as a run does."""
+    merger = merging.PartMerger(target)
+    for number in (0, 2, 1, 3, 5, 4, 7, 6):
+        rows = [row(name) for name in names(24)[3 * number : 3 * number + 3]]
+        store_part(target, 1, number, rows)
+        merger.add(part_key(f"{run_name(1, 'ab12cd34')}-{number:07d}"), len(rows))
+
+
+def test_parts_are_merged_while_the_run_goes_on(target: LocalStore) -> None:
+    merge_in_run(target)
+    parts = [decode_rows(target.read(part)) for part in target.keys(PARTS_FOLDER)]
+    assert [len(part) for part in parts] == [12, 12]
+    finish(target, 1)
+    assert [each.source for each in table(target)] == sorted(names(24))
+
+
+@pytest.mark.parametrize("last", range(18))  # 8 parts, and twice a merged one with 4 that it replaces
+def test_no_row_is_lost_or_doubled_if_the_run_is_killed_while_it_merges(tmp_path: Path, last: int) -> None:
+    with pytest.raises(Killed):
+        merge_in_run(KillingStore(tmp_path, last))
+    target = LocalStore(tmp_path)
+    stored = {each.source for part in target.keys(PARTS_FOLDER) for each in decode_rows(target.read(part))}
+    assert len(stored) == 3 * min(8, last if last < 5 else max(4, last - 5))
+    finish(target, 2)
+    assert [each.source for each in table(target)] == sorted(stored)
+    assert not [part for part in target.keys(PARTS_FOLDER) if "sorted" not in part]
+
+
+def test_parts_that_can_not_be_merged_remain(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Unreadable(LocalStore):
+        def read(self, key: str) -> bytes:
+            raise OSError("the store does not answer")
+
+    merge_in_run(Unreadable(tmp_path))
+    assert caplog.text.count("could not be merged (the store does not answer)") == 2
+    finish(LocalStore(tmp_path), 1)
+    assert [each.source for each in table(LocalStore(tmp_path))] == sorted(names(24))
 
 
 def test_nothing_is_written_where_nothing_has_changed(target: LocalStore, tmp_path: Path) -> None:
