@@ -55,7 +55,7 @@ def palette_chunks(data: Data) -> bytes:
     found: dict[bytes, bytes] = {}
     for chunk in png.chunks(data):
         if chunk.kind in (b"PLTE", b"tRNS"):
-            found.setdefault(chunk.kind, data[chunk.payload - 8 : chunk.end + 4])
+            found.setdefault(chunk.kind, png.data_of(data, chunk))
     return b"".join(found.values())
 
 

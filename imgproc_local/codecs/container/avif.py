@@ -118,6 +118,11 @@ def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[
     raise BrokenImage(f"The AVIF is damaged: a box holds more than {limit:,} others.")
 
 
+def box_bytes(kind: bytes, body: bytes) -> bytes:
+    """A box with its size."""
+    return struct.pack(">I4s", 8 + len(body), kind) + body
+
+
 def _byte(data: Data, offset: int) -> int:
     return unpack(">B", data, offset, "box")[0]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.avif import Box, boxes, meta_box, picture_items, properties
+from imgproc_local.codecs.container.avif import Box, box_bytes, boxes, meta_box, picture_items, properties
 from imgproc_local.codecs.container.bounds import MAX_ITEMS
 from imgproc_local.domain.errors import BrokenImage
 
@@ -64,7 +64,7 @@ def assemble(
         if not layer:
             continue
         number = len(items) + 1
-        profile = (_box(b"colr", b"prof" + blocks.icc),) if blocks.icc and number == 1 else ()
+        profile = (box_bytes(b"colr", b"prof" + blocks.icc),) if blocks.icc and number == 1 else ()
         if len(layer) == 1:
             items.append(_Item(b"av01", layer[0].data, (*layer[0].properties, *profile)))
         else:
@@ -157,12 +157,12 @@ def _file(template: bytes, items: Sequence[_Item], references: Sequence[tuple[by
     description.append(_properties_box(items))
     in_idat = b"".join(item.content for item in items if item.place == _IN_IDAT)
     if in_idat:  # libavif refuses an empty one
-        description.append(_box(b"idat", in_idat))
+        description.append(box_bytes(b"idat", in_idat))
     # offsets have a fixed size, so the table's length does not depend on them
     empty = _full_box(b"meta", b"".join([*description, _locations(items, 0)]))
     in_file = _locations(items, len(head) + len(empty) + 8)
     content = b"".join(item.content for item in items if item.place == _IN_FILE)
-    return head + _full_box(b"meta", b"".join([*description, in_file])) + _box(b"mdat", content)
+    return head + _full_box(b"meta", b"".join([*description, in_file])) + box_bytes(b"mdat", content)
 
 
 def _entry(number: int, item: _Item) -> bytes:
@@ -171,7 +171,7 @@ def _entry(number: int, item: _Item) -> bytes:
 
 
 def _reference(kind: bytes, number: int, to: list[int]) -> bytes:
-    return _box(kind, struct.pack(f">HH{len(to)}H", number, len(to), *to))
+    return box_bytes(kind, struct.pack(f">HH{len(to)}H", number, len(to), *to))
 
 
 def _properties_box(items: Sequence[_Item]) -> bytes:
@@ -186,7 +186,7 @@ def _properties_box(items: Sequence[_Item]) -> bytes:
         if indices:
             owned.append(struct.pack(f">HB{len(indices)}B", number, len(indices), *indices))
     table = _full_box(b"ipma", struct.pack(">I", len(owned)) + b"".join(owned))
-    return _box(b"iprp", _box(b"ipco", b"".join(store)) + table)
+    return box_bytes(b"iprp", box_bytes(b"ipco", b"".join(store)) + table)
 
 
 def _locations(items: Sequence[_Item], start: int) -> bytes:
@@ -203,9 +203,5 @@ def _kind(box: bytes) -> bytes:
     return box[4:8]
 
 
-def _box(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I4s", 8 + len(body), kind) + body
-
-
 def _full_box(kind: bytes, body: bytes, *, version: int = 0, flags: int = 0) -> bytes:
-    return _box(kind, struct.pack(">I", version << 24 | flags) + body)
+    return box_bytes(kind, struct.pack(">I", version << 24 | flags) + body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from imgproc_local.codecs.container import Data, avif, unpack
-from imgproc_local.codecs.container.avif import Box, Edit
+from imgproc_local.codecs.container.avif import Box, Edit, box_bytes
 from imgproc_local.domain.errors import StageFailed
 
 _TABLES = frozenset((b"iinf", b"iloc", b"iref"))
@@ -48,7 +48,7 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
     references = tables.get(b"iref")
     if references is None:
         wide = number > 0xFFFF
-        box = _box(b"iref", struct.pack(">I", wide << 24) + _reference(number, primary, wide=wide))
+        box = box_bytes(b"iref", struct.pack(">I", wide << 24) + _reference(number, primary, wide=wide))
         described = tables[b"pitm"].end, tables[b"pitm"].end, box
     else:
         wide = unpack(">B", data, references.body, "item references")[0] != 0
@@ -59,7 +59,7 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
     place = _place(data, places, number, at, len(xmp))
     counts = _one_more(data, names, 0) | _one_more(data, places, 2)
     edits = {*inserted, (places.end, places.end, place)}
-    out = avif.with_edits(data, edits, {}, overwritten=counts, tables=_TABLES) + _box(b"mdat", xmp)
+    out = avif.with_edits(data, edits, {}, overwritten=counts, tables=_TABLES) + box_bytes(b"mdat", xmp)
     if avif.read_blocks(out).xmp != xmp:
         # the tables hold more than their entries
         raise StageFailed("The AVIF's tables of items are damaged, so no texts can be written into it.")
@@ -69,14 +69,14 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
 def _name(number: int) -> bytes:
     """The entry of the new item in the table of names."""
     layout, version = (">IIH4s", 3) if number > 0xFFFF else (">IHH4s", 2)
-    return _box(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _TYPE)
+    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _TYPE)
 
 
 def _reference(number: int, primary: int, *, wide: bool) -> bytes:
     """The statement that the new item describes the picture."""
     if not wide and number > 0xFFFF:
         raise StageFailed("The AVIF's table of references can't hold a further item.")
-    return _box(b"cdsc", struct.pack(">IHI" if wide else ">HHH", number, 1, primary))
+    return box_bytes(b"cdsc", struct.pack(">IHI" if wide else ">HHH", number, 1, primary))
 
 
 def _place(data: Data, places: Box, number: int, offset: int, length: int) -> bytes:
@@ -111,7 +111,3 @@ def _one_more(data: Data, table: Box, fields: int) -> dict[int, bytes]:
     if (count + 1) >> 8 * struct.calcsize(layout):
         raise StageFailed("The AVIF's tables can't hold a further item.")
     return {at: struct.pack(layout, count + 1)}
-
-
-def _box(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I4s", 8 + len(body), kind) + body

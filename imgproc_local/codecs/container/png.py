@@ -330,7 +330,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
         if chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
-            out.append(data[chunk.payload - 8 : chunk.end + 4])
+            out.append(data_of(data, chunk))
         if chunk.kind == b"IHDR":
             out += _block_chunks(blocks, packed_profile, shortest)
     return b"".join(out)

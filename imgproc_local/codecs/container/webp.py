@@ -174,7 +174,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         parts += [_chunk(b"EXIF", blocks.exif)] if blocks.exif else []
         parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
         body = b"".join(parts)
-    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+    return _riff(body)
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
@@ -196,7 +196,7 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  #
         parts.insert(0, _extended_header(info, XMP_FLAG | (ALPHA_FLAG if info.has_alpha else 0)))
     body = b"".join([*parts, new])
     rest = data[8 + unpack("<I", data, 4, "header")[0] :]
-    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body + rest
+    return _riff(body) + rest
 
 
 def _extended_header(info: ImageInfo, flags: int) -> bytes:
@@ -241,7 +241,7 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
         _chunk(kind, bytes((payload[0] | ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
         for kind, payload in out
     )
-    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+    return _riff(body)
 
 
 def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
@@ -271,3 +271,7 @@ def _transparent(width: int, height: int) -> bytes:
 
 def _chunk(kind: bytes, payload: bytes) -> bytes:
     return kind + struct.pack("<I", len(payload)) + payload + b"\0" * (len(payload) % 2)
+
+
+def _riff(body: bytes) -> bytes:
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body

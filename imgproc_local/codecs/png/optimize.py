@@ -164,7 +164,7 @@ def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes
             out.append(container.chunk_bytes(b"fdAT", payload))
         else:
             flush()
-            out.append(data[chunk.payload - 8 : chunk.end + 4])
+            out.append(container.data_of(data, chunk))
     return b"".join(out)
 
 
