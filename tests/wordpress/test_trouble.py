@@ -50,6 +50,14 @@ $after  = $wpdb->get_var( $query );
 $lock->release();
 return array( $before, $after );
 """
+DEACTIVATED_MEANWHILE = """
+add_filter( 'pre_http_request', function () {
+    Imgproc_Local_Background::deactivate();
+    return array( 'headers' => array(), 'body' => '{"data": []}', 'response' => array( 'code' => 200 ) );
+}, 99 );
+( new Imgproc_Local_Lock() )->acquire();
+return ( new Imgproc_Local_Client() )->languages();
+"""
 MAX_ATTEMPTS = 3
 """Attempts of the plugin for one picture."""
 
@@ -221,6 +229,11 @@ def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
 def test_a_deactivation_ends_the_work(site: Site) -> None:
     code = "$lock = new Imgproc_Local_Lock(); $lock->acquire(); Imgproc_Local_Background::deactivate(); return $lock"
     assert site.php(f"{code}->renew();") is False
+
+
+def test_a_worker_stores_nothing_after_a_deactivation(site: Site) -> None:
+    with pytest.raises(AssertionError, match="the code ended WordPress"):
+        site.php(DEACTIVATED_MEANWHILE)
 
 
 def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, described: Running) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpx
 
 from tests.support.service import Running
@@ -10,6 +12,8 @@ from tests.wordpress.conftest import SiteDescriber
 from tests.wordpress.library import configure, twelve, wait_finished
 from tests.wordpress.site import Site
 
+LONGEST_WAIT_S = 15
+"""A request of the plugin that waits for the service ends within 10 s, and then stores nothing."""
 OF_WORDPRESS = {"finished_updating_comment_type", "https_detection_errors", "recovery_keys", "recently_activated"}
 """Options that WordPress itself stores after a while, or when a plugin is deactivated or deleted."""
 
@@ -58,6 +62,7 @@ def test_deleting_the_plugin_leaves_nothing(
     admin.page.click("#delete-imgproc-local")
     admin.page.wait_for_selector("tr[data-slug=imgproc-local].deleted", state="attached")
     admin.picture("deleted")
+    time.sleep(LONGEST_WAIT_S)
     after = snapshot(site)
     assert after["own"] == []
     # alt texts are the site's own

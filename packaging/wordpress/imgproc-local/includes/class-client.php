@@ -246,15 +246,32 @@ final class Imgproc_Local_Client {
 			'redirection' => 0,
 			'user-agent'  => 'imgproc-local-wordpress/' . IMGPROC_LOCAL_VERSION,
 		);
-		Imgproc_Local_Lock::renew_held();
+		self::end_if_deactivated();
 		add_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10, 2 );
 		$answer = wp_remote_request( $this->address . '/api/v1' . $path, $args );
 		remove_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10 );
+		self::end_if_deactivated( isset( $args['filename'] ) ? $args['filename'] : '' );
 		if ( is_wp_error( $answer ) ) {
 			return $this->no_answer( $answer );
 		}
 		$status = (int) wp_remote_retrieve_response_code( $answer );
 		return $status >= 200 && $status < 300 ? $answer : $this->error_of( $status, $answer );
+	}
+
+	/**
+	 * Ends this request if the plugin was deactivated while it worked on the queue: what it would store now, a deletion of
+	 * the plugin could have removed already.
+	 *
+	 * @param string $partial File that was being received; empty if there is none.
+	 */
+	private static function end_if_deactivated( $partial = '' ) {
+		if ( Imgproc_Local_Lock::renew_held() ) {
+			return;
+		}
+		if ( '' !== $partial ) {
+			wp_delete_file( $partial );
+		}
+		exit;
 	}
 
 	/**

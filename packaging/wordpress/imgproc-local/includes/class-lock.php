@@ -73,12 +73,12 @@ final class Imgproc_Local_Lock {
 	}
 
 	/**
-	 * Extends the lock of this request, if it holds one. To be called before what takes long.
+	 * Extends the lock of this request, if it holds one. To be called before what takes long, and after it.
+	 *
+	 * @return bool False if the lock was removed, because the plugin was deactivated: this request has to end.
 	 */
 	public static function renew_held() {
-		if ( self::$held ) {
-			self::$held->renew();
-		}
+		return ! self::$held || '' === self::$held->value || self::$held->renew() || self::is_held();
 	}
 
 	/**
