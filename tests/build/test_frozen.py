@@ -29,6 +29,14 @@ MAX_FOLDER_BYTES, MAX_ONE_FILE_BYTES = 82_000_000, 42_000_000
 """Six million bytes are tables of languages: readings of Japanese and Chinese words, and letter sequences."""
 MODEL = "the model tiny"
 EMULATED_TIMEOUT_S = 300
+MODULES_OF_ARCHIVES = (
+    b"dask.config",
+    b"distributed.scheduler",
+    b"fsspec.spec",
+    b"pyarrow.parquet",
+    b"tornado.ioloop",
+    b"imgproc_local.cli.archive.command",
+)
 
 objects = build_module("objects")
 
@@ -119,6 +127,22 @@ def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
 def test_it_contains_no_model_and_no_numpy() -> None:
     names = [path.name.lower() for path in one_folder().rglob("*")]
     assert not [name for name in names if name.endswith(".gguf") or "numpy" in name or "openblas" in name]
+
+
+def test_it_contains_nothing_of_what_only_archives_need(tmp_path: Path) -> None:
+    # the names of modules are not compressed
+    contents = [path.read_bytes() for path in one_folder().rglob("*") if path.is_file() and not path.is_symlink()]
+    found = {name for name in MODULES_OF_ARCHIVES for content in contents if name in content}
+    assert found == {b"imgproc_local.cli.archive.command"}
+    refused = subprocess.run(
+        [program(), "archive", tmp_path, tmp_path / "target", "--data-dir", tmp_path / "data"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "needs the extra `cluster`" in refused.stderr
 
 
 def test_libvips_is_a_separate_file_that_can_be_replaced() -> None:
