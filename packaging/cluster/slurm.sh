@@ -3,7 +3,7 @@
 #SBATCH --job-name=imgproc-archive
 #SBATCH --ntasks=32
 #SBATCH --cpus-per-task=1
-#SBATCH --mem-per-cpu=3G
+#SBATCH --mem-per-cpu=4G
 #SBATCH --time=24:00:00
 set -eu
 
