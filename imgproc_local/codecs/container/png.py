@@ -395,7 +395,7 @@ def _block_chunks(blocks: Blocks, packed_profile: bytes, shortest: bool) -> list
 
 
 def _text_chunk(text: TextBlock) -> bytes:
-    """The shortest chunk of a text: in Latin-1 where that has all its characters and no language is said."""
+    """The shortest chunk of a text: in Latin-1 where that has all its characters and no language is given."""
     keyword = text.keyword.capitalize().encode("latin-1") + b"\0"
     try:
         plain = text.text.encode("latin-1") if text.language is None else None

@@ -131,7 +131,6 @@ _KEYWORDS = {
 """Keywords of PNG texts in lower case. Source: W3C PNG specification, third edition, 11.3.3.1; ImageMagick."""
 _KEYWORDS_TECHNICAL = frozenset(name.lower() for name in _XMP_TECHNICAL)
 _MAX_TECHNICAL_CHARACTERS = 32
-_MARKS = (xmp.LANG, xmp.RDF + "parseType")
 _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
 _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
 """A field with which Windows reserves room. Source: ExifTool's tag names."""
@@ -244,7 +243,7 @@ def _add_removed(found: Kinds, element: ET.Element, kind: Removed | None) -> Non
 
     None is one that describes how pixels are stored, unless it is too long for that.
     """
-    values = [(name, value) for name, value in _values(element) if value.strip() and name not in _MARKS]
+    values = [(name, value) for name, value in _values(element) if value.strip() and name not in xmp_fields.MARKS]
     if element.tag == _EXTENDED_XMP and all(_GUID.fullmatch(value) for _, value in values):
         return
     if kind is None and sum(len(value) for _, value in values) <= _MAX_TECHNICAL_CHARACTERS:

@@ -1,4 +1,4 @@
-"""What published of a picture's metadata in a published file.
+"""Decides which metadata of a picture a published file has.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names down to the city, how it was made
@@ -303,7 +303,7 @@ def _holds(text: str, other: str, longest: str) -> bool:
         if at < 0:
             return False
         part = text[at - offset : at - offset + len(other)] if at >= offset else ""
-        if len(part) == len(other) and all(one in ("?", two) for one, two in zip(other, part, strict=True)):
+        if len(part) == len(other) and all(wanted in ("?", found) for wanted, found in zip(other, part, strict=True)):
             return True
     return False
 

@@ -47,7 +47,7 @@ _PUBLISHED = (
 """The properties that are published, the most important first. A namespace stands for all its properties."""
 
 WEIGHTS = len(_PUBLISHED)
-_MARKS = {LANG, RDF + "parseType"}
+MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""
 
 _WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
@@ -199,7 +199,7 @@ class _Copier(Struct):
             if inner is not None:
                 copy.append(inner)
         emptied = (text or len(element) or element.attrib) and not copy.text and not len(copy)
-        return None if emptied and set(copy.attrib) <= _MARKS and not _is_empty(element) else copy
+        return None if emptied and set(copy.attrib) <= MARKS and not _is_empty(element) else copy
 
     def _may_be_published(self, name: str) -> bool:
         return is_known(name) and is_allowed_place(name, self.keep_location)
@@ -207,7 +207,7 @@ class _Copier(Struct):
 
 def _is_empty(element: ET.Element) -> bool:
     """Whether an element had no content that could be removed, like a blank entry of a list."""
-    return not (element.text or "").strip() and not len(element) and set(element.attrib) <= _MARKS
+    return not (element.text or "").strip() and not len(element) and set(element.attrib) <= MARKS
 
 
 def is_known(name: str) -> bool:

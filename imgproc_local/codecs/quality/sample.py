@@ -28,8 +28,8 @@ WHOLE = 1_000_000
 BAND_PIXELS = 2_000_000
 """Pixels scored at a time where a picture is too large to be scored at once."""
 
-SCALE_PX = 256
-"""Rows that SSIMULACRA 2 needs for all of its six scales, 1:1 to 1:32."""
+MIN_BAND_ROWS = 256
+"""The rows that SSIMULACRA 2 needs for all of its six scales, 1:1 to 1:32."""
 
 
 class Sample:
@@ -55,7 +55,7 @@ class Sample:
         if not self._positions:
             return picture
         tiles = [picture.crop(left, top, TILE_PX, TILE_PX) for left, top in self._positions]
-        # not in one row: less than `SCALE_PX` rows would leave scales out
+        # not in one row: less than `MIN_BAND_ROWS` rows would leave scales out
         return pyvips.Image.arrayjoin(tiles, across=math.isqrt(len(tiles) - 1) + 1).copy_memory()
 
     def score(self, decoded: pyvips.Image) -> float:
@@ -69,7 +69,7 @@ class Sample:
 
 def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = None) -> float:
     """Score of `decoded` against `picture`, of any size. It is computed in bands, so that memory stays bounded."""
-    height = max(2 * SCALE_PX, BAND_PIXELS // picture.width // SCALE_PX * SCALE_PX)
+    height = max(2 * MIN_BAND_ROWS, BAND_PIXELS // picture.width // MIN_BAND_ROWS * MIN_BAND_ROWS)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
     def rows(image: pyvips.Image, top: int, bottom: int) -> memoryview:
