@@ -39,6 +39,7 @@ TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIEN
 REFUSED_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "UNKNOWN_CA", "CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 """What OpenSSL calls the refusal of a certificate, on either side."""
 
+NO_ANSWER = "no answer"
 WITHOUT_TLS = "WRONG_VERSION_NUMBER"
 """What OpenSSL reports when the other side answers without TLS."""
 
@@ -64,7 +65,7 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
         logging.getLogger(name).setLevel(logging.CRITICAL)
     deadline_s = time.monotonic() + timeout_s
     tls_arguments = _tls(address)
-    waiting = False
+    known_problem = ""
     open_client: Callable[..., Client] = QuietClient
     while True:
         problem = _problem(address, tls_arguments)
@@ -75,15 +76,16 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
                 break
             except (OSError, TimeoutError) as error:
                 problem = _reason(error)
+        if not known_problem:
+            log.warning("Waiting up to %.0f s for a scheduler at %s.", timeout_s, address)
+        if problem != NO_ANSWER or not known_problem:  # an attempt that was too short says less than one before
+            known_problem = problem
         if time.monotonic() > deadline_s:
             tls_hint = "" if tls_arguments.get("ssl_context") else " If it uses TLS, its address begins with tls://."
             raise ServiceError(
-                f"There is no scheduler at {address} ({problem}). Start `dask scheduler` there, and run the same"
+                f"There is no scheduler at {address} ({known_problem}). Start `dask scheduler` there, and run the same"
                 f" command again.{tls_hint}"
             )
-        if not waiting:
-            waiting = True
-            log.warning("Waiting up to %.0f s for a scheduler at %s.", timeout_s, address)
         if stop.wait(POLL_S):
             raise NotConnected
     try:
@@ -172,7 +174,7 @@ def _reason(error: BaseException) -> str:
     """The innermost cause of an error."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return str(error) or "no answer"
+    return str(error) or NO_ANSWER
 
 
 def _wait_for_worker(client: Client, address: str, deadline_s: float, stop: threading.Event) -> None:

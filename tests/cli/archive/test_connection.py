@@ -69,12 +69,9 @@ def listening(handle: Callable[[socket.socket], None]) -> Iterator[int]:
     thread.join()
 
 
-def test_without_a_scheduler_the_cause_is_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(connection, "TRY_S", 0.1)
+def test_without_a_scheduler_the_cause_is_named(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
-    message = refusal(f"tcp://127.0.0.1:{port}", timeout_s=1.0)
+    message = refusal(f"tcp://127.0.0.1:{port}", timeout_s=1.5)
     assert message.startswith(f"There is no scheduler at tcp://127.0.0.1:{port} (")
     assert "Connection refused" in message
     assert "its address begins with tls://" in message

@@ -26,6 +26,7 @@ serving = pytest.importorskip("werkzeug.serving")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SOURCE, TARGET = "museum/scans", "museum-web"
+BOOKKEEPING = {"archive.parquet", "alt.csv", "report.html"}
 FLAGS = ("--languages", "en", "--effort", "fast")
 TIMEOUT_S = 240
 PART_BYTES = 8 * 1024
@@ -128,7 +129,7 @@ def files(store: TroubledStore, tmp_path: Path) -> Any:
 def stored(files: Any) -> dict[str, str]:
     """The SHA-256 of each result in the target, by key."""
     keys = (path.removeprefix(f"{TARGET}/") for path in files.find(TARGET))
-    results = [key for key in keys if not key.startswith(".") and key not in ("archive.parquet", "alt.csv")]
+    results = [key for key in keys if not key.startswith(".") and key not in BOOKKEEPING]
     return {key: hashlib.sha256(files.cat_file(f"{TARGET}/{key}")).hexdigest() for key in results}
 
 
