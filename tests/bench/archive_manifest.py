@@ -1,4 +1,4 @@
-"""Measures the manifest of an archive of a million pictures: a resumed run, the tables, and the memory of the client.
+"""Measures the manifest of an archive of a million pictures: a resumed run, tables and report, and the client's memory.
 
 First the parts are those of tasks with 50 pictures each; the tables are made and the parts are merged. Then a run finds
 that nothing has changed. The objects of the source are invented, so that neither a listing nor pictures are measured.
@@ -14,6 +14,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,14 +23,17 @@ from imgproc_local.archive.manifest import encode_rows, next_run, part_key, run_
 from imgproc_local.archive.manifest_index import open_index
 from imgproc_local.archive.row import Row
 from imgproc_local.archive.store import PAGE_KEYS, SourceObject
-from imgproc_local.archive.tables import write_tables
+from imgproc_local.archive.summary import LastRun, Summary
+from imgproc_local.archive.tables import Report, write_tables
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.cli.archive.report import report_page
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
 
 TASK_PICTURES = 50
 SIZE_BYTES = 2_000_000
 OPTIONS = "options"
+RUN = LastRun(datetime.now(UTC), 0.0, 0, is_complete=True, model="", unused_model="", makes_texts=True)
 
 
 def source_object(number: int) -> SourceObject:
@@ -83,7 +87,8 @@ def resume(folder: Path, pictures: int, title: str) -> None:
         times_s.append(time.monotonic())
         unchanged = sum(same for page in pages(pictures) for _, same in index.compared(page, OPTIONS))
         times_s.append(time.monotonic())
-        write_tables(store, index, next_run(index.parts()))
+        report = Report(Summary(OPTIONS), lambda summary: report_page(summary, (), RUN))
+        write_tables(store, index, next_run(index.parts()), report)
         times_s.append(time.monotonic())
     assert unchanged == pictures
     read, compared, finished = (after - before for before, after in pairwise(times_s))

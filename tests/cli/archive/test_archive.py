@@ -84,3 +84,6 @@ def test_the_results_are_those_of_process(
     assert sorted(files) == sorted([*processed.files, *BOOKKEEPING])
     assert [name for name in processed.files if files[name] != processed.files[name]] == []
     assert texts(target / "alt.csv") == processed.texts
+    report = files["report.html"].decode()
+    assert report.count("data:image/webp;base64,") == 12, "six samples, each before and after"
+    assert "No vision model is in use" in report

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.support import pictures
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
+from imgproc_local.archive.manifest import MARKS_FOLDER
 from tests.ordeals.archive import Archive
 
 
@@ -30,3 +34,29 @@ def test_a_picture_that_kills_its_workers_is_listed_and_the_others_are_done(tmp_
         **{f"wing/stone-{number}.jpg": ("done", "") for number in range(3)},
     }
     assert len(archive.files()) == 6
+
+
+@pytest.mark.skipif("sys.platform != 'linux'")
+def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "slow.jpg").write_bytes(pictures.jpeg(64, 48))
+    archive = Archive(tmp_path, tmp_path / "source", tmp_path / "target")
+    with (tmp_path / "preload" / "poisonous_pictures.py").open("a") as preload:
+        preload.write("import time\nworker.process_picture = lambda *_: time.sleep(300)\n")
+    running = archive.start()
+    wait_for(lambda: any((tmp_path / "target" / MARKS_FOLDER).glob("*")))
+    running.send_signal(signal.SIGINT)
+    wait_for(lambda: bool(archive.output.read_text()))
+    running.send_signal(signal.SIGINT)
+    assert running.wait(120) == 130
+    assert archive.output.read_text().splitlines() == [
+        "Finishing the running tasks. Press Ctrl+C again to stop at once.",
+        "Interrupted. The same command again continues the run.",
+    ]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
