@@ -291,9 +291,4 @@ def _options(info: ImageInfo, effort: int, *, graphic: bool) -> dict[str, Any]:
         # 10 bits take a fifth more time. They save 1 to 7 % in photographs that were never lossily compressed, and
         # nothing in others
         depth = 10 if info.format is Format.PNG and not graphic and not large else 8
-    return {
-        "effort": effort,
-        "compression": "av1",
-        "subsample_mode": "on" if large else "off",
-        "bitdepth": depth,
-    }
+    return {"effort": effort, "compression": "av1", "subsample_mode": "on" if large else "off", "bitdepth": depth}

@@ -35,10 +35,7 @@ CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
 
 
 def optimize_file(
-    path: Path,
-    info: ImageInfo,
-    check_stop: CheckStop,
-    options: ResultOptions = DEFAULT_OPTIONS,
+    path: Path, info: ImageInfo, check_stop: CheckStop, options: ResultOptions = DEFAULT_OPTIONS
 ) -> bytes | None:
     """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 

@@ -227,11 +227,7 @@ def fast_encoder(check_stop: CheckStop) -> EncoderProfile:
 
 
 def lossy_encoder(
-    image: pyvips.Image,
-    sample: Sample,
-    target: float,
-    effort: EncoderEffort,
-    check_stop: CheckStop,
+    image: pyvips.Image, sample: Sample, target: float, effort: EncoderEffort, check_stop: CheckStop
 ) -> EncoderProfile:
     """Lossy WebP of `image` and of its sample, with the preset that takes the fewest bytes at equal score."""
     quality = SCALE.initial_for(target)

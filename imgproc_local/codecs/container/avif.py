@@ -429,11 +429,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     Thumbnails and other items that are no pictures are emptied; private boxes and free space are removed.
     A block for which the file has no item is not written. `blocks.icc` is ignored: the profile is not changed.
     """
-    new = {
-        "exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF),
-        "xmp": blocks.xmp or _NO_XMP,
-        "other": _BLANK,
-    }
+    new = {"exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF), "xmp": blocks.xmp or _NO_XMP, "other": _BLANK}
     small = thumbnails(data)
     edits: set[Edit] = set()
     lengths: dict[tuple[int, int], int] = {}

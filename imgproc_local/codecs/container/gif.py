@@ -7,13 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import (
-    Blocks,
-    Data,
-    TextBlock,
-    text_of,
-    unpack,
-)
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, text_of, unpack
 from imgproc_local.codecs.container.bounds import MAX_GIF_BLOCKS, MAX_GIF_SUB_BLOCKS
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage

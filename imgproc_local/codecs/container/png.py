@@ -9,14 +9,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import (
-    Blocks,
-    Data,
-    TextBlock,
-    inflate,
-    text_of,
-    unpack,
-)
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, inflate, text_of, unpack
 from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PACKED_TEXTS, MAX_PNG_CHUNKS, MAX_PROFILES
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import exif, iptc

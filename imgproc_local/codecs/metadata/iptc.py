@@ -10,11 +10,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 
 from imgproc_local.codecs.metadata.blocks import text_of
-from imgproc_local.codecs.metadata.bounds import (
-    MAX_IPTC_DATASETS,
-    MAX_IPTC_LENGTH_BYTES,
-    MAX_PHOTOSHOP_RESOURCES,
-)
+from imgproc_local.codecs.metadata.bounds import MAX_IPTC_DATASETS, MAX_IPTC_LENGTH_BYTES, MAX_PHOTOSHOP_RESOURCES
 
 # the numbers of the datasets of record 2 that hold texts
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40

@@ -89,11 +89,7 @@ class _Trial(Struct, frozen=True):
 
 
 def smallest_palette(
-    image: pyvips.Image,
-    profile: bytes | None,
-    target: float,
-    check_stop: CheckStop,
-    options: PaletteSearch,
+    image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop, options: PaletteSearch
 ) -> Result | None:
     """The picture with the palette that takes the fewest bytes, None where 256 colours can't meet the target.
 

@@ -242,13 +242,10 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate
     return Estimate(quality, predicted, trials[best_quality(predicted, aim)])
 
 
-def encode_by_sample(
-    sample: Sample, encoder: EncoderProfile, target: float, estimated: Estimate | None = None
-) -> SearchResult:
+def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> SearchResult:
     """The encoding of the sample nearest to the target; the caller uses its quality for the whole picture."""
     target += SAMPLE_ONLY_MARGIN if sample.share < SMALL_SAMPLE_SHARE else 0
-    estimated = estimated or estimate(sample, encoder, target)
-    return _best_encoding(encoder, sample.image, sample.score, target, estimated)
+    return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
 
 
 def encode_to_score(

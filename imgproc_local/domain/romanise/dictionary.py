@@ -27,6 +27,8 @@ MAX_WORD_CHARS = 16
 """The length of the longest entry that is looked up."""
 MAX_SEGMENTED_CHARS = 200
 """Characters after this position are ignored: a slug is full before."""
+_DEFAULT_CLASS = 0
+"""The class of words without an entry, which are never joined to their neighbours."""
 _UNGROUPED_COST = 1200
 _GROUPED_COST = 400
 """The costs of words without an entry, a single character and a match of `grouped`: higher than those of almost all
@@ -67,19 +69,14 @@ class _Entries:
 
 
 class Dictionary:
-    """The words of a language with their romanisation.
+    """The words of a language with their romanisation."""
 
-    `default_class` is the class of words without an entry, which are never joined to their
-    neighbours.
-    """
-
-    def __init__(self, content: bytes, default_class: int = 0) -> None:
+    def __init__(self, content: bytes) -> None:
         header, _, entries = content.partition(b"\n\n")
         flags, *rows = header.decode().split("\n")
         self._joins = flags
         self._costs = [[int(cost) for cost in row.split()] for row in rows]
         self._entries = entries if entries.endswith(b"\n") else entries + b"\n"
-        self._default_class = default_class
 
     def readings(self, written: str) -> tuple[list[Word], bool]:
         """The entries of `written`, and whether longer forms begin with it."""
@@ -142,15 +139,15 @@ class Dictionary:
                 break
         match = grouped.match(text, start) if grouped else None
         if match:
-            words.append(Word(match[0], "", self._default_class, _GROUPED_COST))
-        return words or [Word(text[start], "", self._default_class, _UNGROUPED_COST)]
+            words.append(Word(match[0], "", _DEFAULT_CLASS, _GROUPED_COST))
+        return words or [Word(text[start], "", _DEFAULT_CLASS, _UNGROUPED_COST)]
 
 
 @cache
-def load_dictionary(name: str, default_class: int = 0) -> Dictionary:
+def load_dictionary(name: str) -> Dictionary:
     """The dictionary in `data/NAME.gz`, read when a text first needs it."""
     content = (files(__package__) / "data" / f"{name}.gz").read_bytes()
-    return Dictionary(gzip.decompress(content), default_class)
+    return Dictionary(gzip.decompress(content))
 
 
 def joined(words: list[Word]) -> list[str]:

@@ -61,9 +61,9 @@ MIN_NAMED = 3
 because an alt text need not name everything."""
 
 
-def run_self_test(model: VisionModel, timeout_s: float = TIMEOUT_S) -> SelfTestResult:
-    """The result of the self-test. Limits this process: it exits without a result after `timeout_s` seconds."""
-    limit_this_process(timeout_s)
+def run_self_test(model: VisionModel) -> SelfTestResult:
+    """The result of the self-test. Limits this process: it exits without a result after `TIMEOUT_S` seconds."""
+    limit_this_process(TIMEOUT_S)
     try:
         describe_test_pictures(model)
     except ModelUnusable as error:
