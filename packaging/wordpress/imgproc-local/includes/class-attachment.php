@@ -37,7 +37,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues a new attachment for the case that its metadata are never generated.
+	 * Queues a new attachment, in case its metadata are never generated.
 	 *
 	 * @param int $attachment_id Attachment.
 	 */
@@ -46,7 +46,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues an attachment whose metadata are generated: after its upload, and when its sizes were made anew.
+	 * Queues an attachment whose metadata are generated: after its upload, and when its sizes were made again.
 	 *
 	 * @param array $metadata      Metadata.
 	 * @param int   $attachment_id Attachment.

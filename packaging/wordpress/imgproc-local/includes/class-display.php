@@ -8,8 +8,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Fills empty alt texts of images in posts, and names the copies in a modern format to browsers that accept it. Posts
- * in the database stay as they are.
+ * Fills empty alt texts of images in posts, and gives browsers that accept a modern format the addresses of the copies.
+ * Posts in the database are not changed.
  */
 final class Imgproc_Local_Display {
 
@@ -148,7 +148,7 @@ final class Imgproc_Local_Display {
 		if ( '' === $copy || ! preg_match( '#/' . preg_quote( $relative, '#' ) . '[^/]+$#', rawurldecode( $path ) ) ) {
 			return $url;
 		}
-		// The copy has the source’s name with something behind it.
+		// The copy has the source’s name with an ending appended.
 		return $path . substr( $copy, strlen( $name ) ) . substr( $url, strlen( $path ) );
 	}
 

@@ -9,7 +9,7 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * Replaces and adds files below the uploads folder. No published address ever changes: a replaced file has the name of
- * the old one, and a copy has its source's name with .webp or .avif behind it.
+ * the old one, and a copy has its source's name with .webp or .avif appended.
  */
 final class Imgproc_Local_Files {
 

@@ -9,7 +9,7 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * A row of the options table, read and written past the object cache, because another request has to see it at once.
- * It expires, so that a request that was killed stops the queue for a while only. If it expires during a long step,
+ * It expires, so that a request that was killed stops the queue only for a while. If it expires during a long step,
  * another request repeats the step when it is due again, with the same Idempotency-Key.
  */
 final class Imgproc_Local_Lock {

@@ -2,7 +2,7 @@
 /**
  * The panel of one image: what was done to it, the proposed alt texts to accept, and writing them again.
  *
- * It stands in the attachment details of the grid and of the media modal, on the screen that edits an attachment, and
+ * It is shown in the attachment details of the grid and of the media modal, on the screen that edits an attachment, and
  * in the list of the media library.
  *
  * @package Imgproc_Local
@@ -138,7 +138,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Returns the name of a language in the language itself, or its code if the service was not asked today.
+	 * Returns the name of a language in the language itself, or its code if the languages were not read today.
 	 *
 	 * @param string $language ISO 639-1.
 	 * @return string

@@ -8,8 +8,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Each attachment has its state in post meta; those with a due time are the queue. What is wrong with the service, the
- * key or the account pauses the whole queue.
+ * The state of each attachment is in its post meta; the attachments with a due time are the queue. An error of the
+ * service, the key or the account pauses the whole queue.
  */
 final class Imgproc_Local_Queue {
 
@@ -29,7 +29,7 @@ final class Imgproc_Local_Queue {
 	const PAUSE = 'imgproc_local_pause';
 
 	/**
-	 * Errors that concern every picture: seconds of the first pause, which is doubled each time, and of the longest.
+	 * Errors that concern every picture: seconds of the first pause, and of the longest. Each is twice the one before.
 	 */
 	const PAUSES = array(
 		'service_down'   => array( 15, 120 ),
@@ -42,7 +42,7 @@ final class Imgproc_Local_Queue {
 	);
 
 	/**
-	 * Reasons that forbid to send; jobs that the service has are still finished.
+	 * Reasons for which nothing is sent; jobs that the service has already are still finished.
 	 */
 	const SENDING_PAUSES = array( 'no_credits', 'wrong_settings', 'queue_full' );
 
@@ -70,7 +70,7 @@ final class Imgproc_Local_Queue {
 			return true;
 		}
 		if ( 'waiting' === $state['state'] && array() === $args && array() === $state['args'] && 0 === $state['attempts'] ) {
-			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is queued twice.
+			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is queued again when its metadata are generated.
 			Imgproc_Local_Background::start( $delay_s );
 			return true;
 		}
@@ -105,10 +105,10 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Takes back what was not sent yet. Jobs that the service has are finished, because they are paid for.
+	 * Removes from the queue what was not sent yet. Jobs that the service has are finished, because they are paid for.
 	 *
 	 * @param int $limit Largest number of attachments; a few hundred per request.
-	 * @return int How many were taken back.
+	 * @return int How many were removed.
 	 */
 	public static function stop( int $limit = PHP_INT_MAX ): int {
 		$ids = self::due( 'waiting', PHP_INT_MAX, $limit );
@@ -225,7 +225,7 @@ final class Imgproc_Local_Queue {
 	/**
 	 * Ends a pause, because the settings were changed or a request has succeeded.
 	 *
-	 * @param bool $was_sent False if only a job was asked for, which does not end a pause of sending.
+	 * @param bool $was_sent False if a job was only polled, which does not end a pause of sending.
 	 */
 	public static function resume( $was_sent = true ) {
 		$pause = get_option( self::PAUSE );
@@ -255,7 +255,7 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Whether pictures may not be sent, while jobs may be asked for.
+	 * Whether pictures may not be sent, although jobs may be polled.
 	 *
 	 * @return bool
 	 */

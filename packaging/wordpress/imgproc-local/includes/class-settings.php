@@ -159,7 +159,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Languages of the service, asked for at most once a day, and once a minute while it does not answer.
+	 * Languages of the service, requested at most once a day, and once a minute while it does not answer.
 	 *
 	 * @return array Code => name; empty if the service has never been reached.
 	 */

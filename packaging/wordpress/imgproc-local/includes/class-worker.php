@@ -8,8 +8,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Sends attachments and asks for their jobs, one step at a time, for a bounded number of seconds. Every step can be
- * repeated. An error of the service, the key or the account pauses the queue and is not an attempt of a picture; what is
+ * Sends attachments and polls their jobs, one step at a time, for a bounded number of seconds. Every step can be
+ * repeated. An error of the service, the key or the account pauses the queue and does not count as an attempt; what is
  * wrong with a picture concerns that picture only.
  */
 final class Imgproc_Local_Worker {
@@ -103,7 +103,7 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Does the next thing that is due: sends a picture while the service has few, else asks for a job.
+	 * Takes the next step that is due: sends a picture while the service has few, else polls a job.
 	 *
 	 * @param int $left_s Seconds that are left.
 	 */
@@ -115,7 +115,7 @@ final class Imgproc_Local_Worker {
 			$ids    = Imgproc_Local_Queue::due( 'sent', time(), 1 );
 			$wait_s = max( 0, min( self::MAX_WAIT_S, $left_s ) );
 		}
-		if ( ! $ids ) { // A picture waits, but the jobs of others are not due: ask for them now.
+		if ( ! $ids ) { // A picture waits, but the jobs of others are not due: poll them now.
 			$ids = Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, 1 );
 		}
 		$id = (int) reset( $ids );
@@ -209,7 +209,7 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Asks for a job, and applies it if it is final.
+	 * Polls a job, and applies it if it is final.
 	 *
 	 * @param int   $id     Attachment.
 	 * @param array $state  State.
@@ -268,7 +268,7 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Decides what an error means: a pause of the queue, another attempt, or the end for this picture.
+	 * Decides what an error means: a pause of the queue, another attempt, or that this picture has failed.
 	 *
 	 * @param int      $id    Attachment.
 	 * @param array    $state State.
@@ -279,7 +279,7 @@ final class Imgproc_Local_Worker {
 		$data = $error->get_error_data();
 		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) && ! isset( $data['retry_after'] ) ) {
 			sleep( 1 ); // A service that is just ending resets connections that it had accepted.
-			$health = ( new Imgproc_Local_Client() )->languages(); // One picture may be what the service can’t answer.
+			$health = ( new Imgproc_Local_Client() )->languages(); // Perhaps the service can’t answer for this picture only.
 			if ( is_wp_error( $health ) ) {
 				$code  = 'service_down';
 				$error = $health;
