@@ -36,6 +36,11 @@ def peak_rss_bytes(pid: int) -> int:
     return _status_bytes(pid, "VmHWM")
 
 
+def private_bytes(pid: int) -> int:
+    """Resident memory of a process without what it maps from files; 0 if it has ended."""
+    return _status_bytes(pid, "RssAnon")
+
+
 def cpu_s(pid: int) -> float:
     """The CPU time of a process, without that of its children; 0 if it has ended."""
     try:
