@@ -30,6 +30,8 @@ TRY_S = 10.0
 """The time-out of one attempt to connect."""
 CLOSE_S = 5.0
 POLL_S = 1.0
+NOTICE_S = 5.0
+"""How long the first worker may take before the client says that it waits."""
 DASHBOARD_S = 3.0
 MAX_DASHBOARD_BYTES = 64 * 1024
 WITHOUT_BOKEH = b"Dask needs bokeh"
@@ -45,7 +47,7 @@ WITHOUT_TLS = "WRONG_VERSION_NUMBER"
 
 
 class NotConnected(Exception):
-    """The run was stopped before there was a cluster."""
+    """The run was stopped before there was a cluster, or the connection was lost at once."""
 
 
 @contextmanager
@@ -53,7 +55,7 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
     """A client of the scheduler at `address`, which has at least one worker.
 
     Raises: ServiceError, if there is none after `timeout_s`, or at once if waiting can't help; NotConnected, if `stop`
-    is set meanwhile.
+    is set meanwhile, or the connection is lost.
     """
     from distributed import Client
 
@@ -89,8 +91,11 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
         if stop.wait(POLL_S):
             raise NotConnected
     try:
-        _wait_for_worker(client, address, deadline_s, stop)
-        _require_same_version(client)
+        try:
+            _wait_for_worker(client, address, deadline_s, stop)
+            _require_same_version(client)
+        except OSError as error:
+            raise NotConnected("the connection was lost") from error
         yield client
     finally:
         with suppress(OSError, TimeoutError):  # the scheduler may be lost
@@ -178,11 +183,11 @@ def _reason(error: BaseException) -> str:
 
 
 def _wait_for_worker(client: Client, address: str, deadline_s: float, stop: threading.Event) -> None:
-    waiting = False
+    notice_s: float | None = time.monotonic() + NOTICE_S
     while True:
         try:
             client.wait_for_workers(1, timeout=POLL_S)
-        except (OSError, TimeoutError) as error:
+        except TimeoutError as error:
             if stop.is_set():
                 raise NotConnected from None
             if time.monotonic() > deadline_s:
@@ -190,8 +195,8 @@ def _wait_for_worker(client: Client, address: str, deadline_s: float, stop: thre
                     f"The scheduler at {address} has no worker. Start `dask worker {address}`, and run the same"
                     " command again."
                 ) from error
-            if not waiting:
-                waiting = True
+            if notice_s is not None and time.monotonic() > notice_s:
+                notice_s = None
                 log.warning("Waiting up to %.0f s for a worker.", deadline_s - time.monotonic())
         else:
             return

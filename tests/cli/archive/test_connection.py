@@ -127,6 +127,21 @@ def test_certificates_of_another_authority_are_named_at_once(certificates: Path,
     assert "do not accept each other's certificates" in message
 
 
+def test_a_connection_that_is_lost_at_once_is_reported_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, address: str, **_: object) -> None: ...
+
+        def wait_for_workers(self, number: int, timeout: float) -> None:
+            raise ConnectionResetError
+
+        def close(self, timeout: float) -> None: ...
+
+    monkeypatch.setattr("distributed.Client", Client)
+    monkeypatch.setattr(connection, "_problem", lambda *_: None)
+    with pytest.raises(NotConnected), connected("tcp://127.0.0.1:1", 30, NEVER):
+        pass
+
+
 def test_workers_of_another_version_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Client:
         def __init__(self, address: str, **_: object) -> None: ...

@@ -46,10 +46,11 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
     running = archive.start()
     wait_for(lambda: any((tmp_path / "target" / MARKS_FOLDER).glob("*")))
     running.send_signal(signal.SIGINT)
-    wait_for(lambda: bool(archive.output.read_text()))
+    wait_for(lambda: "Finishing" in archive.output.read_text())
     running.send_signal(signal.SIGINT)
     assert running.wait(120) == 130
-    assert archive.output.read_text().splitlines() == [
+    lines = archive.output.read_text().splitlines()
+    assert [line for line in lines if not line.startswith("Waiting up to")] == [  # on a busy machine
         "Finishing the running tasks. Press Ctrl+C again to stop at once.",
         "Interrupted. The same command again continues the run.",
     ]
