@@ -15,12 +15,13 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.optimize import encode_file
-from imgproc_local.codecs.picture.decode import open_upright
+from imgproc_local.codecs.picture.decode import open_upright, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.scale import scaled
-from imgproc_local.codecs.picture.source import ResultOptions
+from imgproc_local.codecs.picture.source import ResultOptions, open_source
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
+from imgproc_local.codecs.working_copy import working_copy
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from tests.codecs import pictures
@@ -43,6 +44,11 @@ def cut_out() -> np.ndarray:
     picture = np.zeros((240, 320, 4), np.uint8)
     picture[..., 0], picture[..., 1], picture[..., 3] = 255 * (alpha > 0), 255 * (alpha == 0), alpha
     return picture
+
+
+def cmyk_with_profile() -> bytes:
+    image = pyvips.Image.new_from_array(pictures.photo(), interpretation="srgb")
+    return bytes(image.icc_export(output_profile="cmyk", depth=8).jpegsave_buffer(Q=95))
 
 
 ORIGINALS: dict[str, Callable[[], bytes]] = {
@@ -133,6 +139,26 @@ def test_pictures_are_scaled_as_by_libvips_thumbnail(tmp_path: Path, name: str, 
     assert size is not None
     expected = pyvips.Image.thumbnail(str(path), width, height=width, size="down")
     ours = scaled(open_upright(path, info), size)
+    assert (ours.width, ours.height) == (expected.width, expected.height)
+    assert Sample(expected.copy_memory(), WHOLE).score(ours) >= 90
+
+
+@pytest.mark.parametrize("side_px", [200, 97])
+@pytest.mark.parametrize("name", [*(name for name in ORIGINALS if "animated" not in name), "CMYK JPEG with a profile"])
+def test_every_format_is_scaled_as_by_libvips_thumbnail(tmp_path: Path, name: str, side_px: int) -> None:
+    """Before a lossy encoder changes it. CMYK is converted first: `thumbnail` would convert it by another profile."""
+    data = ORIGINALS[name]() if name in ORIGINALS else cmyk_with_profile()
+    path = pictures.write(tmp_path, data)
+    info = probe(path, 10**9)
+    size = info.scaled_within(side_px, side_px)
+    assert size is not None
+    decoded = to_srgb(open_upright(path, info)).copy_memory()
+    expected = decoded.thumbnail_image(size.width_px, height=size.height_px, size="force")
+    with (
+        open_source(path, info, never_stop, ResultOptions()) as source,
+        working_copy(source, size) as copy,
+    ):
+        ours = to_srgb(open_upright(copy.path, copy.info)).copy_memory()
     assert (ours.width, ours.height) == (expected.width, expected.height)
     assert Sample(expected.copy_memory(), WHOLE).score(ours) >= 90
 
