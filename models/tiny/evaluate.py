@@ -49,7 +49,8 @@ class Variant(NamedTuple):
     """How scenes are drawn, stored and described.
 
     `size` is (width, height) in px, `suffix` that of the file name, and `options` are the arguments of Pillow's `save`.
-    `embedded` is the metadata. With a `complaint`, the prompt is that of a retry.
+    `embedded` is the metadata. With a `complaint`, the prompt is that of a retry. With `direct`, no language is given
+    the English text. With `anew`, the instructions are processed for each picture, instead of once for all.
     """
 
     name: str
@@ -58,6 +59,8 @@ class Variant(NamedTuple):
     options: dict[str, Any]
     embedded: EmbeddedMetadata = EmbeddedMetadata()
     complaint: str = ""
+    direct: bool = False
+    anew: bool = False
 
 
 JPEG_80 = {"quality": 80}
@@ -71,6 +74,8 @@ VARIANTS = (
     Variant("192×192 PNG, misleading notes", (192, 192), ".png", {}, MISLEADING_NOTES),
     Variant("192×192 PNG, long notes", (192, 192), ".png", {}, LONG_NOTES),
     Variant("192×192 PNG, retry", (192, 192), ".png", {}, complaint="the text is too long"),
+    Variant("192×192 PNG, no English first", (192, 192), ".png", {}, direct=True),
+    Variant("192×192 PNG, instructions anew", (192, 192), ".png", {}, anew=True),
 )
 
 
@@ -88,10 +93,12 @@ def main() -> None:
     print(f"{'correct answers of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
     try:
         for variant in VARIANTS:
-            started = time.monotonic()
+            started, cpu_started = time.monotonic(), time.process_time()
             correct = _count_correct(llama, variant, args)
-            took_s = time.monotonic() - started
-            print(f"{variant.name:32}" + "".join(f"{correct[column]:6}" for column in columns) + f"   {took_s:.0f} s")
+            took_s, cpu_s = time.monotonic() - started, time.process_time() - cpu_started
+            counts = "".join(f"{correct[column]:6}" for column in columns)
+            times = f"{took_s / args.scenes:.2f} s, {cpu_s / args.scenes:.2f} s of CPU time"
+            print(f"{variant.name:32}{counts}   {times} per picture", flush=True)
     finally:
         llama.close()
 
@@ -124,10 +131,12 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
         pixels = thumbnail(path, probe(path, max_pixels=10_000_000), THUMBNAIL_SIDE_PX, lambda: None)
     notes = picture_notes(collect_texts(variant.embedded, name, None), "")
     english, *others = (language_prompt(language, variant.complaint) for language in scenes.LANGUAGES)
+    if variant.anew:
+        llama.free_context()
     llama.prefill(pixels, notes, others, lambda: None)
     generated = llama.generate([english], lambda: None)
     first = parse_answer(generated[0])
-    draft = draft_note(first.alt_text) if first else ""
+    draft = draft_note(first.alt_text) if first and not variant.direct else ""
     generated += llama.generate([draft + suffix for suffix in others], lambda: None)
     return {
         language: answer and scenes.Answer(answer.filename, answer.alt_text)
