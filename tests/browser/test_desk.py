@@ -121,6 +121,27 @@ def test_an_export_contains_every_picture(desk: Desk, service: Running) -> None:
     assert {"alt.csv", "alt.json"} <= set(archive.namelist())
 
 
+def test_pictures_that_failed_are_not_among_those_that_need_a_text(empty: Running, open_desk: OpenDesk) -> None:
+    for number in range(1, 5):
+        empty.process("process", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", languages=["en"])
+    whole = pictures.jpeg(96, 64, seed=5)
+    empty.process("process", whole[: len(whole) // 2], "broken.jpg", languages=["en"])
+    desk = open_desk(empty)
+    desk.wait_for_count("All", 5)
+    desk.press("e")
+    desk.wait("document.querySelector('.needs-text li')")
+    assert desk.count("Needs text") == 1
+    assert desk.text(".needs-text legend").startswith("1 picture needs a text")
+    assert "broken.jpg" in desk.text("dialog .problem")
+    desk.page.get_by_label("Leave them out").check()
+    desk.wait("document.querySelector('dialog [role=status]').textContent.startsWith('3 pictures,')")
+    with desk.page.expect_download() as begun:
+        desk.page.get_by_role("button", name="Download ZIP").click()
+    names = zipfile.ZipFile(begun.value.path()).namelist()
+    assert sorted(names[-2:]) == ["alt.csv", "alt.json"]
+    assert len(names) == 5
+
+
 def test_a_selection_is_exported_alone(desk: Desk) -> None:
     show(desk, "1.jpg")
     desk.page.locator(".list").focus()

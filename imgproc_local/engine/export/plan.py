@@ -82,8 +82,8 @@ def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: d
         problems=ExportProblems(
             needs_text=tuple(
                 NeededText(image.job.image_id, image.job.original_filename, languages)
-                for image in images
-                if (languages := _languages_needing_text(image))
+                for image, files, _ in chosen
+                if files and (languages := _languages_needing_text(image))
             ),
             missing=tuple(missing for _, _, listed in chosen for missing in listed),
         ),

@@ -28,6 +28,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
   const [saving, setSaving] = useState(null);
   const finished = pictures.filter((picture) => !isOpen(picture));
   const needing = new Set((preview?.needs_text ?? []).map(({ image_id: imageId }) => imageId));
+  const remaining = (preview?.images ?? 0) - needing.size; // pictures with a file, without those that need a text
   const images = everything && withoutText !== "omit" ? undefined
     : finished.map(({ image }) => image.id).filter((id) => withoutText !== "omit" || !needing.has(id));
   const request = { images, variants, write_texts: writeTexts, ...(language ? { language } : {}), allow_needs_text: withoutText === "include", allow_missing: true };
@@ -95,7 +96,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
   };
 
   const open = pictures.length - finished.length;
-  const blocked = variants.length === 0 || preview === null || preview.files === 0 || images?.length === 0 || (needing.size > 0 && withoutText === "ask") || saving !== null;
+  const blocked = variants.length === 0 || preview === null || preview.files === 0 || (withoutText === "omit" && remaining === 0) || (needing.size > 0 && withoutText === "ask") || saving !== null;
   return html`
     <${Dialog} label=${`Export ${counted(finished.length, "picture")}`} onClose=${onClose} class="export-dialog">
       <div class="export">
@@ -119,11 +120,11 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
             <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
               <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
               ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>
-            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />${needing.size < finished.length ? "Leave them out" : "Leave them out: nothing remains"}</label>
+            <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />${remaining > 0 ? "Leave them out" : "Leave them out: nothing remains"}</label>
             <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "include"} onChange=${() => setWithoutText("include")} />Export them without an alt text</label>
           </fieldset>`}
         ${preview?.missing?.length > 0 && html`<p class="problem">${counted(preview.missing.length, "file")} can't be exported: ${missingText(preview.missing)}</p>`}
-        <p class="number" role="status">${preview === null ? "Counting the files…" : withoutText === "omit" ? `${counted(images.length, "picture")}, with alt.csv and alt.json` : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
+        <p class="number" role="status">${preview === null ? "Counting the files…" : withoutText === "omit" ? `${counted(remaining, "picture")}, with alt.csv and alt.json` : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       </div>
       <div class="dialog-actions">
