@@ -89,7 +89,8 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
 
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut."""
-    fields = await read_json(request, ExportFields, "a JSON object with the fields of an export", MAX_BODY_BYTES)
+    expected = "a JSON object with the fields of an export"
+    fields = await read_json(request, ExportFields, expected, MAX_BODY_BYTES, without_body=ExportFields())
     errors: dict[str, list[str]] = {}
     if fields.images is not None:
         if not 1 <= len(fields.images) <= MAX_IMAGES:

@@ -18,13 +18,22 @@ BODY_TIMEOUT_S = 10
 
 
 async def read_json(
-    request: Request[Any, Any, Any], body_type: type[T], expected: str, max_bytes: int = MAX_BODY_BYTES
+    request: Request[Any, Any, Any],
+    body_type: type[T],
+    expected: str,
+    max_bytes: int = MAX_BODY_BYTES,
+    without_body: T | None = None,
 ) -> T:
     """The body as `body_type`. `expected` describes it for the message, such as "a JSON object with name (text)".
 
+    `without_body` is the value of a request without a body; None refuses it.
     Raises: InvalidRequest, UploadTooLarge, UploadTimedOut.
     """
     body = await _read(request, max_bytes)
+    if not body:
+        if without_body is not None:
+            return without_body
+        raise InvalidRequest({"body": [f"Expected {expected}, received no body."]})
     try:
         return msgspec.json.decode(body, type=body_type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -160,12 +160,12 @@ def _export() -> dict[str, Any]:
         },
     )
     export["description"] = "The archive is sent while it is made. The same request gives the same bytes."
-    export["requestBody"] = _json_request(ExportFields)
+    export["requestBody"] = _json_request(ExportFields, required=False)
     return export
 
 
-def _json_request(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"required": True, "content": {"application/json": {"schema": schema_of(struct)}}}
+def _json_request(struct: type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
+    return {"required": required, "content": {"application/json": {"schema": schema_of(struct)}}}
 
 
 def _operation(

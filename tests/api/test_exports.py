@@ -97,6 +97,12 @@ def test_a_dry_run_counts_without_an_archive(many: tuple[Running, list[Job]]) ->
     }
 
 
+def test_a_request_without_a_body_exports_everything(many: tuple[Running, list[Job]]) -> None:
+    service, _ = many
+    without_body = service.client.post("/exports")
+    assert archive(without_body) == archive(service.client.post("/exports", json={}))
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -157,6 +163,15 @@ def test_images_that_need_a_text_are_listed_before_the_export_starts(fresh: Runn
     assert "photo-in-blue.jpg" in files
     assert b"photo in blue." not in files["alt.csv"] + files["alt.json"]
     assert b'"needs_text":true' in files["alt.json"]
+
+
+def test_an_image_without_files_to_export_needs_no_text(fresh: Running) -> None:
+    errors = dict.fromkeys(StageName, "no")
+    job = add(fresh, "failed", texts=[], languages=["en"], optimized=None, converted=None, errors=errors)
+    planned = post(fresh, dry_run=True, variants=["optimized"]).json()["data"]
+    assert planned["needs_text"] == []
+    assert [(each["image_id"], each["reason"]) for each in planned["missing"]] == [(job.image_id, "failed")]
+    assert post(fresh, dry_run=True, variants=["original"]).json()["data"]["needs_text"] != []
 
 
 def test_missing_files_are_listed_with_their_reason(fresh: Running) -> None:
