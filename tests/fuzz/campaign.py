@@ -160,8 +160,10 @@ def by_coverage(campaign: Campaign) -> None:
             return bytes(atheris.Mutate(data, max_bytes))
         return mutated(data, source, seeds(campaign.target)[:8])[:max_bytes]
 
+    campaign.findings.mkdir(parents=True, exist_ok=True)
     campaign.begin()
     options = [f"-seed={campaign.seed}", "-max_len=262144", "-timeout=86400", "-rss_limit_mb=4096", "-verbosity=1"]
+    options.append(f"-artifact_prefix={campaign.findings}{os.sep}")  # inputs that libFuzzer itself finds slow
     atheris.Setup(["fuzz", *options, str(folder)], execute, custom_mutator=mutate, internal_libfuzzer=True)
     atheris.Fuzz()
 
