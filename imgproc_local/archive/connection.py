@@ -208,7 +208,8 @@ def _require_same_version(client: Client) -> None:
     own = found["client"]["packages"][PACKAGE]
     versions = {worker: each["packages"][PACKAGE] for worker, each in found["workers"].items() if each}
     others = {worker: version for worker, version in versions.items() if version not in (own, None)}
-    for worker, version in others.items():
+    if others:
+        worker, version = next(iter(others.items()))
         raise ServiceError(
             f"{len(others)} of {len(versions)} workers, such as {worker}, have version {version} of imgproc-local, and"
             f" this machine {own}. Install the same version on every machine."

@@ -1,4 +1,4 @@
-"""Merges the parts of finished tasks while a run goes on, so that one that is killed leaves few small parts behind.
+"""Merges the parts of finished tasks during a run, so that a run that is killed leaves few small parts behind.
 
 A merged part is stored before the parts that it replaces are deleted. Its name is after theirs, so that its rows are
 the current ones if the client is killed in between.
@@ -30,7 +30,7 @@ class PartMerger:
             self._merge()
 
     def forget(self) -> None:
-        """Leave the parts of which no merged one was made as they are, because they have been read meanwhile."""
+        """Do not merge the parts that were added and not merged yet, because the index has read them meanwhile."""
         self._parts, self._rows = [], 0
 
     def _merge(self) -> None:
