@@ -8,6 +8,7 @@ statement that a cancelled task left behind.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import secrets
 import sqlite3
@@ -23,6 +24,8 @@ import aiosqlite
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.commit_record import CommitRecord, open_record, read_commits
 from imgproc_local.storage.migration import migrate
+from imgproc_local.system.files import is_disk_full
+from imgproc_local.system.permissions import PRIVATE_FILE
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
@@ -31,6 +34,9 @@ Clock = Callable[[], datetime]
 BUSY_TIMEOUT_MS = 5000
 READERS, LIST_READERS = 2, 2
 """Connections for single rows, and for lists: a poll never waits for a list."""
+
+DISK_FULL = "The disk that holds the data folder is full; nothing was stored."
+NOT_WRITABLE = "The data folder can't be written; nothing was stored."
 
 
 def _load_queries() -> dict[str, str]:
@@ -220,14 +226,28 @@ def _message(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "")
     # SQLite's shared memory is a file beside the database
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
-        return "The disk that holds the data folder is full; nothing was stored."
+        return DISK_FULL
     if name.startswith("SQLITE_READONLY") or name.startswith("SQLITE_CANTOPEN"):
-        return "The data folder can't be written; nothing was stored."
+        return NOT_WRITABLE
     if name.startswith("SQLITE_BUSY"):
         return "The database is locked by another process; nothing was stored."
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return "The database file is damaged; run `imgproc-local doctor`."
     return f"SQLite reported {name or type(error).__name__}; nothing was stored."
+
+
+def _create_private(path: Path) -> None:
+    """Create the file of a new database, which only its owner can read; SQLite gives its -wal and -shm the same mode.
+
+    An existing file is not opened: to close it would release the locks that other connections of this process hold.
+    Raises: StorageFailed.
+    """
+    try:
+        os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageFailed(DISK_FULL if is_disk_full(error) else NOT_WRITABLE) from error
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
@@ -254,6 +274,7 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
             can't be migrated.
     """
     with _translated_errors():
+        await asyncio.to_thread(_create_private, path)
         # refuse a file that can't be opened before aiosqlite starts its thread, which would outlive the error
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
         before = read_commits(path)

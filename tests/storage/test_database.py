@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import stat
 from importlib import resources
 from pathlib import Path
 
@@ -111,3 +113,31 @@ async def test_a_broken_constraint_is_a_programming_error_and_not_reported_as_st
         assert await accounts(database) == 0
     finally:
         await database.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
+async def test_a_new_database_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with a umask that takes nothing away, before the first byte, and in the files beside the database."""
+
+    def modes() -> set[int]:
+        return {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+
+    seen: list[set[int]] = []
+
+    def connect(*arguments: object, **options: object) -> sqlite3.Connection:
+        seen.append(modes())
+        return original(*arguments, **options)  # type: ignore[call-overload, no-any-return]
+
+    original = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    before = os.umask(0)
+    try:
+        database = await open_database(tmp_path / "d.db")
+        try:
+            assert {path.name for path in tmp_path.iterdir()} >= {"d.db", "d.db-wal", "d.db-shm"}
+            assert modes() == {0o600}
+        finally:
+            await database.close()
+    finally:
+        os.umask(before)
+    assert seen[0] == {0o600}, "the file is private before SQLite opens it"
