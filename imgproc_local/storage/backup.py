@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.commit_record import record_path
+from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import entries, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.wal import wal_path
@@ -40,6 +41,8 @@ COPY_BYTES = 1024 * 1024
 BLOCK_BYTES = tarfile.BLOCKSIZE
 RESTORING = "restore.part"
 """The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
+
+NAME_ANOTHER = "Name another one with --data-dir."
 
 
 class Manifest(Struct, frozen=True):
@@ -120,6 +123,7 @@ def _last_member(digest: str) -> bytes:
 def write_backup(folder: Path, database: Path, target: Path, program: str, at: str) -> Manifest:
     """Back the data folder up into the new file `target`, which only its owner can read. It is on the disk afterwards.
 
+    A folder without jobs, keys and granted credits is refused, because it is rather a mistyped one.
     Raises: StorageFailed; there is no file `target` then.
     """
     part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
@@ -127,8 +131,12 @@ def write_backup(folder: Path, database: Path, target: Path, program: str, at: s
     with _backup_errors("The backup can't be written"):
         if os.path.lexists(target):
             raise StorageFailed(f"{target} exists already. Name a new file.")
+        if not target.parent.is_dir():
+            raise StorageFailed(f"The folder {target.parent} does not exist. Create it, or name a file elsewhere.")
+        if not folder.is_dir():
+            raise StorageFailed(f"The data folder {folder} does not exist. {NAME_ANOTHER}")
         if not database.is_file():
-            raise StorageFailed(f"The data folder {folder} has no database to back up.")
+            raise StorageFailed(f"The data folder {folder} has no database to back up. {NAME_ANOTHER}")
         try:
             with open(part, "xb", opener=_private) as file:
                 manifest = _fill(_Archive(file), folder, database, copy, program, at)
@@ -199,6 +207,11 @@ def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
                 raise StorageFailed(
                     f"The database has schema {schema}, this program knows {newest_schema()}."
                     " Start the server once, which migrates an older one, or use the program that wrote it."
+                )
+            if not target.execute(QUERIES["holds_anything"]).fetchone()[0]:
+                raise StorageFailed(
+                    f"The data folder {database.parent} holds no job and no key: there is nothing to back up."
+                    f" {NAME_ANOTHER}"
                 )
             # a context is stored only for the job that waits in this folder
             target.execute("DELETE FROM contexts")

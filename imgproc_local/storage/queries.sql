@@ -765,3 +765,7 @@ LIMIT :limit;
 
 -- name: newest_names
 SELECT DISTINCT original_filename FROM (SELECT original_filename FROM jobs ORDER BY id DESC LIMIT :limit);
+
+-- name: holds_anything
+-- Whether there is more than what a command creates that only reads: the default account with its first balance.
+SELECT EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM keys) OR (SELECT count(*) FROM ledger) > 1;

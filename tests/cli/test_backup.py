@@ -224,3 +224,28 @@ def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, progr
     result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 2
     assert "schema 99" in result.stderr
+
+
+def test_a_mistyped_data_folder_is_refused_also_after_another_command_created_it(
+    program: Program, tmp_path: Path
+) -> None:
+    def refused() -> str:
+        result = program.in_process("backup", tmp_path / "backup.tar")
+        assert result.exit_code == 2, result.output
+        assert str(program.data) in result.stderr
+        assert "--data-dir" in result.stderr
+        assert not (tmp_path / "backup.tar").exists()
+        return result.stderr
+
+    assert "does not exist" in refused()
+    assert program.in_process("credits", "balance").exit_code == 0
+    assert "no job and no key" in refused()
+    assert program.in_process("credits", "grant", 5).exit_code == 0
+    assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
+
+
+def test_a_missing_folder_for_the_backup_is_named(data: Path, program: Program, tmp_path: Path) -> None:
+    result = program.in_process("backup", tmp_path / "missing" / "backup.tar")
+    assert result.exit_code == 2
+    assert f"The folder {tmp_path / 'missing'} does not exist." in result.stderr
+    assert ".part" not in result.stderr
