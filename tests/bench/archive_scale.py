@@ -15,6 +15,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,9 @@ def measure_memory(pictures: int) -> list[tuple[str, str, str]]:
                 "IMGPROC_MODEL": "none",
             }
             arguments = ["archive", "s3://bucket/museum", str(folder / "target"), "--scheduler", address]
-            client = SPAWN.Process(target=run_rows_only, args=([*arguments, "--only", "optimize"], environment))
+            client = SPAWN.Process(
+                target=run_rows_only, args=([*arguments, "--only", "optimize"], environment), daemon=True
+            )
             began_s = time.monotonic()
             client.start()
             assert client.pid is not None
@@ -289,6 +292,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the processes that it started end too
     if options.what == "memory":
         print_table("Memory of a large archive", measure_memory(options.pictures))
         return
