@@ -52,33 +52,39 @@ def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer:
         if not context:
             raise ModelUnusable(f"{weights.model.name} can't process {tokens} tokens here.")
         sampler = weights.sampler(seed=None)
-        batch = llama.llama_batch_init(max(len(suffix_tokens), 1), 0, 1)
+        size = batch_tokens(weights.model)
+        batch = llama.llama_batch_init(size, 0, 1)
+
+        def decode(some_tokens: Sequence[int], start: int, *, output: bool) -> None:
+            batch.n_tokens = len(some_tokens)
+            for row, token in enumerate(some_tokens):
+                batch.token[row], batch.pos[row], batch.n_seq_id[row] = token, start + row, 1
+                batch.seq_id[row][0], batch.logits[row] = 0, output
+            weights.check(llama.llama_decode(context, batch))
+
         try:
             end = llama.llama_pos(0)
             start = (llama.llama_pos(0), llama.llama_seq_id(0))
-            size = batch_tokens(weights.model)
             weights.check(
                 mtmd.mtmd_helper_eval_chunks(
                     weights.vision_encoder, context, chunks, *start, size, False, ctypes.byref(end)
                 )
             )
-            position, following = int(end.value), list(suffix_tokens)
+            position = int(end.value)
+            *before, following = suffix_tokens
+            for offset in range(0, len(before), size):
+                decode(before[offset : offset + size], position + offset, output=False)
+            position += len(before)
             for index, token in enumerate(answer):
-                batch.n_tokens = len(following)
-                for row, each in enumerate(following):
-                    batch.token[row], batch.pos[row], batch.n_seq_id[row] = each, position + row, 1
-                    batch.seq_id[row][0], batch.logits[row] = 0, row == len(following) - 1
-                weights.check(llama.llama_decode(context, batch))
-                position += len(following)
-                last_row = len(following) - 1
-                expected = sampler.next_token(context, last_row)
+                decode([following], position + index, output=True)
+                expected = sampler.next_token(context, 0)
                 if expected != token:
-                    logits = llama.llama_get_logits_ith(context, last_row)
+                    logits = llama.llama_get_logits_ith(context, 0)
                     if logits[expected] - logits[token] <= MAX_TIE_LOGITS:
                         return Comparison(int(end.value), index)
                     text = weights.text([*answer[:index], expected]).decode("utf-8", "replace")
                     return Comparison(int(end.value), index, index, text)
-                following = [token]
+                following = token
             return Comparison(int(end.value), len(answer))
         finally:
             llama.llama_batch_free(batch)
