@@ -1,4 +1,4 @@
-"""Proves, for four architectures of the catalogue, that answers with a shared prefix are those of one sequence alone.
+"""Proves, for every architecture in the catalogue, that answers with a shared prefix are those of one sequence alone.
 
 `LlmDescriber` describes two pictures in four languages, as in the service: the instructions are processed once, English
 is first, the other languages translate it together, and all answers that the lint refuses are generated once more. Each
@@ -7,6 +7,10 @@ answers are generated again. Then the answers are made wrong on purpose, by posi
 another picture, and the comparison must find it: M-RoPE accepts wrong positions, without it llama.cpp refuses them. The
 models are small and have random weights (`small_models.py`), so their text means nothing; for the translation, the
 English answer is replaced by a sentence.
+
+Everything is done twice: with the batches of the service, where numbers are rounded differently in batches of one row
+and of several, so that either of two equally probable tokens may be written; and with even batches (`decode_watch.py`),
+where they are not, and every token and every logit must be equal, bit by bit.
 
 `python -m tests.bench.shared_prefix VOCABULARIES [--model NAME]`, where VOCABULARIES is `models` of llama.cpp's source
 (`vendor/llama.cpp/models` in the sdist of llama-cpp-python). Needs the package `gguf`. Exits with 1 if a comparison
@@ -34,6 +38,7 @@ from imgproc_local.vision.llm.reference import Comparison, compare_with_referenc
 from imgproc_local.vision.llm.selftest_child import PICTURES
 from imgproc_local.vision.models.catalogue import read_catalogue
 from imgproc_local.vision.models.model import VisionModel
+from tests.bench.decode_watch import DecodeWatch
 from tests.bench.small_models import SMALL_MODELS, Small, write_small_pair
 
 LANGUAGES = ("en", "de", "ja", "ar")
@@ -41,7 +46,8 @@ COMPARED_TOKENS = 48
 POSITION_OFFSET = 18
 ENGLISH_ANSWER = '{"alt_text":"A heron stands in shallow water beside a wooden pier","filename":"heron-wooden-pier"}'
 HEAD = (
-    "architecture", "prefix", "answers equal", "tokens equal", "after retry", "offset +18", "other picture", "CPU s",
+    "architecture", "batches", "prefix", "answers equal", "tokens equal", "logits equal", "after retry", "offset +18",
+    "other picture", "CPU s",
 )  # fmt: skip
 
 
@@ -84,12 +90,14 @@ class Recorder:
 
 
 class Proof(NamedTuple):
-    """The row of an architecture: counts of answers and tokens, each with the number that was expected."""
+    """The row of an architecture: counts of answers, tokens and logits, each with the number that was expected."""
 
     architecture: str
+    even: bool
     prefix_end: int
     answers: tuple[int, int]
     tokens: tuple[int, int]
+    logits: tuple[int, int]
     after_retry: tuple[int, int]
     offset: str
     other_picture: str
@@ -98,15 +106,26 @@ class Proof(NamedTuple):
     @property
     def holds(self) -> bool:
         caught = all(not text.startswith("0 ") for text in (self.offset, self.other_picture))
-        return caught and self.answers[0] == self.answers[1] and self.after_retry[0] == self.after_retry[1]
+        equal = [self.answers, self.after_retry, *([self.tokens, self.logits] if self.even else [])]
+        return caught and all(count == expected for count, expected in equal)
 
     def cells(self) -> list[str]:
-        counts = [f"{equal} of {all_}" for equal, all_ in (self.answers, self.tokens, self.after_retry)]
-        return [self.architecture, f"{self.prefix_end}", *counts, self.offset, self.other_picture, f"{self.cpu_s:.1f}"]
+        counts = (self.answers, self.tokens, self.logits, self.after_retry)
+        return [
+            *(self.architecture, "even" if self.even else "as in the service", f"{self.prefix_end}"),
+            *(f"{equal} of {expected}" for equal, expected in counts),
+            *(self.offset, self.other_picture, f"{self.cpu_s:.1f}"),
+        ]
 
 
-def prove(folder: Path, small: Small, vocabularies: Path) -> Proof:
+def prove(folder: Path, small: Small, vocabularies: Path, *, even: bool) -> Proof:
     """Write the pair, describe the pictures, and compare the answers. Raises: ModelUnusable."""
+    watch = DecodeWatch(even=even)
+    with watch.watching():
+        return _prove(folder, small, vocabularies, watch)
+
+
+def _prove(folder: Path, small: Small, vocabularies: Path, watch: DecodeWatch) -> Proof:
     text, mmproj = write_small_pair(folder, small, vocabularies)
     started = time.process_time()
     model = VisionModel(small.entry, text, mmproj, read_catalogue({})[small.entry].chat)
@@ -124,7 +143,9 @@ def prove(folder: Path, small: Small, vocabularies: Path) -> Proof:
                 f" {len(recorder.answers)} answers and {recorder.retries} retries, parallel: {llama.parallel}"
             )
         prefix_end = llama.prefix_end
-        compared = [_compare(llama, answered) for answered in recorder.answers]
+        with watch.reference():
+            compared = [_compare(llama, answered) for answered in recorder.answers]
+        bit_equal = watch.bit_equal
         last = recorder.answers[len(LANGUAGES) :]
         suffixes = [answered.suffix for answered in last]
         again = [
@@ -139,11 +160,14 @@ def prove(folder: Path, small: Small, vocabularies: Path) -> Proof:
         other = _caught(llama, second, suffixes)
     finally:
         llama.close()
+    written = sum(len(each.tokens) for each in recorder.answers)
     return Proof(
         small.architecture,
+        watch.even,
         prefix_end,
         (sum(each.first_difference is None for each in compared), len(compared)),
-        (sum(each.compared for each in compared), sum(len(each.tokens) for each in recorder.answers)),
+        (sum(each.compared for each in compared), written),
+        (bit_equal, written),
         (repeated, len(again)),
         offset,
         other,
@@ -175,15 +199,16 @@ def main() -> None:
     for small in SMALL_MODELS:
         if arguments.model and small.entry not in arguments.model:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                proof = prove(Path(folder), small, arguments.vocabularies)
-            except ModelUnusable as error:
-                print(f"| {small.architecture} | {error.message} |", flush=True)
-                failed = True
-                continue
-        print("| " + " | ".join(proof.cells()) + " |", flush=True)
-        failed |= not proof.holds
+        for even in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    proof = prove(Path(folder), small, arguments.vocabularies, even=even)
+                except ModelUnusable as error:
+                    print(f"| {small.architecture} | {error.message} |", flush=True)
+                    failed = True
+                    continue
+            print("| " + " | ".join(proof.cells()) + " |", flush=True)
+            failed |= not proof.holds
     sys.exit(failed)
 
 

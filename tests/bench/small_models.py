@@ -1,6 +1,7 @@
 """Writes a small model with random weights for an architecture in the catalogue, with all its kinds of layer.
 
-Qwen3-VL, Qwen3.5, Gemma 3 and SmolVLM2 are written; Gemma 4 is not.
+Gemma 4 (E2B), Qwen3-VL, Qwen3.5, Gemma 3 and SmolVLM2 are written. They are in one file because they share vocabulary,
+attention and vision encoder; each also has tensors of its own.
 
 The weights are large, so that attention selects few tokens and each token written depends on the picture, on the
 positions and on all tokens before it. The vocabularies are the beginnings of those of llama.cpp's own tests.
@@ -42,6 +43,14 @@ GEMMA3_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}<start_of_turn>{{ message['role'] }}\n{{ message['content'] }}"
     "<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
 )
+GEMMA4_TOKENS = ("<|turn>", "<turn|>", "<|image>", "<image|>")
+GEMMA4_WIDTH = 1536
+"""The width of E2B: by it llama.cpp recognises that a picture is processed causally."""
+GEMMA4_SWA_HEAD_WIDTH, GEMMA4_LAYER_INPUT = 32, 16
+GEMMA4_SLIDING = (True, True, False, True, False, True, True, False)
+"""Which layers have a sliding window."""
+GEMMA4_SHARED_LAYERS = 3
+"""The last layers, which use the keys and values of the last layer before them that is of their kind."""
 GEMMA_CHARACTERS = range(236_743, 237_500)
 """The tokens of gemma-4's vocabulary that are single characters, of which the merges consist."""
 
@@ -58,6 +67,8 @@ class Small(NamedTuple):
     write_layers: Callable[[_Tensors, Small], None]
     write_vision: Callable[[_Tensors, Small], None]
     rope_sections: tuple[int, ...] = ()
+    width: int = WIDTH
+    token_spread: float = 1
 
 
 class _Tensors:
@@ -112,7 +123,7 @@ def write_small_pair(folder: Path, small: Small, vocabularies: Path) -> tuple[Pa
 
 def _write_text(path: Path, small: Small, vocabularies: Path) -> None:
     tensors = _Tensors(path, small.architecture)
-    keys, width = tensors.keys, WIDTH
+    keys, width = tensors.keys, small.width
     keys.add_file_type(gguf.LlamaFileType.ALL_F32)
     keys.add_context_length(8192)
     keys.add_embedding_length(width)
@@ -128,9 +139,11 @@ def _write_text(path: Path, small: Small, vocabularies: Path) -> None:
         keys.add_rope_dimension_sections(list(small.rope_sections))
     tokens = _write_vocabulary(tensors, small, vocabularies)
     letters = [1.0 if LETTERS.fullmatch(token.lstrip("Ġ▁")) else NON_LETTER_WEIGHT for token in tokens]
-    tensors.rows("token_embd", [1.0] * len(tokens), width, 1)
+    tensors.rows("token_embd", [1.0] * len(tokens), width, small.token_spread)
     tensors.rows("output", letters, width, LOGIT_SPREAD / math.sqrt(width))
     tensors.scales(width, "output_norm")
+    if small.architecture == "gemma4":
+        tensors.rows("per_layer_token_embd", [1.0] * len(tokens), GEMMA4_LAYER_INPUT * small.layers, 0.25)
     small.write_layers(tensors, small)
     tensors.close()
 
@@ -219,6 +232,48 @@ def _gemma3_layers(tensors: _Tensors, small: Small) -> None:
         _feed_forward(tensors, block, WIDTH)
 
 
+def _gemma4_layers(tensors: _Tensors, small: Small) -> None:
+    """Layers with and without a window, with heads of their own sizes; the last ones share keys and values. Each layer
+    also has an embedding of the token.
+    """
+    keys, width, per_layer = tensors.keys, small.width, GEMMA4_LAYER_INPUT
+    # shorter than the prompt, so that the window matters
+    keys.add_sliding_window(128)
+    keys.add_sliding_window_pattern(GEMMA4_SLIDING)
+    keys.add_shared_kv_layers(GEMMA4_SHARED_LAYERS)
+    keys.add_key_length_swa(GEMMA4_SWA_HEAD_WIDTH)
+    keys.add_value_length_swa(GEMMA4_SWA_HEAD_WIDTH)
+    keys.add_rope_dimension_count(HEAD_WIDTH)
+    keys.add_rope_dimension_count_swa(GEMMA4_SWA_HEAD_WIDTH)
+    keys.add_rope_freq_base_swa(10_000.0)
+    keys.add_embedding_length_per_layer_input(per_layer)
+    keys.add_final_logit_softcapping(30.0)
+    # in layers without a window a quarter of each head is rotated
+    rotated = HEAD_WIDTH // 8
+    factors = [1.0] * rotated + [1e30] * (HEAD_WIDTH // 2 - rotated)
+    keys.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
+    tensors.matrix("per_layer_model_proj", per_layer * small.layers, width)
+    tensors.scales(per_layer, "per_layer_proj_norm")
+    for layer, is_sliding in enumerate(GEMMA4_SLIDING):
+        block = f"blk.{layer}."
+        head = GEMMA4_SWA_HEAD_WIDTH if is_sliding else HEAD_WIDTH
+        tensors.scales(width, f"{block}attn_norm", f"{block}post_attention_norm")
+        tensors.scales(width, f"{block}ffn_norm", f"{block}post_ffw_norm", f"{block}post_norm")
+        tensors.matrix(f"{block}attn_q", HEADS * head, width)
+        tensors.matrix(f"{block}attn_output", width, HEADS * head)
+        # the products of queries and keys are not divided by the root of the width
+        norms = [f"{block}attn_q_norm"]
+        if layer < small.layers - GEMMA4_SHARED_LAYERS:
+            tensors.matrix(f"{block}attn_k", KV_HEADS * head, width)
+            tensors.matrix(f"{block}attn_v", KV_HEADS * head, width)
+            norms.append(f"{block}attn_k_norm")
+        tensors.scales(head, *norms, value=ATTENTION_GAIN / head**0.25)
+        _feed_forward(tensors, block, width)
+        tensors.matrix(f"{block}inp_gate", per_layer, width)
+        tensors.matrix(f"{block}proj", width, per_layer)
+        tensors.constant(f"{block}layer_output_scale.weight", 1, 1)
+
+
 def _qwen35_layers(tensors: _Tensors, small: Small) -> None:
     """Three layers with a recurrent state (gated delta net) and one with attention."""
     keys, width = tensors.keys, WIDTH
@@ -259,7 +314,7 @@ def _write_mmproj(path: Path, small: Small) -> None:
     keys.add_vision_feed_forward_length(VISION_FEED_FORWARD)
     keys.add_vision_block_count(VISION_LAYERS)
     keys.add_vision_head_count(VISION_HEADS)
-    keys.add_vision_projection_dim(WIDTH)
+    keys.add_vision_projection_dim(small.width)
     keys.add_vision_attention_layernorm_eps(1e-6)
     keys.add_vision_image_mean([0.5] * 3)
     keys.add_vision_image_std([0.5] * 3)
@@ -305,6 +360,26 @@ def _gemma3_vision(tensors: _Tensors, small: Small) -> None:
     tensors.random("mm.input_projection.weight", VISION_WIDTH, WIDTH, spread=1 / math.sqrt(VISION_WIDTH))
 
 
+def _gemma4_vision(tensors: _Tensors, small: Small) -> None:
+    """No biases, norms around attention and feed-forward network, positions per row and per column."""
+    keys, width, patch_px, head = tensors.keys, VISION_WIDTH, 16, VISION_WIDTH // VISION_HEADS
+    keys.add_clip_projector_type("gemma4v")
+    keys.add_vision_image_size(224)
+    keys.add_vision_patch_size(patch_px)
+    tensors.random("v.patch_embd.weight", width, 3, patch_px, patch_px, spread=1 / patch_px)
+    tensors.random("v.position_embd.weight", 2, 128, width, spread=0.1)
+    for layer in range(VISION_LAYERS):
+        block = f"v.blk.{layer}."
+        tensors.scales(width, *(f"{block}{name}" for name in ("ln1", "ln2", "attn_post_norm", "ffn_post_norm")))
+        tensors.scales(head, f"{block}attn_q_norm", f"{block}attn_k_norm", value=ATTENTION_GAIN / head**0.25)
+        for name in ("attn_q", "attn_k", "attn_v", "attn_out"):
+            tensors.matrix(f"{block}{name}", width, width)
+        tensors.matrix(f"{block}ffn_gate", VISION_FEED_FORWARD, width)
+        tensors.matrix(f"{block}ffn_up", VISION_FEED_FORWARD, width)
+        tensors.matrix(f"{block}ffn_down", width, VISION_FEED_FORWARD)
+    tensors.matrix("mm.input_projection", small.width, width)
+
+
 def _qwen_vision(tensors: _Tensors, small: Small, deep_layers: Sequence[int]) -> None:
     merged = VISION_WIDTH * 4
     _encoder(tensors, "qwen3vl_merger", 768, 16, inward=("qkv",))
@@ -336,6 +411,11 @@ SMALL_MODELS = (
     ),
     # every sixth layer has full attention
     Small("gemma-3-4b", "gemma3", "gemma-4", GEMMA3_TOKENS, GEMMA3_TEMPLATE, 6, _gemma3_layers, _gemma3_vision),
+    # the embeddings of tokens are multiplied by the root of the width
+    Small(
+        "gemma-4-e2b", "gemma4", "gemma-4", GEMMA4_TOKENS, GEMMA3_TEMPLATE, len(GEMMA4_SLIDING), _gemma4_layers,
+        _gemma4_vision, width=GEMMA4_WIDTH, token_spread=GEMMA4_WIDTH**-0.5,
+    ),
     Small(
         "qwen3.5-4b", "qwen35", "qwen35", QWEN_TOKENS, CHAT_TEMPLATE, 8, _qwen35_layers, _qwen35_vision,
         rope_sections=(6, 5, 5, 0),
