@@ -38,6 +38,28 @@ def test_the_result_is_compared_with_the_original(desk: Desk) -> None:
     desk.wait(f"document.querySelector('.compare-label.after')?.textContent !== {json.dumps(shown)}")
 
 
+def test_pictures_that_were_asked_for_in_an_interruption_are_shown_after_it(desk: Desk) -> None:
+    show(desk, "1.jpg")
+    desk.wait("document.querySelector('.compare-handle')")
+    network = desk.context.new_cdp_session(desk.page)
+    network.send("Network.enable")
+    network.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    desk.context.set_offline(True)
+    show(desk, "2.jpg")
+    desk.wait("document.querySelector('#notices .notice')?.textContent.includes('reached')")
+    desk.page.get_by_label("Search names and texts").fill("3.jpg")
+    desk.wait("document.querySelectorAll('.tile').length === 1")
+    desk.page.get_by_label("Search names and texts").fill("")
+    desk.wait(f"document.querySelectorAll('.tile').length === {COUNT}")
+    desk.page.wait_for_timeout(500)
+    assert desk.text(".compare-note") == ""
+    assert desk.page.locator(".thumb[data-state=missing]").count() == 0
+    desk.context.set_offline(False)
+    desk.wait("document.querySelector('.compare-handle')")
+    desk.wait(f"document.querySelectorAll('.thumb[data-state=shown]').length === {COUNT}")
+    assert desk.text("#notices") == ""
+
+
 def test_the_smaller_file_is_recommended(desk: Desk, service: Running) -> None:
     show(desk, "6.jpg")
     image = jobs(service)["6.jpg"]["image"]

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { fileUrl } from "./files.js";
-import { connections } from "./service.js";
+import { connections, reachable } from "./service.js";
 
 const LOAD_AFTER_MS = 150; // pictures that are only passed with j and k load nothing but their thumbnail
 const STEP = 0.02;
@@ -10,7 +10,10 @@ const PAN_STEP_PX = 80;
 
 const clamp = (value, minimum, maximum) => Math.min(maximum, Math.max(minimum, value));
 
-/** Load `url` through the page's connections: [the address to show or null, "waiting" | "shown" | "missing"]. */
+/**
+ * Load `url` through the page's connections: the address to show or null, "waiting" | "shown" | "missing", and the size.
+ * While the service can't be reached, the picture is waiting.
+ */
 function useImage(url) {
   const [state, setState] = useState({ url: null, how: "waiting" });
   useEffect(() => {
@@ -18,20 +21,25 @@ function useImage(url) {
     const abort = new AbortController();
     const loader = new Image();
     let release = () => {};
-    const timer = setTimeout(async () => {
+    const load = async () => {
       try {
         release = await connections.take({ signal: abort.signal });
       } catch {
         return;
       }
-      const ended = (how) => {
+      const ended = async (how) => {
         release();
+        if (how === "missing" && !(await reachable())) {
+          if (!abort.signal.aborted) await load();
+          return;
+        }
         if (!abort.signal.aborted) setState({ url, how, width: loader.naturalWidth, height: loader.naturalHeight });
       };
       loader.onload = () => ended("shown");
       loader.onerror = () => ended("missing");
       loader.src = url;
-    }, LOAD_AFTER_MS);
+    };
+    const timer = setTimeout(load, LOAD_AFTER_MS);
     return () => {
       clearTimeout(timer);
       abort.abort();

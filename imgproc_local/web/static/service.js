@@ -269,7 +269,7 @@ async function keyRefused(key) {
 let probing = null;
 
 /** Wait until the service responds. True if it did at once: then something else interrupted the request. */
-function reachable() {
+export function reachable() {
   probing ??= probe().finally(() => { probing = null; });
   return probing;
 }

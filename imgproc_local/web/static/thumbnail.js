@@ -3,7 +3,7 @@
 
 import { html, useEffect, useRef, useState } from "./preact.js";
 import { fileUrl } from "./files.js";
-import { connections } from "./service.js";
+import { Refused, connections, reachable } from "./service.js";
 
 const VISIBLE_MS = 60;
 const MAX_SIDE_PX = 512; // of the thumbnails of the service
@@ -28,17 +28,28 @@ async function calm(signal) {
   }
 }
 
+/** The thumbnail at `url`. Waits while the service can't be reached. Throws if there is none. */
+async function thumbnailAt(url, signal) {
+  let failure;
+  do {
+    const release = await connections.take({ urgent: false, signal });
+    try {
+      const response = await fetch(url, { signal });
+      if (response.ok) return await response.blob();
+      failure = new Refused(response.status, `There is no thumbnail: the service responded with status ${response.status}.`);
+    } catch (error) {
+      failure = error;
+    } finally {
+      release();
+    }
+    signal.throwIfAborted();
+  } while (!(failure instanceof Refused) && !(await reachable()));
+  throw failure;
+}
+
 /** Draw the thumbnail of `image` on `canvas`, as large as its box in device pixels. Throws if there is none. */
 async function draw(canvas, { id, aspect }, signal) {
-  const release = await connections.take({ urgent: false, signal });
-  let blob;
-  try {
-    const response = await fetch(fileUrl(id, "thumbnail"), { signal });
-    if (!response.ok) throw new Error(`There is no thumbnail: the service responded with status ${response.status}.`);
-    blob = await response.blob();
-  } finally {
-    release();
-  }
+  const blob = await thumbnailAt(fileUrl(id, "thumbnail"), signal);
   const box = canvas.parentElement.getBoundingClientRect();
   const width = Math.ceil(devicePixelRatio * Math.min(box.width, box.height * aspect));
   const bitmap = await createImageBitmap(blob, { resizeWidth: Math.min(MAX_SIDE_PX, Math.max(1, width)), resizeQuality: "medium" });
